@@ -1,4 +1,4 @@
-//! The ends of commands and of runs, and which of several failures the exit status tells.
+//! How commands and runs end, and which of several failures decides the exit status.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;
@@ -10,14 +10,14 @@ use nix::sys::signal::Signal;
 /// The end of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// With this exit code.
+    /// Exited with this code.
     Exited(i32),
-    /// By the signal of this number; also if it was ended for running too long.
+    /// Killed by the signal with this number, also on a timeout.
     Killed(i32),
 }
 
 impl End {
-    /// The exit code, as a shell tells it: 128 and more for a signal.
+    /// The exit code, as a shell reports it: 128 plus the number for a signal.
     pub(crate) fn code(self) -> i32 {
         match self {
             End::Exited(code) => code,
@@ -34,27 +34,27 @@ impl End {
     }
 }
 
-/// The end of a command that was run for an item, or for several.
+/// The end of a command that was run for one or more items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct JobEnd {
     /// The number of its first item.
     pub first: u64,
     /// Its exit code or signal.
     pub end: End,
-    /// It ran longer than it may, and was ended.
+    /// It reached its timeout and was ended.
     pub timed_out: bool,
-    /// The length of the pause that a server asks for, in nanoseconds.
+    /// The pause that a server asked for, in nanoseconds.
     pub retry_after: Option<u64>,
 }
 
-/// The end of a run. The order is by rank: of several, the highest is told.
+/// The end of a run. Ordered by rank: of several, the highest decides the exit status.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Exit {
-    /// All done.
+    /// Everything was done.
     Done,
-    /// An item was bad, and skipped, with `--on-bad skip`.
+    /// A bad item was skipped, with `--on-bad skip`.
     BadItem,
-    /// Some command exited with 1 to 254, or could not be given its item.
+    /// A command exited with 1 to 254, or could not be given its item.
     CommandFailed,
     /// A command exited with 255, which asks to stop.
     CommandStopped,
@@ -64,24 +64,24 @@ pub enum Exit {
     CannotRun,
     /// The command was not found.
     NotFound,
-    /// An item was refused, with `--on-limit fail`; or an audit found one too early.
+    /// An item was refused, with `--on-limit fail`, or an audit found a release too early.
     Refused,
-    /// The store of limits cannot be reached, or is busy for too long.
+    /// The store cannot be reached, or is busy for too long.
     StoreAway,
-    /// The state of shared limits is damaged, or is that of other limits.
+    /// The shared state is damaged, or belongs to other limits.
     BadState,
-    /// The store of limits will not serve us: a password, a permission, a certificate.
+    /// The store refuses to serve us: a password, a permission, a certificate.
     BadStore,
-    /// The command line makes no sense.
+    /// The command line is invalid.
     Usage,
-    /// An error of our own, or of reading or writing.
+    /// An internal error, or an I/O error.
     Error,
-    /// Ended by the signal of this number.
+    /// Ended by the signal with this number.
     Signal(i32),
 }
 
 impl Exit {
-    /// Nobody reads what is written: as a process dies that does not handle SIGPIPE.
+    /// Nobody reads the output: ends like a process that does not handle SIGPIPE.
     pub(crate) const READER_GONE: Exit = Exit::Signal(Signal::SIGPIPE as i32);
 
     /// The exit status, as a shell sees it.
@@ -103,7 +103,7 @@ impl Exit {
         }
     }
 
-    /// The exit of a run all of whose other commands succeeded.
+    /// The exit of a run in which every other command succeeded.
     pub(crate) fn of_command(end: End) -> Exit {
         match end {
             End::Exited(0) => Exit::Done,
@@ -113,12 +113,12 @@ impl Exit {
         }
     }
 
-    /// Nothing more is to be started after it.
+    /// True if nothing more may be started after it.
     pub(crate) fn ends_the_run(self) -> bool {
         !matches!(self, Exit::Done | Exit::BadItem | Exit::CommandFailed | Exit::CommandKilled)
     }
 
-    /// Ends the process. After a signal it dies of that signal, so that a shell or a parent sees it.
+    /// Ends the process. After a signal, raises that signal again so that the shell or parent sees it.
     pub fn leave(self) -> ! {
         if let Exit::Signal(number) = self {
             die_of(number);
@@ -127,13 +127,13 @@ impl Exit {
     }
 }
 
-/// The name of a signal. Real-time signals have only a number.
+/// The name of a signal; real-time signals have only a number.
 pub(crate) fn signal_name(number: i32) -> Cow<'static, str> {
     Signal::try_from(number)
         .map_or_else(|_| format!("signal {number}").into(), |signal| signal.as_str().into())
 }
 
-/// Has the process die of a signal; returns if it does not. nix knows no real-time signals.
+/// Kills the process with a signal; returns if the signal does not kill. Uses libc, as nix has no real-time signals.
 fn die_of(number: i32) {
     let mut set = MaybeUninit::uninit();
     // SAFETY: the default action runs none of our code, and the set is initialized before it is used.

@@ -1,4 +1,4 @@
-//! The works of `throttle`, which paces the items of a pipe.
+//! The internals of `throttle`, which paces the items of a pipe.
 //!
 //! ```text
 //!                  events                    actions
@@ -8,72 +8,73 @@
 //! signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 //! ```
 //!
-//! The scheduler in [`schedule`] decides, and knows no clock, thread or descriptor; what may leave when is up to its
-//! [`gate`], and the rules are in [`rule`]. The one loop, which asks the scheduler what to do and does it, is
-//! [`runtime::Driver`].
+//! The scheduler in [`schedule`] makes the decisions and knows no clock, thread or descriptor. Its [`gate`] decides
+//! what may leave when, by the algorithms in [`rule`]. There is one loop, [`runtime::Driver`]: it asks the scheduler
+//! what to do and does it.
 //!
 //! # The house
 //!
-//! Each room uses only what `tests/it/rooms.rs` allows; no two need each other.
+//! Each room (top-level module) uses only those that `tests/it/rooms.rs` allows; no two depend on each other.
 //!
-//! - `main`, `lib`, `program`, `verbs`: wiring, top to bottom: run, plan, audit, state, help
-//! - `runtime`: the driver, which is the only loop; clock, waiting, threads, signals, files, the simulated world
-//! - `ui`: messages, progress, statistics
-//! - `cli`: clap: what was typed becomes a `Config`
-//! - `schedule`: what is released in which order: events in, actions out, no I/O. `queue` owns what is still to be
-//!   released: `supply` (what was read), `lanes` (what waits, its order and batches), the gate. `results` owns what
-//!   becomes of it: `jobs` (what runs, retries), `account` (counts), `course` (what is done next). They meet in
-//!   `Schedule::poll`; `events` is what it is told, `releases` the way of an item
-//! - `store`: slots that processes share: a file, a server
+//! - `main`, `lib`, `program`, `verbs`: the wiring; one function per verb: run, plan, audit, once, state, help
+//! - `runtime`: the driver (the only loop), clock, waiting, threads, signals, files, the simulated world
+//! - `ui`: messages, progress, statistics, plots
+//! - `cli`: clap; turns the command line into a `Config`
+//! - `schedule`: what is released, and in which order: events in, actions out, no I/O. `queue` owns what is still to be
+//!   released: `supply` (items read), `lanes` (items waiting, their order and batches), the gate. `results` owns what
+//!   comes of releases: `jobs` (running commands, retries), `account` (counts), `course` (what to do next). They meet
+//!   in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its lane to its commit
+//! - `store`: slots shared between processes, in a file or on a server
+//! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)
-//! - `source`: bytes → blocks → items, with their cost and key; time stamps
-//! - `records`: records that tell when they happened, in their order; the log of commands: written, read back, resumed
-//! - `gate`: what may leave when. `Own`: the limits of this run (`Limits`), each a rule with its `History`, of all
-//!   items or of each key. `Slots`: slots are booked with a store (`orders`) for what waits (`demands`), held and
-//!   given back (`claims`, `lease`)
-//! - `config`: what it means: rates, selectors, quantities, where state is
-//! - `rule`: all that is known of an algorithm, a file and a script each: name and options, when a release may be and
-//!   what is charged for it (`Rule`), slots (`SlotRule`), everything else (`Facts`)
-//! - `pace`: the same limits for other programs: a library with a stable interface; built alone without the feature
-//!   `cli`
-//! - `time`: instants (`Time`), the clock on the wall (`Wall`), and the calendar: zones, civil periods, hours of the
-//!   week
-//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`: what all may use
+//! - `source`: bytes → segments → items, with cost and key; time stamps
+//! - `records`: time-stamped records, put in order; the job log: written, read back, resumed
+//! - `gate`: what may leave when. `Own`: the limits of this run (`Limits`), each a rule with one `History`, or one per
+//!   key. `Slots`: slots booked from a store (`orders`) for waiting items (`demands`), held and given back (`claims`,
+//!   `lease`)
+//! - `config`: what the options mean: rates, selectors, quantities, where state is kept
+//! - `rule`: everything about an algorithm, in one file and one script: when a release is allowed and how it is charged
+//!   (`Rule`), slots (`SlotRule`), name, options and everything else (`Facts`)
+//! - `pace`: the same limits for other programs: a library with a stable interface; all that is built without the
+//!   feature `cli`
+//! - `time`: instants (`Time`), the wall clock (`Wall`), and the calendar: zones, civil periods, hours of the week
+//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`: any room may use these, and `time`
 //!
-//! An item's way: `source::Reader` reads a block, `Intake` cuts items off it and charges them, `schedule::lanes` has
-//! them wait, `schedule::releases` puts what may go into an `Admission`, the driver gives it to the `Sink` and tells
-//! the scheduler how many items have left. Items that nothing holds up pass the lanes by, as they lie in their block.
+//! The path of an item: `source::Reader` reads a `Segment`, `Intake` cuts it into items and charges them,
+//! `schedule::lanes` queues them, `schedule::releases` puts those that may go into an `Admission`, the driver hands it
+//! to the `Sink` and tells the scheduler how many items have left. Items that need not wait skip the lanes and stay in
+//! their segment.
 //!
 //! # To add ...
 //!
-//! **What servers say of their quotas**: a row in `sink/jobs/dialects.rs`.
+//! **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`.
 //!
 //! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its slots, its tests), its script `rule/NAME.lua`, and its
-//! name in `rule/mod.rs`, in whose match the compiler asks for it. Then ALGORITHMS in `man/throttle.1.in`; help and
-//! completions take theirs from the facts, and the random tests the name. What these expect of the rule stands in
-//! `tests/it/property` and in `store/ledger/tests/audit.rs`.
+//! name in `rule/mod.rs`, where the compiler asks for a match arm. Then ALGORITHMS in `man/throttle.1.in`. Help and
+//! completions come from the facts, and the random tests pick up the name; what they expect of the rule is in
+//! `tests/it/property` and `store/ledger/tests/audit.rs`.
 //!
 //! **A selector**: `config/selector.rs` (parse, print), `source/select.rs` (find it in the bytes of an item), the
-//! manual. In a command it is a placeholder without more ado: `config/template.rs`, `sink/jobs/expander.rs`.
+//! manual. Commands accept it as a placeholder with no further change: `config/template.rs`, `sink/jobs/expander.rs`.
 //!
-//! **An output mode**: `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; something else than
-//! standard output or commands: a `Sink` of its own in `sink`, and `verbs/run.rs`, which picks it.
+//! **An output mode**: `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`. For a destination other
+//! than standard output or commands: a new `Sink` in `sink`, and `verbs/run.rs`, which picks it.
 //!
-//! **A store**: a room below `store` with a `Store`, its state in `config/state.rs`, `store/keeper.rs`, and
-//! `tests/it/stores.rs`, which holds every store to the same tests.
+//! **A store**: a module in `store` with a `Store`, its state in `config/state.rs`, `store/keeper.rs`, and
+//! `tests/it/stores.rs`, which runs every store through the same tests.
 //!
-//! **An option**: its group in `cli/args` (`cli/meaning.rs` if it has to do with other groups), a field in `config`,
-//! and where it is used. In the manual, its line under OPTIONS is made of the short help; a section of
-//! `man/throttle.1.in` tells the rest.
+//! **An option**: its group in `cli/args` (`cli/meaning.rs` if it interacts with other groups), a field in `config`,
+//! and where it is used. The manual's line under OPTIONS is generated from the short help; a section of
+//! `man/throttle.1.in` covers the rest.
 //!
 //! # The library alone
 //!
-//! Without the feature `cli` there is only [`pace`]: limits for programs of one's own, and what they need.
+//! Without the feature `cli` the crate is only [`pace`], limits for other programs, and what it needs.
 
-// Items that only the program uses.
+// Without `cli`, what only the program uses is dead code.
 #![cfg_attr(not(feature = "cli"), allow(dead_code, unused_imports))]
 
-// Some of what tests use is that of `tests/it`.
+// Unit tests share helpers with `tests/it`, which name the crate `throttle`.
 #[cfg(test)]
 extern crate self as throttle;
 

@@ -1,8 +1,7 @@
-//! Pacing a program of one's own, by the limits that the command line knows.
+//! Pacing for your own program, with the limits of the command line.
 //!
-//! A limit is written as on the command line: `10/s`, `5000/h,algo=bucket,burst=50`, `1/s,key=host`. What `key=` and
-//! `cost=` select is found in an *item*, some bytes that stand for a request: its URL, a line of words, a JSON
-//! document.
+//! A limit is written as on the command line: `10/s`, `5000/h,algo=bucket,burst=50`, `1/s,key=host`. `key=` and `cost=`
+//! select from an *item*, the bytes that stand for a request: its URL, a line of words, a JSON document.
 //!
 //! A loop that may block uses a [`Pacer`]:
 //!
@@ -20,10 +19,10 @@
 //! # }
 //! ```
 //!
-//! A program that has a timer and a clock of its own, asynchronous or simulated, uses [`Pace`], which has neither: it
-//! is told the time, and answers with an instant. Three steps, as nothing that really happens happens at an instant:
-//! *admit* what may go at an instant read before, do it, and *commit* it at an instant read after. So the distance
-//! between the end of one and the start of the one that had to wait for it is what the limit says, and never less.
+//! A program with its own timer and clock, asynchronous or simulated, uses [`Pace`], which has neither: it is given the
+//! time and answers with an instant. A release takes time, so there are three steps: *admit* an item at an instant read
+//! before, make the release, and *commit* it at an instant read after. So the time from the end of one release to the
+//! start of the one that had to wait for it is never less than the limit demands.
 //!
 //! ```
 //! # fn main() -> Result<(), throttle::pace::Error> {
@@ -45,29 +44,28 @@
 //!
 //! # What is promised
 //!
-//! What `throttle(1)` says of its algorithms holds for what is committed: with the default one, no window of the period
-//! has more than the limit between the end of a release and the start of another. Items are asked about one by one;
-//! which of several goes first is the caller's to decide. Nothing is shared with other processes.
+//! What `throttle(1)` promises of its algorithms holds for committed releases: with the default one, no window as long
+//! as the period has more releases than the limit, measured from the end of one release to the start of another. Items
+//! are admitted one at a time; the caller decides which goes first. Nothing is shared with other processes.
 //!
-//! # Beside others
+//! # Comparison
 //!
-//! | | this | `governor` 0.10 | Go's `x/time/rate` |
+//! | | `throttle` | `governor` 0.10 | Go's `x/time/rate` |
 //! |---|---|---|---|
 //! | at most N in any window | yes, the default | no | no |
 //! | token bucket | yes | yes (GCRA) | yes |
 //! | minimum gap, fixed windows, calendar days | yes | gap by GCRA | gap by a burst of 1 |
 //! | several limits agree on one instant | yes | one after the other | one after the other |
 //! | limits as text | yes | no | no |
-//! | one limit for each key | yes, what is idle is dropped | yes, `retain_recent` | no |
-//! | charged by when it really happened | yes | when it was allowed | when it was allowed |
+//! | one limit per key | yes, idle keys are dropped | yes, `retain_recent` | no |
+//! | charged when the release happened | yes | when it was allowed | when it was allowed |
 //! | a reservation ahead of time | no: ask again | no | yes, `Reserve` |
-//! | used by many threads at once | no: a thread owns it | lock-free | yes |
+//! | shared by several threads | no: one thread owns it | lock-free | yes |
 //! | arithmetic | whole nanoseconds | whole nanoseconds | floating point |
 //!
-//! `cargo bench --bench pace` measures a decision beside governor's.
+//! `cargo bench --bench pace` compares the cost of a decision with governor's.
 //!
-//! This module keeps to semantic versioning. The rest of the crate is the program `throttle`, and may change at any
-//! time.
+//! This module follows semantic versioning. The rest of the crate is the program `throttle` and may change at any time.
 
 use std::fmt;
 use std::rc::{Rc, Weak};
@@ -80,7 +78,7 @@ use crate::gate::{Charges, Gate, Own, OwnedRequest, Part};
 use crate::source::Charger;
 use crate::time::{Time, Wall, nanos};
 
-/// Limits that make no sense, or an item that they never admit. Prints what is wrong, and what to do.
+/// Invalid limits, or an item that they never admit. Prints what is wrong and what to do.
 #[derive(Debug)]
 pub struct Error(anyhow::Error);
 
@@ -92,39 +90,40 @@ impl fmt::Display for Error {
     }
 }
 
-/// The request of an item: its costs and keys, and the instant since which it is next in line.
+/// An item's request: its costs and keys, and the instant at which it became next in line.
 #[derive(Clone, Debug)]
 pub struct Item(Rc<OwnedRequest>);
 
-/// A release that was admitted, and has to be [committed](Pace::commit) once it has happened. One that is dropped has
-/// not happened, and charges nothing.
+/// A release that was admitted. [Commit](Pace::commit) it once it has happened; dropped, it charges nothing.
 #[derive(Debug)]
 #[must_use = "what is not committed is not charged"]
 pub struct Admission(Item);
 
-/// Answer to an item that was not admitted.
+/// Why an item was not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// This is the first instant at which it may be, if nothing else is committed before.
+    /// It may be at this instant and no earlier, if nothing else is committed before.
     Until(Instant),
-    /// It never is: its limit pauses, as `0/s`.
+    /// It never will be: a limit pauses, such as `0/s`.
     Never,
 }
 
-/// Limits and what they have admitted, without a clock.
+/// Limits with their past releases, without a clock.
 pub struct Pace {
     gate: Own,
     charger: Charger,
     origin: Instant,
-    /// The items that there are, if it matters since when they wait.
+    /// The items that are waiting; kept only if an answer depends on when they became next in line.
     waiting: Vec<Weak<OwnedRequest>>,
+    /// Nothing was asked for yet.
+    is_new: bool,
 }
 
 impl Pace {
-    /// Nothing was released before `now`. `limits` has one limit a line; `#` begins a comment.
+    /// Limits under which nothing was released before `now`. `limits` has one limit per line; `#` begins a comment.
     ///
     /// # Errors
-    /// A line that is no limit, or none at all.
+    /// A line is not a limit, or there is none.
     pub fn new(limits: &str, now: Instant) -> Result<Self, Error> {
         let rates = LimitOptions { sources: Vec::new(), defaults: Defaults::default() }
             .parse(limits)
@@ -134,24 +133,29 @@ impl Pace {
         }
         let charger = Charger::new(&rates, None);
         let gate = Own::new(rates, Time::ZERO);
-        let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new() };
+        let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new(), is_new: true };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)
     }
 
-    /// Sets the time that the clock on the wall shows `now`: needed again when that was set, by limits that go by the
-    /// calendar or have hours.
+    /// Sets the time that the wall clock shows `now`. Call it again after the wall clock was set, if a limit goes by
+    /// the calendar or has hours. Called before the first item, it replaces the system's clock.
     pub fn set_clock(&mut self, now: Instant, shown: SystemTime) {
+        if self.is_new {
+            // With `start=empty`, a period of another clock would be used up.
+            self.gate = Own::new(self.gate.rates().to_vec(), Time::ZERO);
+        }
         let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
         let now = self.time(now);
         self.gate.set_wall(now, Wall::new(now, Time(shown)));
     }
 
-    /// An item that becomes next in line at `since`: from then on it waits, and a bucket saves up for it.
+    /// An item that becomes next in line at `since`. It waits from then on, and a bucket saves up for it.
     ///
     /// # Errors
-    /// It has no cost where a limit selects one, or a cost that a limit never admits.
+    /// The item has no cost where a limit selects one, or costs more than a limit ever admits.
     pub fn item(&mut self, item: &[u8], since: Instant) -> Result<Item, Error> {
+        self.is_new = false;
         let charged = self.charger.charge(item, item.len());
         let Charge { costs, keys } = charged.map_err(|why| Error(anyhow::Error::msg(why)))?;
         let item = Rc::new(OwnedRequest { costs, keys, since: self.time(since) });
@@ -168,8 +172,8 @@ impl Pace {
         self.waiting.push(Rc::downgrade(item));
     }
 
-    /// The first instant from `now` on at which `item` may be released, if there is one and nothing else is committed
-    /// before.
+    /// The first instant from `now` on at which `item` may be released, if nothing else is committed before; `None` if
+    /// there is none.
     pub fn earliest(&self, item: &Item, now: Instant) -> Option<Instant> {
         let at = self.gate.ask(Part::All, &item.0.request(), self.time(now)).from.instant()?;
         self.origin.checked_add(Duration::from_nanos(at.0))
@@ -178,7 +182,7 @@ impl Pace {
     /// Admits `item` at `now`, an instant read before it is released.
     ///
     /// # Errors
-    /// It may not be released yet.
+    /// The item may not be released yet.
     pub fn admit(&mut self, item: &Item, now: Instant) -> Result<Admission, Refusal> {
         let at = self.time(now);
         if at >= item.0.since && self.gate.fits(&mut Charges::default(), at, &item.0.request()) {
@@ -187,11 +191,11 @@ impl Pace {
         Err(self.earliest(item, now.max(self.instant(item.0.since))).map_or(Refusal::Never, Refusal::Until))
     }
 
-    /// Charges what was admitted, at `now`, an instant read after it was released.
+    /// Charges what was admitted at `now`, an instant read after the release.
     pub fn commit(&mut self, Admission(item): Admission, now: Instant) {
         let now = self.time(now);
         self.gate.charge(now, &item.0.request());
-        // It waits no more.
+        // It no longer waits, so it must not hold back the horizon below.
         drop(item);
         if self.gate.next_change().is_some_and(|at| at <= now) {
             let waiting = self.waiting.iter().filter_map(Weak::upgrade);
@@ -209,14 +213,14 @@ impl Pace {
     }
 }
 
-/// A [`Pace`] by the monotonic clock, for a loop that may block.
+/// A [`Pace`] driven by the monotonic clock, for a loop that may block.
 pub struct Pacer(Pace);
 
 impl Pacer {
-    /// Nothing was released before now. `limits` has one limit a line.
+    /// Limits under which nothing was released before now. `limits` has one limit per line.
     ///
     /// # Errors
-    /// A line that is no limit, or none at all.
+    /// A line is not a limit, or there is none.
     pub fn new(limits: &str) -> Result<Self, Error> {
         Pace::new(limits, Instant::now()).map(Pacer)
     }
@@ -224,7 +228,7 @@ impl Pacer {
     /// Blocks until `item` may be released.
     ///
     /// # Errors
-    /// It never may.
+    /// As for [`Pace::item`], or the item may never be released.
     pub fn wait(&mut self, item: &[u8]) -> Result<Permit<'_>, Error> {
         let item = self.0.item(item, Instant::now())?;
         loop {
@@ -237,8 +241,7 @@ impl Pacer {
     }
 }
 
-/// Leave for one release. It is charged when this is dropped, by the clock then: so drop it once the release has
-/// happened.
+/// Permission for one release. Drop it once the release has happened: that charges it, at the time of the drop.
 #[must_use = "the release is charged when this is dropped"]
 pub struct Permit<'a> {
     pace: &'a mut Pace,
@@ -246,7 +249,7 @@ pub struct Permit<'a> {
 }
 
 impl Permit<'_> {
-    /// The release has not happened; nothing is charged.
+    /// Gives up the release: nothing is charged.
     pub fn cancel(mut self) {
         self.admission = None;
     }

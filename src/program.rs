@@ -29,9 +29,9 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 fn with_items(config: &Config) -> anyhow::Result<Exit> {
     let setup = Setup::new(config)?;
     match &config.action {
-        Verb::Pass | Verb::Run(_) => verbs::run(setup),
+        Verb::Run => verbs::run(setup),
         Verb::Once(once) => verbs::once(setup, once),
-        Verb::DryRun { arrivals, at, .. } => verbs::plan(setup, arrivals.as_ref(), *at),
+        Verb::DryRun { arrivals, at } => verbs::plan(setup, arrivals.as_ref(), *at),
         Verb::Audit(arrivals) => verbs::audit(setup, arrivals),
     }
 }

@@ -18,11 +18,10 @@ pub(super) struct Distinct {
 
 /// The number of distinct keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Number {
-    /// Exactly.
-    Exactly(u64),
-    /// To within 1%.
-    About(u64),
+pub(crate) struct KeyCount {
+    pub(crate) number: u64,
+    /// Otherwise it is right to within 1%.
+    pub(crate) is_exact: bool,
 }
 
 impl Distinct {
@@ -35,22 +34,13 @@ impl Distinct {
         }
     }
 
-    pub(super) fn number(&self) -> Number {
-        match self.hashes.last() {
-            Some(&last) if self.hashes.len() >= MOST => {
-                let estimate = (MOST as u128) << 64;
-                Number::About(u64::try_from(estimate / u128::from(last).max(1)).unwrap_or(u64::MAX))
-            }
-            _ => Number::Exactly(self.hashes.len() as u64),
-        }
-    }
-}
-
-impl Number {
-    pub(crate) fn value(self) -> u64 {
-        match self {
-            Number::Exactly(number) | Number::About(number) => number,
-        }
+    pub(super) fn count(&self) -> KeyCount {
+        let (number, is_exact) = (self.hashes.len() as u64, self.hashes.len() < MOST);
+        let Some(&last) = self.hashes.last().filter(|_| !is_exact) else {
+            return KeyCount { number, is_exact };
+        };
+        let estimate = ((MOST as u128) << 64) / u128::from(last).max(1);
+        KeyCount { number: u64::try_from(estimate).unwrap_or(u64::MAX), is_exact }
     }
 }
 
@@ -58,20 +48,21 @@ impl Number {
 mod tests {
     use super::*;
 
-    fn number(distinct: u32) -> Number {
+    fn count(distinct: u32) -> (u64, bool) {
         let mut keys = Distinct::default();
         for _ in 0..2 {
             (0..distinct).for_each(|key| keys.insert(&key.to_le_bytes()));
         }
-        keys.number()
+        let KeyCount { number, is_exact } = keys.count();
+        (number, is_exact)
     }
 
     #[test]
     fn few_are_counted_and_many_estimated() {
-        assert_eq!(number(0), Number::Exactly(0));
-        assert_eq!(number(65_000), Number::Exactly(65_000));
-        let Number::About(many) = number(300_000) else { panic!("exactly") };
+        assert_eq!(count(0), (0, true));
+        assert_eq!(count(65_000), (65_000, true));
+        let (many, is_exact) = count(300_000);
         // Five times the standard error.
-        assert!((294_000..306_000).contains(&many), "{many}");
+        assert!((294_000..306_000).contains(&many) && !is_exact, "{many}");
     }
 }

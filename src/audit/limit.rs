@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use super::Violation;
-use super::distinct::{Distinct, Number};
+use super::distinct::{Distinct, KeyCount};
 use super::judge::{self, Judge};
 use super::ranked::Ranked;
 use super::tally::{Numbers, Tally, Worst};
@@ -17,14 +17,15 @@ use crate::time::Time;
 const FEW_KEYS: usize = 4096;
 
 pub(crate) struct AuditedLimit {
-    rate: Rate,
+    pub(crate) rate: Rate,
     terms: Terms,
     /// The index of its cost among those of a release.
     index: usize,
     /// The index of the key that it goes by.
     key: Option<usize>,
     judge: Box<dyn Judge>,
-    tally: Tally,
+    /// The numbers of all keys together; the worst window is that of one key.
+    pub(crate) tally: Tally,
     worst_keys: Ranked<WorstKey>,
     /// Keys that the judge has forgotten, and the number that it may remember before it is asked to forget more.
     forgotten: Distinct,
@@ -113,10 +114,6 @@ impl AuditedLimit {
         self.evict_at = FEW_KEYS.max(left + left / 4);
     }
 
-    pub(crate) fn rate(&self) -> &Rate {
-        &self.rate
-    }
-
     /// The period with its margin, in nanoseconds.
     pub(crate) fn period(&self) -> u64 {
         self.terms.period
@@ -155,24 +152,19 @@ impl AuditedLimit {
     }
 
     /// The number of keys that it was asked about; `None` if it goes by none.
-    pub(crate) fn keys(&self) -> Option<Number> {
+    pub(crate) fn keys(&self) -> Option<KeyCount> {
         self.key?;
-        if let Number::Exactly(0) = self.forgotten.number() {
-            return Some(Number::Exactly(self.judge.keys() as u64));
+        if self.forgotten.count().number == 0 {
+            return Some(KeyCount { number: self.judge.keys() as u64, is_exact: true });
         }
         let mut all = self.forgotten.clone();
         self.judge.for_each_key(&mut |key| all.insert(key));
-        Some(all.number())
+        Some(all.count())
     }
 
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
         self.judge.keys()
-    }
-
-    /// The numbers of all keys together; the worst window is that of one key.
-    pub(crate) fn tally(&self) -> &Tally {
-        &self.tally
     }
 
     /// The mean cost per second; `None` for less than a period, of which a burst would be the mean.

@@ -10,7 +10,6 @@ mod tally;
 mod trace;
 mod window;
 
-pub(crate) use self::distinct::Number;
 pub(crate) use self::limit::AuditedLimit;
 pub(crate) use self::tally::{Numbers, Worst};
 pub(crate) use self::trace::Trace;
@@ -21,9 +20,10 @@ use crate::time::Time;
 
 /// Some limits, with what is found of releases under them.
 pub struct Audit {
-    limits: Vec<AuditedLimit>,
-    releases: u64,
-    too_early: u64,
+    pub(crate) limits: Vec<AuditedLimit>,
+    pub(crate) releases: u64,
+    /// The number of releases that some limit would not have allowed.
+    pub(crate) too_early: u64,
 }
 
 /// A release that a limit would not have allowed.
@@ -91,19 +91,6 @@ impl Audit {
         }
         self.releases += 1;
         self.too_early += u64::from(is_early);
-    }
-
-    pub(crate) fn releases(&self) -> u64 {
-        self.releases
-    }
-
-    /// The number of releases that some limit would not have allowed.
-    pub(crate) fn too_early(&self) -> u64 {
-        self.too_early
-    }
-
-    pub(crate) fn limits(&self) -> &[AuditedLimit] {
-        &self.limits
     }
 }
 

@@ -1,3 +1,4 @@
+use super::distinct::KeyCount;
 use super::*;
 use crate::config::Rate;
 use crate::rule::Verdict;
@@ -15,7 +16,7 @@ fn violations(limit: &str, releases: &[(u64, u64)]) -> Vec<(u64, u64, Option<u64
             found.push((violation.number, violation.count, violation.early));
         });
     }
-    assert_eq!(audit.too_early(), found.len() as u64);
+    assert_eq!(audit.too_early, found.len() as u64);
     found
 }
 
@@ -80,11 +81,11 @@ fn a_limit_of_its_own_for_each_key() {
     }
     let a = Some(b"a".to_vec());
     assert_eq!(found, [(3, a.clone(), Some(5)), (5, a, Some(3))]);
-    let [keyed, common] = audit.limits() else { panic!() };
-    assert_eq!((keyed.keys(), common.keys()), (Some(Number::Exactly(2)), None));
+    let [keyed, common] = &audit.limits[..] else { panic!() };
+    assert_eq!((keyed.keys(), common.keys()), (Some(KeyCount { number: 2, is_exact: true }), None));
     let worst = keyed.worst_keys(1);
     assert_eq!((worst.len(), worst[0].0, worst[0].1.numbers.violations), (1, &b"a"[..], 2));
-    let tally = keyed.tally();
+    let tally = keyed.tally;
     assert_eq!(tally.numbers, Numbers { releases: 5, violations: 2, earliest: 5 });
     assert_eq!(tally.span(), 12);
     assert_eq!(tally.worst, Worst { count: 2, start: Time(0), end: Time(5), number: 3 });
@@ -96,8 +97,8 @@ fn a_steady_rate_is_that_rate() {
     for number in 0..20 {
         audit.judge(number + 1, Time(number * 100_000_000), &[1], &[], |_| panic!("too early"));
     }
-    assert_eq!(audit.limits()[0].mean_rate(), Some(10.0));
-    assert_eq!(audit.limits()[0].tally().worst.count, 10);
+    assert_eq!(audit.limits[0].mean_rate(), Some(10.0));
+    assert_eq!(audit.limits[0].tally.worst.count, 10);
 }
 
 fn audited(limit: &str, releases: &[(u64, u64)]) -> Audit {
@@ -108,7 +109,7 @@ fn audited(limit: &str, releases: &[(u64, u64)]) -> Audit {
 
 fn share(limit: &str, releases: &[(u64, u64)]) -> (f64, Option<f64>) {
     let audit = audited(limit, releases);
-    let limit = &audit.limits()[0];
+    let limit = &audit.limits[0];
     (limit.mean_share().expect("a share"), limit.mean_rate())
 }
 
@@ -163,8 +164,8 @@ fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
             let (mean, _) = share(limit, &releases);
             assert!(mean <= 1.000_001, "{mean} of {limit}: {releases:?}");
             let audit = audited(limit, &releases);
-            let limit = &audit.limits()[0];
-            assert!(limit.tally().worst.count <= limit.most(), "{}: {releases:?}", limit.rate());
+            let limit = &audit.limits[0];
+            assert!(limit.tally.worst.count <= limit.most(), "{}: {releases:?}", limit.rate);
         }
     }
 }
@@ -189,12 +190,12 @@ fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
             audit.judge(number, Time(now), &[1], &keys, tell);
             assert_eq!(found[0], found[1], "{limit}, key {key}");
         }
-        let limit = &audit.limits()[0];
+        let limit = &audit.limits[0];
         assert!(limit.remembered() < 5500, "{} are remembered", limit.remembered());
-        assert_eq!(limit.keys(), Some(Number::Exactly(alone.len() as u64)));
+        assert_eq!(limit.keys(), Some(KeyCount { number: alone.len() as u64, is_exact: true }));
         let busiest = &limit.worst_keys(1)[0];
-        assert_eq!((busiest.0, busiest.1.numbers), (&[0; 4][..], alone[&0].limits()[0].tally().numbers));
-        assert_eq!(limit.tally().numbers.violations, alone.values().map(Audit::too_early).sum::<u64>());
+        assert_eq!((busiest.0, busiest.1.numbers), (&[0; 4][..], alone[&0].limits[0].tally.numbers));
+        assert_eq!(limit.tally.numbers.violations, alone.values().map(|audit| audit.too_early).sum::<u64>());
     }
 }
 

@@ -42,12 +42,9 @@ impl Trace {
             self.halve();
             index /= 2;
         }
-        match self.steps.last_mut().filter(|last| last.index == index) {
-            Some(last) => {
-                (last.total, last.window) = (total, last.window.max(window));
-                last.violations += violations;
-            }
-            None => self.steps.push(Step { index, total, window, violations }),
+        let step = Step { index, total, window, violations };
+        if !self.steps.last_mut().is_some_and(|last| last.absorb(&step)) {
+            self.steps.push(step);
         }
     }
 
@@ -68,15 +65,19 @@ impl Trace {
     fn halve(&mut self) {
         self.length *= 2;
         self.steps.iter_mut().for_each(|step| step.index /= 2);
-        self.steps.dedup_by(|later, earlier| {
-            let is_one = later.index == earlier.index;
-            if is_one {
-                earlier.total = later.total;
-                earlier.window = earlier.window.max(later.window);
-                earlier.violations += later.violations;
-            }
-            is_one
-        });
+        self.steps.dedup_by(|later, earlier| earlier.absorb(later));
+    }
+}
+
+impl Step {
+    /// Takes over what is in a later one, if that has the same place. Returns whether it has.
+    fn absorb(&mut self, later: &Step) -> bool {
+        let is_one = self.index == later.index;
+        if is_one {
+            (self.total, self.window) = (later.total, self.window.max(later.window));
+            self.violations += later.violations;
+        }
+        is_one
     }
 }
 

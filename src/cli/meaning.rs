@@ -7,8 +7,8 @@ use anyhow::{Result, bail, ensure};
 use super::args::Cli;
 use super::once::once;
 use crate::config::{
-    BatchSize, Config, LimitOptions, OnLimit, QueueOptions, Rate, Shared, StatsFormat, Upkeep, Verb,
-    check_shareable, format_duration,
+    BatchSize, Config, LimitOptions, QueueOptions, Rate, Run, Shared, StatsFormat, Upkeep, Verb,
+    check_auditable, check_shareable, format_duration,
 };
 
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
@@ -29,45 +29,33 @@ impl Cli {
 
     /// The run that was asked for.
     pub(super) fn config(self) -> Result<Config> {
-        let limits = self.limits()?;
-        let input = self.input.options()?;
-        let batch = self.commands.batch.unwrap_or(BatchSize::SINGLE);
-        let on_limit = self.limits.on_limit.unwrap_or_default();
-        let shared = self.shared()?;
+        let (limits, input, queue) = (self.limits()?, self.input.options()?, self.queue());
+        let (rates, shared) = (limits.given()?, self.shared()?);
         if shared.is_some() {
-            ensure!(
-                self.limits.jitter.is_none(),
-                "--jitter cannot be used with shared limits: a slot would be over before the delay is"
-            );
-            check_shareable(&limits, on_limit, batch)?;
+            check_shareable(&limits, &queue)?;
         }
         let report = self.report.level();
         let metrics = self.report.metrics(self.only_computes())?;
         let plot = self.report.plot()?;
         ensure!(
-            !limits.count_exits() || !self.command.is_empty() || self.control.once || self.control.audit,
+            !rates.iter().any(Rate::counts_exits)
+                || !self.command.is_empty()
+                || self.control.once
+                || self.control.audit,
             "from=exit and N/running are for a command: add one, such as -- curl"
         );
-        self.check_waits(on_limit, batch)?;
-        Ok(Config {
-            shared,
-            on_limit,
-            queue: self.queue(),
-            input,
-            batch,
-            report,
-            progress: self.report.progress,
-            as_json: self.report.stats.contains(&StatsFormat::Json),
-            metrics,
-            plot,
-            action: if self.control.once { once(self, &limits)? } else { self.action(&limits)? },
-            limits,
-        })
+        self.check_waits(&queue)?;
+        let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));
+        let (action, command) =
+            if self.control.once { (once(self, &rates)?, None) } else { self.action(&limits, &rates)? };
+        Ok(Config { limits, shared, queue, input, command, action, report, progress, as_json, metrics, plot })
     }
 
     /// The options of the queue. A single release has its own patience.
     fn queue(&self) -> QueueOptions {
         QueueOptions {
+            on_limit: self.limits.on_limit.unwrap_or_default(),
+            batch: self.commands.batch.unwrap_or(BatchSize::SINGLE),
             in_order: self.limits.in_order,
             lookahead: self.limits.lookahead.unwrap_or(LOOKAHEAD),
             max_wait: self.control.max_wait.filter(|_| !self.control.once),
@@ -76,15 +64,14 @@ impl Cli {
         }
     }
 
-    fn check_waits(&self, on_limit: OnLimit, batch: BatchSize) -> Result<()> {
+    fn check_waits(&self, queue: &QueueOptions) -> Result<()> {
         if let Some(option) =
             self.given_among("--max-wait --until --jitter").next().filter(|_| self.control.audit)
         {
             bail!("--audit waits for nothing: leave out {option}");
         }
-        if let Some((wait, linger)) =
-            self.control.max_wait.zip(batch.linger).filter(|_| on_limit.never_waits())
-        {
+        let wait = self.control.max_wait.filter(|_| queue.on_limit.never_waits());
+        if let Some((wait, linger)) = wait.zip(queue.batch.linger) {
             ensure!(
                 wait >= linger,
                 "--max-wait {} is over before a batch is complete: make it at least the {} of --batch",
@@ -108,7 +95,7 @@ impl Cli {
         self.given_among("--dry-run --audit").next()
     }
 
-    fn action(self, limits: &LimitOptions) -> Result<Verb> {
+    fn action(self, limits: &LimitOptions, rates: &[Rate]) -> Result<(Verb, Option<Box<Run>>)> {
         if self.command.is_empty()
             && let Some(option) = self.given_among(FOR_COMMANDS).next()
         {
@@ -119,24 +106,19 @@ impl Cli {
             if let Some(first) = self.command.first() {
                 bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
             }
-            limits.check_auditable()?;
-            return Ok(Verb::Audit(arrivals.unwrap_or_default()));
+            check_auditable(rates, limits.files().next().is_some())?;
+            return Ok((Verb::Audit(arrivals.unwrap_or_default()), None));
         }
         ensure!(
             dry_run || self.report.plot.is_none() || !limits.may_change(),
             "--plot is for limits that stay as they are: give them with -r"
         );
         let from_file = self.input.file().is_some();
-        let rates = limits.given()?;
         rates.iter().filter(|rate| rate.only.is_none()).try_for_each(Rate::check_cost)?;
         let run = match &self.command[..] {
             [] => None,
-            command => Some(Box::new(self.commands.run(command, from_file, self.log)?)),
+            command => Some(Box::new(self.commands.run(command, from_file, self.report)?)),
         };
-        Ok(match run {
-            run if dry_run => Verb::DryRun { arrivals, at, run },
-            Some(run) => Verb::Run(run),
-            None => Verb::Pass,
-        })
+        Ok((if dry_run { Verb::DryRun { arrivals, at } } else { Verb::Run }, run))
     }
 }

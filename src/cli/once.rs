@@ -3,7 +3,7 @@
 use anyhow::{Result, bail, ensure};
 
 use super::args::Cli;
-use crate::config::{LimitOptions, Once, Selector, Verb};
+use crate::config::{Once, Rate, Selector, Verb};
 
 pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank --on-bad -I -B -K -c \
     --on-limit --in-order --lookahead --arrivals --unsorted --audit --dry-run";
@@ -12,11 +12,8 @@ pub(super) const FOR_RUNS: &str =
     "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --progress --stats --plot";
 
 /// The release that was asked for. Whatever is about items makes no sense with it.
-pub(super) fn once(cli: Cli, limits: &LimitOptions) -> Result<Verb> {
-    let cost = match cli.limits.cost {
-        Some(Selector::Constant(cost)) => Some(cost),
-        _ => None,
-    };
+pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {
+    let cost = if let Some(Selector::Constant(cost)) = cli.limits.cost { Some(cost) } else { None };
     // A cost that is always the same needs no items.
     let needs_items = |option: &&str| *option != "-c" || cost.is_none();
     if let Some(option) = cli.given_among(FOR_ITEMS).find(needs_items) {
@@ -26,11 +23,11 @@ pub(super) fn once(cli: Cli, limits: &LimitOptions) -> Result<Verb> {
         bail!("--once releases once and becomes COMMAND: leave out {}", with_remedy(option));
     }
     ensure!(
-        !limits.count_exits(),
+        !rates.iter().any(Rate::counts_exits),
         "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out \
          from=exit, or N/running"
     );
-    limits.given()?.iter().try_for_each(Once::check)?;
+    rates.iter().try_for_each(Once::check)?;
     Ok(Verb::Once(Once {
         command: cli.command,
         trace: cli.commands.trace,

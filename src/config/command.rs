@@ -7,7 +7,7 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::duration::parse_duration;
-use super::named::Named;
+use super::named::named;
 use super::template::Template;
 use crate::time::SECOND;
 
@@ -50,10 +50,6 @@ pub enum LogFormat {
     Json,
 }
 
-impl Named for LogFormat {
-    const NAMES: &'static [(&'static str, Self)] = &[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)];
-}
-
 /// Which items of a log are not run again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Resume {
@@ -61,11 +57,6 @@ pub enum Resume {
     Unfinished,
     /// All that the log has.
     New,
-}
-
-impl Named for Resume {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("unfinished", Resume::Unfinished), ("new", Resume::New)];
 }
 
 /// Where the output of commands goes.
@@ -166,11 +157,6 @@ pub enum HaltOn {
     Done,
 }
 
-impl Named for HaltOn {
-    const NAMES: &'static [(&'static str, Self)] =
-        &[("fail", HaltOn::Failed), ("success", HaltOn::Succeeded), ("done", HaltOn::Done)];
-}
-
 /// A number of items, absolute or relative.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Share {
@@ -193,20 +179,13 @@ impl FromStr for Halt {
             "soon" => false,
             _ => bail!(FORMS),
         };
-        let on = HaltOn::named(on).ok().context(FORMS)?;
-        let number = |text: &str| {
-            let number: u64 = text.parse().ok().context(FORMS)?;
-            ensure!(number > 0, "the least is 1");
-            anyhow::Ok(number)
-        };
-        let share = match share.strip_suffix('%') {
-            Some(percent) => {
-                let percent = number(percent)?;
-                ensure!(percent <= 100, "the most is 100%");
-                Share::Percent(percent)
-            }
-            None => Share::Count(number(share)?),
-        };
+        let choices = [("fail", HaltOn::Failed), ("success", HaltOn::Succeeded), ("done", HaltOn::Done)];
+        let on = named(&choices, on).ok().context(FORMS)?;
+        let percent = share.strip_suffix('%');
+        let number = percent.unwrap_or(share).parse().ok().context(FORMS)?;
+        ensure!(number > 0, "the least is 1");
+        ensure!(percent.is_none() || number <= 100, "the most is 100%");
+        let share = if percent.is_some() { Share::Percent(number) } else { Share::Count(number) };
         Ok(Halt { now, on, share })
     }
 }

@@ -7,7 +7,6 @@ use anyhow::{Context, Result, ensure};
 
 use super::rate::{CountFrom, Defaults, Rate};
 use super::rate_text::RateText;
-use crate::rule::Extra;
 
 /// Where limits come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -65,19 +64,6 @@ impl LimitOptions {
         self.rates().map(|rate| rate.resolve(&self.defaults)).collect()
     }
 
-    /// True if a limit with a burst is among them, or may be in a file.
-    pub fn may_have_burst(&self) -> bool {
-        self.sources.iter().any(|source| match source {
-            Source::Rate(rate) => rate.algorithm(&self.defaults).facts().takes(Extra::Burst),
-            Source::File(_) => true,
-        })
-    }
-
-    /// True if one that does not come from a file counts commands until they exit.
-    pub fn count_exits(&self) -> bool {
-        self.rates().any(RateText::counts_exits)
-    }
-
     /// Warnings of limits, not in files, that the user may not have meant as they are read.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.rates().filter_map(RateText::warning)
@@ -110,14 +96,6 @@ impl LimitOptions {
         // A writer may be at work; and with no limit at all everything would go at once.
         ensure!(!rates.is_empty(), "{name} holds no RATE: to pause, write 0/s");
         Ok(rates)
-    }
-
-    /// Checks that what does not come from a file can be judged by time stamps.
-    ///
-    /// # Errors
-    /// One counts from the end of commands, or all count how many run.
-    pub fn check_auditable(&self) -> Result<()> {
-        check_auditable(&self.given()?, self.files().next().is_some())
     }
 
     /// The limits in a file that holds `text`.

@@ -8,7 +8,6 @@ mod delimiter;
 mod duration;
 mod fraction;
 mod instant;
-mod limit_count;
 mod limits;
 mod named;
 mod nearest;
@@ -27,17 +26,16 @@ mod template;
 
 use std::path::PathBuf;
 
-pub use amount::{Amount, parse_limit_period};
+pub use amount::{Amount, parse_limit_count, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, Run, Share};
 pub use delimiter::parse_delimiter;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use instant::{Until, parse_instant, parse_timestamp};
-pub use limit_count::parse_limit_count;
 pub(crate) use limits::check_auditable;
 pub use limits::{LimitOptions, Source};
-pub use named::Named;
+pub(crate) use named::named;
 pub use once::Once;
 pub use plan::Plan;
 pub use quantity::{parse_count, parse_size};
@@ -60,15 +58,13 @@ pub struct Config {
     pub limits: LimitOptions,
     /// Where limits are kept that are shared with other runs.
     pub shared: Option<Shared>,
-    /// The fate of an item that cannot go at once.
-    pub on_limit: OnLimit,
-    /// The order, number and time in which items wait.
+    /// The way in which items wait.
     pub queue: QueueOptions,
     /// Where items come from.
     pub input: InputOptions,
-    /// The number of items in one release.
-    pub batch: BatchSize,
-    /// The effect of a release.
+    /// The command that is run with the items of each release, or would be; without it, they go to stdout.
+    pub command: Option<Box<Run>>,
+    /// What is done with the input.
     pub action: Verb,
     /// The amount of messages on stderr.
     pub report: Report,
@@ -86,18 +82,9 @@ impl Config {
     /// Warnings of what the user may not have meant.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
-        let placeholder = self.command().filter(|run| run.stdin != Feed::Items);
+        let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
         let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
         self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder)
-    }
-
-    /// The command that is run for each release, or would be.
-    pub fn command(&self) -> Option<&Run> {
-        match &self.action {
-            Verb::Run(run) => Some(run),
-            Verb::DryRun { run, .. } => run.as_deref(),
-            Verb::Pass | Verb::Once(_) | Verb::Audit(_) => None,
-        }
     }
 }
 
@@ -141,25 +128,17 @@ pub enum OnBad {
     Skip,
 }
 
-impl Named for OnBad {
-    const NAMES: &'static [(&'static str, Self)] = &[("fail", OnBad::Fail), ("skip", OnBad::Skip)];
-}
-
-/// The effect of a release.
+/// What is done with the input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// Writes the items to stdout.
-    Pass,
-    /// Runs a command with the items.
-    Run(Box<Run>),
+    /// Releases it as the limits admit it.
+    Run,
     /// Releases nothing: prints when each item would have been released.
     DryRun {
         /// Where a record says when it arrived. Without it, all arrive at 0.
         arrivals: Option<Arrivals>,
         /// The wall clock at its start, since 1970. Without it, arrivals tell, or it is now.
         at: Option<Time>,
-        /// The command that would be run, if any.
-        run: Option<Box<Run>>,
     },
     /// Releases once, and becomes a command.
     Once(Once),

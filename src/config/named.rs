@@ -2,21 +2,15 @@
 
 use anyhow::{Context, Result};
 
-/// A choice among a few, each of which has a name.
-pub trait Named: Copy + 'static {
-    /// All of them.
-    const NAMES: &'static [(&'static str, Self)];
-
-    /// The one with this name.
-    ///
-    /// # Errors
-    /// There is none; there are these.
-    fn named(text: &str) -> Result<Self> {
-        let known = Self::NAMES.iter().find(|(name, _)| *name == text);
-        known.map(|(_, choice)| *choice).with_context(|| {
-            let names: Vec<_> = Self::NAMES.iter().map(|(name, _)| *name).collect();
-            let (last, others) = names.split_last().expect("a choice");
-            format!("there are {} and {last}", others.join(", "))
-        })
-    }
+/// The one of a few choices, each with its name, that `text` names.
+///
+/// # Errors
+/// There is none; there are these.
+pub(crate) fn named<T: Copy>(choices: &[(&str, T)], text: &str) -> Result<T> {
+    let known = choices.iter().find(|(name, _)| *name == text);
+    known.map(|(_, choice)| *choice).with_context(|| {
+        let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
+        let (last, others) = names.split_last().expect("a choice");
+        format!("there are {} and {last}", others.join(", "))
+    })
 }

@@ -20,17 +20,14 @@ const UNITS: [(&str, u64); 10] = [
 /// # Errors
 /// Not a number, an unknown unit, not whole, or 2^64 and more.
 pub fn parse_count(text: &str) -> Result<u64> {
-    let (total, scale) = parse_scaled(text).map_err(|error| match in_digits(text) {
-        Some(digits) => Error::msg(format!("a number is written in digits only: {digits}")),
-        None => error,
+    let (total, scale) = parse_scaled(text).map_err(|error| {
+        match without_exponent(text).or_else(|| without_groups(text)) {
+            Some(digits) => Error::msg(format!("a number is written in digits only: {digits}")),
+            None => error,
+        }
     })?;
     ensure!(total % scale == 0, "'{text}' is not a whole number");
     u64::try_from(total / scale).ok().context("too large, the most is 2^64-1")
-}
-
-/// A number with an exponent, `1e3`, or with something between groups of three digits, `10,000`, without that.
-fn in_digits(text: &str) -> Option<String> {
-    without_exponent(text).or_else(|| without_groups(text))
 }
 
 /// A whole number with an exponent, `1e3`, without that.
@@ -40,6 +37,7 @@ pub(super) fn without_exponent(text: &str) -> Option<String> {
     is_whole(number).then(|| format!("{number}{}", "0".repeat(zeros)))
 }
 
+/// A number with something between groups of three digits, `10,000`, without that.
 fn without_groups(text: &str) -> Option<String> {
     let (first, groups) = text.split_once([',', '_', '\'', ' '])?;
     let mut groups = groups.split([',', '_', '\'', ' ']);

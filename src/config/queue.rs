@@ -9,7 +9,6 @@ use fastrand::Rng;
 
 use super::duration::{format_duration, parse_duration};
 use super::instant::Until;
-use super::named::Named;
 use super::quantity::parse_count;
 
 /// The fate of an item that cannot go at the instant of its arrival.
@@ -33,18 +32,13 @@ impl OnLimit {
     }
 }
 
-impl Named for OnLimit {
-    const NAMES: &'static [(&'static str, Self)] = &[
-        ("wait", OnLimit::Wait),
-        ("drop", OnLimit::Drop),
-        ("latest", OnLimit::Latest),
-        ("fail", OnLimit::Fail),
-    ];
-}
-
-/// The order, number and time in which items wait.
+/// The order, number and time in which items wait, and the fate of those that cannot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueOptions {
+    /// The fate of an item that cannot go at once.
+    pub on_limit: OnLimit,
+    /// The number of items in one release.
+    pub batch: BatchSize,
     /// In the order of the input, whatever their keys.
     pub in_order: bool,
     /// The most items that wait in lanes; then reading stops.

@@ -105,6 +105,11 @@ impl Rate {
         self.hours.as_deref().filter(|hours| !hours.week.is_all())
     }
 
+    /// It counts commands until they exit.
+    pub(crate) fn counts_exits(&self) -> bool {
+        self.from != CountFrom::Start
+    }
+
     /// Nothing is released until it is changed.
     pub fn pauses(&self) -> bool {
         self.count == 0 && self.during().is_none()

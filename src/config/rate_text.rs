@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::amount::{Amount, RUNNING};
 use super::duration::parse_duration;
-use super::named::Named;
+use super::named::named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
 use super::rate::{CountFrom, Defaults, Rate, Start};
@@ -85,8 +85,8 @@ impl RateText {
             "margin" => self.margin = Some(parse_duration(value)?),
             "during" => self.during = Some(value.parse()?),
             "tz" => self.zone = Some(value.parse()?),
-            "start" => self.start = Start::named(value)?,
-            "from" => self.from = CountFrom::named(value)?,
+            "start" => self.start = named(&[("full", Start::Full), ("empty", Start::Empty)], value)?,
+            "from" => self.from = named(&[("start", CountFrom::Start), ("exit", CountFrom::Exit)], value)?,
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
@@ -100,23 +100,15 @@ impl RateText {
         self.amount.warning.as_deref()
     }
 
-    /// It counts commands until they exit.
-    pub(crate) fn counts_exits(&self) -> bool {
-        self.from != CountFrom::Start
-    }
-
-    pub(crate) fn algorithm(&self, defaults: &Defaults) -> Algorithm {
-        let default = if self.amount.is_running { Algorithm::Sliding } else { defaults.algorithm };
-        self.algorithm.unwrap_or(default)
-    }
-
     /// Fills in the options that were left out.
     ///
     /// # Errors
     /// A burst on an algorithm that has none, a period that the margin makes too long, or `only=` with no key.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
-        let algorithm = self.algorithm(defaults);
-        let margin = self.margin.unwrap_or(if self.amount.is_running { 0 } else { defaults.margin });
+        let (algorithm, margin) = match self.from {
+            CountFrom::Running => (Algorithm::Sliding, 0),
+            _ => (self.algorithm.unwrap_or(defaults.algorithm), self.margin.unwrap_or(defaults.margin)),
+        };
         let has_burst = algorithm.facts().takes(Extra::Burst);
         ensure!(
             has_burst || self.burst.is_none(),
@@ -188,14 +180,6 @@ fn split_options(text: &str) -> (&str, Vec<&str>) {
     }
     parts.push(&text[start..]);
     (parts[0], parts.split_off(1))
-}
-
-impl Named for CountFrom {
-    const NAMES: &'static [(&'static str, Self)] = &[("start", CountFrom::Start), ("exit", CountFrom::Exit)];
-}
-
-impl Named for Start {
-    const NAMES: &'static [(&'static str, Self)] = &[("full", Start::Full), ("empty", Start::Empty)];
 }
 
 impl FromStr for RateText {

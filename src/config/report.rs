@@ -6,8 +6,6 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-use super::named::Named;
-
 /// The amount of messages on stderr.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Report {
@@ -26,10 +24,6 @@ pub enum When {
     Auto,
     /// In any case; where there is no terminal, a line now and then.
     Always,
-}
-
-impl Named for When {
-    const NAMES: &'static [(&'static str, Self)] = &[("auto", When::Auto), ("always", When::Always)];
 }
 
 /// A format for the numbers of a run.

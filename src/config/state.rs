@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::quantity::parse_count;
 use super::rate::{CountFrom, Rate, keys};
 use super::server::{SCHEMES, Server};
-use super::{BatchSize, LimitOptions, OnLimit, Source};
+use super::{BatchSize, LimitOptions, QueueOptions, Source};
 
 /// Where a STATE may be given, with a password if need be.
 pub const VARIABLE: &str = "THROTTLE_STATE";
@@ -148,7 +148,11 @@ impl fmt::Display for State {
 ///
 /// # Errors
 /// They cannot, and why.
-pub fn check_shareable(limits: &LimitOptions, on_limit: OnLimit, batch: BatchSize) -> Result<()> {
+pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()> {
+    ensure!(
+        queue.jitter.is_none(),
+        "--jitter cannot be used with shared limits: a slot would be over before the delay is"
+    );
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
         "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
@@ -167,17 +171,15 @@ pub fn check_shareable(limits: &LimitOptions, on_limit: OnLimit, batch: BatchSiz
         bail!("items of a shared bucket cannot cost more than its burst: raise that of {rate}");
     }
     ensure!(
-        rates.iter().all(|rate| rate.cost.is_none()) || batch == BatchSize::SINGLE || !on_limit.never_waits(),
+        rates.iter().all(|rate| rate.cost.is_none())
+            || queue.batch == BatchSize::SINGLE
+            || !queue.on_limit.never_waits(),
         "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, \
          or let items wait"
     );
-    check_keys(&rates)
-}
-
-/// All limits are charged by one booking, which has to be the same for all items, or all of a key.
-fn check_keys(rates: &[Rate]) -> Result<()> {
+    // All limits are charged by one booking, which has to be the same for all items, or all of a key.
     let is_keyed = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
-    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(rates).len() == 1;
+    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(&rates).len() == 1;
     ensure!(
         !is_keyed || is_same,
         "limits that share a state go all by the same key, or none does: split them over two runs, one after \

@@ -1,4 +1,4 @@
-//! A state for each key, as compact as can be: with a million keys, memory and cache misses are all that matters.
+//! A state for each key, as compact as possible: with a million keys, only memory and cache misses matter.
 
 use std::hash::BuildHasher;
 
@@ -8,14 +8,14 @@ use hashbrown::hash_table::Entry;
 
 use crate::charge::Key;
 
-/// States by key, or one that all keys share. An account is the index of a key's state; it is valid until the next
-/// [`Accounts::retain`]. That of a shared state is 0.
+/// States by key, or one that all keys share. An account is the index of a key's state, valid until the next
+/// [`Accounts::retain`]. The account of a shared state is 0.
 #[derive(Clone)]
 pub(crate) struct Accounts<S> {
-    /// The state of a key that has no account, or of all.
+    /// The state of keys without an account, or the shared state.
     pub(crate) fresh: S,
     entries: Vec<(Key, S)>,
-    /// The index of a key's entry, by its hash: 4 bytes, where an index map takes 16. None if all share a state.
+    /// The index of a key's entry, by its hash: 4 bytes, where an index map takes 16. `None` if all share a state.
     index: Option<HashTable<u32>>,
     hasher: RandomState,
 }
@@ -30,7 +30,7 @@ impl<S: Clone + Default> Accounts<S> {
         self.index.is_some()
     }
 
-    /// The number of keys that have one.
+    /// The number of keys with an account.
     pub(crate) fn len(&self) -> usize {
         self.entries.len()
     }
@@ -42,10 +42,10 @@ impl<S: Clone + Default> Accounts<S> {
         account.map_or(&self.fresh, |&account| &self.entries[account as usize].1)
     }
 
-    /// The account of a key, which is opened if it has none.
+    /// The account of a key, opened if it has none.
     ///
     /// # Panics
-    /// With 2^32 keys.
+    /// If there are 2^32 keys.
     pub(crate) fn account(&mut self, key: &[u8]) -> usize {
         let Accounts { fresh, entries, index: Some(index), hasher } = self else { return 0 };
         let known = |&account: &u32| entries[account as usize].0.as_slice();
@@ -69,12 +69,12 @@ impl<S: Clone + Default> Accounts<S> {
         self.entries.iter().map(|(key, _)| key.as_slice())
     }
 
-    /// All states, that of keys without an account among them.
+    /// All states, including that of keys without an account.
     pub(crate) fn iter_mut(&mut self) -> impl Iterator<Item = &mut S> {
         std::iter::once(&mut self.fresh).chain(self.entries.iter_mut().map(|(_, state)| state))
     }
 
-    /// Closes all other accounts, and gives memory back if that leaves few.
+    /// Keeps only these accounts, and frees memory if few are left.
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&[u8], &S) -> bool) {
         let before = self.entries.len();
         self.entries.retain(|(key, state)| is_kept(key, state));

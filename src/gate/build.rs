@@ -5,7 +5,7 @@ use crate::config::{CountFrom, Rate, Start, keys};
 use crate::rule::{FromExit, NamedRule, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
-/// For each limit, the index in [`keys`] of its key, if each key has a limit of its own.
+/// For each limit, the index in [`keys`] of its key, if it applies to each key separately.
 pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
     let keys = keys(rates);
     let part = |rate: &Rate| {
@@ -15,7 +15,7 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
     rates.iter().map(part).collect()
 }
 
-/// The limiter of a RATE. `start` is the start of the run.
+/// Builds the limiter of a RATE. `start` is the start of the run.
 pub(super) fn limiter(rate: &Rate, start: Time, wall: Wall) -> Box<dyn Limiter> {
     let mut limiter = rate.algorithm.visit(BuildHistory(rate, wall));
     if rate.start == Start::Empty {
@@ -24,7 +24,7 @@ pub(super) fn limiter(rate: &Rate, start: Time, wall: Wall) -> Box<dyn Limiter> 
     limiter
 }
 
-/// Gives the rule of a limit a history.
+/// Builds the history for the rule of a limit.
 struct BuildHistory<'a>(&'a Rate, Wall);
 
 impl Visitor for BuildHistory<'_> {
@@ -39,7 +39,7 @@ impl Visitor for BuildHistory<'_> {
     }
 }
 
-/// One history for all, or one for each key.
+/// Builds one history for all items, or one for each key.
 fn for_keys<R: Rule>(rate: &Rate, wall: Wall) -> Box<dyn Limiter> {
     let terms = Terms { wall, ..rate.padded_terms() };
     let rule = R::new(terms);

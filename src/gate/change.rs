@@ -1,4 +1,4 @@
-//! Limits that change while they are in force, with the history of each.
+//! Changes limits while they are in force, keeping their histories.
 
 use std::rc::Rc;
 
@@ -8,8 +8,7 @@ use crate::config::{CountFrom, Rate, Start};
 use crate::rule::Terms;
 use crate::time::{Time, Wall};
 
-/// A limit that a pause has taken the place of. It keeps its history: until it is back, nothing that it applies to is
-/// released.
+/// A limit that was replaced by a pause. It keeps its history, as nothing it applies to is released until it is back.
 pub(super) struct Paused {
     rate: Rate,
     limit: Limit,
@@ -28,29 +27,30 @@ impl Paused {
         paused.collect()
     }
 
-    /// The wall clock was set at `now`.
+    /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
         self.limit.set_wall(now, &self.rate, wall);
     }
 
-    /// A release that was charged before the pause has come to its end at `now`.
+    /// Notes that a release that was charged before the pause ended at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
         let cost = self.alike.and_then(|at| request.costs.get(at)).copied().unwrap_or(0);
         self.limit.finish(now, request, cost);
     }
 }
 
-/// A limit with its history. Several limits may go on with it.
+/// A limit with its history, which several new limits may continue.
 #[derive(Clone)]
 struct OldLimit {
     rate: Rate,
     limiter: Rc<Box<dyn Limiter>>,
 }
 
-/// The limiters for `new` limits, which at `now` take the place of `old` ones and of those that are paused.
+/// The limiters for the `new` limits, which at `now` replace the `old` ones and those that are paused.
 ///
-/// A limit that stands in both keeps its history. Any other goes on with the history of the nearest one with the same
-/// algorithm, cost and key: all of these have seen the same releases. One that finds none begins as its `start=` says.
+/// A limit that is in both keeps its history. Any other continues the history of the nearest one with the same
+/// algorithm, cost and key, as all of these have seen the same releases. If there is none, it begins as its `start=`
+/// says.
 pub(super) fn change(
     old: &[Rate],
     limits: Limits,
@@ -73,31 +73,32 @@ pub(super) fn change(
     (limits.collect(), paused, is_new)
 }
 
-/// The histories that there are. A pause has none of its own.
+/// The known histories. A pause has none of its own; a count of 0 at some hours has, as it counts always.
 fn known(old: &[Rate], limits: Limits, paused: Vec<Paused>) -> Vec<OldLimit> {
-    let in_force = old.iter().cloned().zip(limits.all).filter(|(rate, _)| rate.count > 0);
+    let in_force = old.iter().cloned().zip(limits.all).filter(|(rate, _)| !rate.pauses());
     let known = in_force.chain(paused.into_iter().map(|paused| (paused.rate, paused.limit)));
     known.map(|(rate, limit)| OldLimit { rate, limiter: Rc::new(limit.limiter) }).collect()
 }
 
-/// The history with which a limit goes on, if there is one: its own, if it is known.
+/// The history that a limit continues, if there is one: its own if it is known.
 fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
-    let candidates = known.iter().filter(|known| rate.count > 0 && has_same_history(&known.rate, rate));
-    candidates.min_by_key(|known| (known.rate != *rate, distance(&known.rate, rate)))
+    let candidates = known.iter().filter(|known| !rate.pauses() && has_same_history(&known.rate, rate));
+    // One with a count of 0 tells the least of when each release was.
+    candidates.min_by_key(|known| (known.rate != *rate, known.rate.count == 0, distance(&known.rate, rate)))
 }
 
-/// The ratios of the terms, by which limits are near each other: first of the periods, then counts, then bursts.
+/// How far apart two limits are: the ratio of their periods, then of their counts, then of their bursts.
 fn distance(a: &Rate, b: &Rate) -> [u128; 3] {
     let (a, b) = (a.padded_terms(), b.padded_terms());
     [ratio(a.period, b.period), ratio(a.count, b.count), ratio(a.burst, b.burst)]
 }
 
-/// The larger of two numbers by the smaller, in 2^-64.
+/// The larger number divided by the smaller, in units of 2^-64.
 fn ratio(a: u64, b: u64) -> u128 {
     (u128::from(a.max(b)) << 64) / u128::from(a.min(b)).max(1)
 }
 
-/// The limiter of a limit that goes on with the history of another, which may stay in force beside it.
+/// The limiter of a limit that continues the history of another, which may itself stay in force.
 fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time, wall: Wall) -> Box<dyn Limiter> {
     let mut limiter = owned(source.limiter);
     if source.rate != *rate {
@@ -109,29 +110,29 @@ fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time, wall: Wall) -> 
     limiter
 }
 
-/// The last to have it takes it, the others copies.
+/// Unwraps the last reference; the others get copies.
 fn owned(limiter: Rc<Box<dyn Limiter>>) -> Box<dyn Limiter> {
     Rc::try_unwrap(limiter).unwrap_or_else(|limiter| limiter.copied())
 }
 
-/// True of a limit that is not among the `new` ones, under which nothing is released that it applies to.
+/// True of a limit that is not among the `new` ones, if these pause everything that it applies to.
 fn is_paused(rate: &Rate, new: &[Rate]) -> bool {
     let pauses = |pause: &Rate| pause.pauses() && (charges_alike(pause, rate) || is_for_all(pause, rate));
     !new.contains(rate) && new.iter().any(pauses)
 }
 
-/// True if a pause is for all items. A limit that counts beyond the start has to be told of ends by one that charges
-/// the same.
+/// True if a pause covers all items. Not for a limit that counts beyond the start: it learns of ends from a limit in
+/// force that charges the same.
 fn is_for_all(pause: &Rate, rate: &Rate) -> bool {
     pause.cost.is_none() && pause.only.is_none() && rate.from == CountFrom::Start
 }
 
-/// Both limits apply to the same items, for the same cost and key.
+/// True if both limits apply to the same items, with the same cost and key.
 fn charges_alike(a: &Rate, b: &Rate) -> bool {
     (&a.cost, &a.key, &a.only) == (&b.cost, &b.key, &b.only)
 }
 
-/// Both limits may go on with one history.
+/// True if one limit can continue the history of the other.
 fn has_same_history(a: &Rate, b: &Rate) -> bool {
     (a.algorithm, a.from) == (b.algorithm, b.from) && charges_alike(a, b)
 }

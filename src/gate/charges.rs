@@ -1,4 +1,4 @@
-//! The charges of releases that are admitted, until they have left.
+//! The charges of admitted releases that have not left yet.
 
 use std::collections::HashMap;
 use std::rc::Rc;
@@ -9,23 +9,23 @@ use super::{Limit, Slot};
 use crate::charge::Key;
 use crate::time::Time;
 
-/// The charges of releases that are admitted at one instant, one after the other; and the slots that they use, which
-/// nobody else has meanwhile.
+/// The charges of releases that are admitted one after the other at one instant, and the slots that they take, which no
+/// one else can use meanwhile.
 #[derive(Clone, Debug, Default)]
 pub struct Charges {
     releases: Vec<Admitted>,
-    /// The cost and account of each of them, in a row of all limits.
+    /// The cost and account of each release under each limit; one row of all limits per release.
     rows: Vec<(u64, usize)>,
-    /// The sums of the costs under each limit.
+    /// The sum of the costs under each limit.
     pending: Vec<Pending>,
 }
 
-/// The sums of the costs under a limit.
+/// The sum of the costs under a limit.
 #[derive(Clone, Debug)]
 enum Pending {
-    /// Of one that all items use up together.
+    /// Of a limit that all items share.
     Common(u64),
-    /// Of one that goes by key, for each account.
+    /// Of a limit by key: one sum for each account.
     Keyed(HashMap<usize, u64, RandomState>),
 }
 
@@ -54,34 +54,34 @@ impl Pending {
     }
 }
 
-/// One or more releases that ask the same.
+/// One or more releases with the same request.
 #[derive(Clone, Debug)]
 pub(super) struct Admitted {
     pub(super) since: Time,
     pub(super) count: u64,
-    /// Their slots, if they need any.
+    /// Their slots, if they need slots.
     pub(super) taken: Option<Taken>,
 }
 
-/// The key and the costs that slots were booked for.
+/// The key and costs that slots are booked for.
 pub(super) type Claim = (Key, Rc<[u64]>);
 
-/// Slots that releases use.
+/// The slots that releases take.
 #[derive(Clone, Debug)]
 pub(super) struct Taken {
     pub(super) claim: Claim,
-    /// Each for one release.
+    /// One for each release.
     pub(super) slots: Vec<Slot>,
 }
 
 impl Charges {
-    /// The last instant at which all of the slots may be used, if any are needed.
+    /// The last instant at which all of the slots can be used, if any are needed.
     pub fn good_until(&self) -> Option<Time> {
         let taken = self.releases.iter().filter_map(|release| release.taken.as_ref());
         taken.flat_map(|taken| &taken.slots).map(|slot| slot.until).min()
     }
 
-    /// Makes room for the sums under these limits. Returns the index at which the next row begins.
+    /// Makes room for the sums under `limits`. Returns the index at which the next row begins.
     pub(super) fn begin(&mut self, limits: &[Limit]) -> usize {
         if self.pending.len() != limits.len() {
             let pending = limits.iter().map(|limit| match limit.key {
@@ -93,22 +93,22 @@ impl Charges {
         self.rows.len()
     }
 
-    /// Takes back a row that is not admitted.
+    /// Drops a row that is not admitted.
     pub(super) fn truncate(&mut self, row: usize) {
         self.rows.truncate(row);
     }
 
-    /// Adds the cost of a release under the next limit.
+    /// Adds the cost of a release under the next limit to its row.
     pub(super) fn charge(&mut self, cost: u64, account: usize) {
         self.rows.push((cost, account));
     }
 
-    /// The cost of all that is admitted already under a limit for an account.
+    /// The sum of what is already admitted under a limit for an account.
     pub(super) fn pending(&self, limit: usize, account: usize) -> u64 {
         self.pending.get(limit).map_or(0, |pending| pending.of(account))
     }
 
-    /// Admits releases that cost as much as the last row says.
+    /// Admits releases with the costs of the last row.
     pub(super) fn add(&mut self, release: Admitted) {
         let row = self.rows.len() - self.pending.len();
         for (pending, &(cost, account)) in self.pending.iter_mut().zip(&self.rows[row..]) {
@@ -119,8 +119,8 @@ impl Charges {
         self.releases.push(release);
     }
 
-    /// Takes out all releases, of which the first `left` have left: each with the number of it that has, and the row of
-    /// one of them.
+    /// Takes out all releases, of which the first `left` have left. Calls `each` with every entry, the number of its
+    /// releases that have left, and the row of one.
     pub(super) fn take_all(&mut self, mut left: u64, mut each: impl FnMut(Admitted, u64, &[(u64, usize)])) {
         let limits = self.pending.len();
         for (at, release) in self.releases.drain(..).enumerate() {

@@ -1,19 +1,19 @@
-//! When to evict what is idle.
+//! When to evict idle entries.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 
-/// The number of entries that are kept before idle ones are evicted.
+/// Maps up to this size are never searched for idle entries.
 pub(super) const FEW: usize = 64;
 
-/// Evicts idle entries of a map each time that it has doubled: it is searched seldom, and not filled by them.
+/// Evicts the idle entries of a map each time it has doubled, so it is searched rarely and never fills up with them.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Eviction {
     beyond: usize,
 }
 
 impl Eviction {
-    /// Keeps only these entries, if there are many.
+    /// Keeps only the entries for which `is_kept` is true, if the map has doubled.
     pub(crate) fn retain<K: Hash + Eq, V, S: BuildHasher>(
         &mut self,
         map: &mut HashMap<K, V, S>,

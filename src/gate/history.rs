@@ -1,4 +1,4 @@
-//! A rule with the history of past releases: of all items, or of each key.
+//! A rule with the history of past releases: one for all items, or one for each key.
 
 use super::accounts::Accounts;
 use super::memory::Memory;
@@ -6,23 +6,23 @@ use super::{Availability, Limiter, Opening};
 use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
-/// A rule with one history for all items, or one for each key, which is evicted once it equals that of a new key.
+/// A rule with one history for all items, or one for each key. A key's history is evicted once it equals a fresh one.
 #[derive(Clone)]
 pub struct History<R: Rule> {
     rule: R,
     accounts: Accounts<R::State>,
     memory: Memory,
-    /// A history that is no more lenient than any that was evicted.
+    /// A history at least as strict as any that was evicted.
     evicted: R::State,
-    /// At least this number of nanoseconds lies between two searches for what can be evicted.
+    /// The shortest time between two searches for histories to evict, in nanoseconds.
     pause: u64,
     evict_at: Option<Time>,
-    /// None is idle before that, as far as the last search tells and what was charged since; unknown before the first.
+    /// No history is idle before this instant, by the last search and what was charged since; `None` if not known.
     idle_from: Option<Time>,
 }
 
 impl<R: Rule> History<R> {
-    /// That of all items, with nothing in it. Its only account has the number 0.
+    /// One empty history for all items. Its only account is 0.
     pub fn common(rule: R) -> Self {
         History {
             rule,
@@ -35,14 +35,14 @@ impl<R: Rule> History<R> {
         }
     }
 
-    /// Those of keys, of which there are none. Idle ones are looked for about every `period` nanoseconds, at most once
+    /// One history per key, with no keys yet. Idle ones are searched for about every `period` nanoseconds, at most once
     /// a second.
     pub fn keyed(rule: R, period: u64) -> Self {
         History { accounts: Accounts::new(true), pause: period.max(SECOND), ..History::common(rule) }
     }
 
-    /// Evicts the histories that were idle by `horizon`. Returns when the first of the rest will be, if there are any:
-    /// the origin, if it is not known.
+    /// Evicts the histories that were idle by `horizon`. Returns the instant at which the first of the rest will be
+    /// idle, if any are left; the origin if that is not known.
     fn evict_idle(&mut self, horizon: Time) -> Option<Time> {
         let History { rule, accounts, evicted, .. } = self;
         let mut next: Option<Time> = None;
@@ -122,10 +122,14 @@ impl<R: Rule> Limiter for History<R> {
         let new = R::new(terms);
         let forgotten = self.memory.change_terms(now, self.rule.memory());
         self.evict_idle(now);
-        self.accounts.iter_mut().for_each(|state| self.rule.carry_over(state, &new, now, forgotten));
-        // A key that is not known may be one that was evicted.
-        if new.idle_at(&self.evicted) > new.idle_at(&self.accounts.fresh) {
-            self.accounts.fresh = self.evicted.clone();
+        let History { rule, accounts, evicted, .. } = self;
+        accounts.iter_mut().for_each(|state| {
+            rule.recall(state, evicted);
+            rule.carry_over(state, &new, now, forgotten);
+        });
+        // An unknown key may be one that was evicted.
+        if new.idle_at(evicted) > new.idle_at(&accounts.fresh) {
+            accounts.fresh = evicted.clone();
         }
         self.rule = new;
         self.idle_from = None;
@@ -151,7 +155,7 @@ impl<R: Rule> Limiter for History<R> {
 mod tests {
     use super::*;
     use crate::rule::tests::{one, terms};
-    use crate::rule::{FromExit, Interval, Sliding};
+    use crate::rule::{Calendar, Fixed, FromExit, Interval, Sliding};
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
         let account = limiter.account(key, Time(at));
@@ -221,6 +225,30 @@ mod tests {
         assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
     }
 
+    /// A day after its release, the first one is evicted, as by the day it is idle.
+    #[test]
+    fn what_a_key_had_before_it_was_evicted_counts_as_used_under_longer_terms() {
+        const DAY: u64 = 86_400 * SECOND;
+        let mut limiter = History::keyed(Calendar::new(terms(1, DAY)), DAY);
+        commit(&mut limiter, b"a", DAY);
+        limiter.evict(Time(2 * DAY), Time(2 * DAY));
+        assert_eq!(limiter.accounts.len(), 0);
+        commit(&mut limiter, b"a", 2 * DAY);
+        limiter.retune(Time(2 * DAY), terms(2, 7 * DAY));
+        // Monday is the 5th of January 1970.
+        let answers = [&b"a"[..], b"b"].map(|key| earliest(&limiter, key, one(2 * DAY + 1)));
+        assert_eq!(answers, [Verdict::At(Time(4 * DAY)); 2]);
+    }
+
+    #[test]
+    fn an_exhausted_limit_does_not_forget_what_its_evicted_keys_had() {
+        let mut limiter = History::keyed(Fixed::new(terms(1, 3)), 3);
+        limiter.exhaust(Time(0));
+        commit(&mut limiter, b"a", 15);
+        limiter.retune(Time(19), terms(1, 12));
+        assert_eq!(earliest(&limiter, b"a", one(19)), Verdict::At(Time(27)));
+    }
+
     #[test]
     fn a_search_that_can_find_nothing_is_put_off_until_something_is_charged() {
         let mut limiter = History::keyed(Interval::new(terms(1, SECOND)), SECOND);
@@ -237,7 +265,7 @@ mod tests {
         assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
 
-    /// As long as something waits from before all of them were idle.
+    /// As long as a waiting item asks as of an instant before they were idle.
     #[test]
     fn what_cannot_be_evicted_is_not_searched_again() {
         let mut limiter = History::keyed(Sliding::new(terms(1, SECOND)), SECOND);

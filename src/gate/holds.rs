@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use super::evict::Eviction;
 use crate::time::Time;
 
-/// The end of the hold of each key, or lane.
+/// The end of the hold for each key or lane.
 #[derive(Clone, Debug)]
 pub struct Holds<K> {
     by_key: HashMap<K, Time, RandomState>,
@@ -24,18 +24,18 @@ impl<K> Default for Holds<K> {
 }
 
 impl<K: Hash + Eq> Holds<K> {
-    /// The end of a key's hold; the origin, if there never was one.
+    /// The end of a key's last hold; the origin if none is known.
     pub fn until(&self, key: &K) -> Time {
         self.by_key.get(key).copied().unwrap_or_default().max(self.others)
     }
 
-    /// From now on, a key is held until an instant.
+    /// Holds a key until an instant.
     pub fn set(&mut self, now: Time, key: K, until: Time) {
         self.by_key.insert(key, until);
         self.eviction.retain(&mut self.by_key, |_, until| *until > now);
     }
 
-    /// From now on, keys are others: whatever is held holds all.
+    /// The keys change their meaning: all are held until the end of the last hold.
     pub fn forget_keys(&mut self) {
         self.others = self.by_key.drain().map(|(_, until)| until).fold(self.others, Time::max);
     }

@@ -1,17 +1,17 @@
-//! Forecasts the last release, as the limits stand.
+//! Forecasts the last release under the limits as they stand.
 
 use super::{Charges, Limits, Part, Request};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
-/// The number of releases that are tried out; the limits are asked one by one for the rest.
+/// The most steps of the trial on a copy; for the rest, each limit is asked alone.
 const MOST_STEPS: usize = 1024;
 
-/// The instant of the last of `count` releases, of which each costs the limits for all items `costs`. No release is
+/// The instant of the last of `count` releases, each of which costs `costs` under the common limits. No release is
 /// before `since`.
 ///
-/// One limit can tell. Several bear on each other, so that the releases are tried out on a copy; where they are too
-/// many for that, the answer may be a little early.
+/// A single limit knows the answer. Several interact, so the releases are tried out on a copy; if there are too many
+/// for that, the answer may be a little early.
 pub fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> Verdict {
     let (mut limits, costs) = limits.copied(costs);
     let (mut since, mut left, mut charges) = (since, count, Charges::default());
@@ -53,7 +53,7 @@ mod tests {
             (&["20/1m,algo=bucket,burst=1"], 100, 297),
             (&["20/1m,algo=interval"], 100, 297),
             (&["20/1m", "100/h"], 100, 240),
-            // The last hundred take their 4 minutes, two hours later.
+            // After two hours, the last hundred take 4 minutes.
             (&["20/1m", "100/h"], 300, 2 * 3600 + 240),
             (&["1/s,algo=interval", "20/1m"], 41, 120),
             (&["1/s,algo=interval", "1k/h"], 3000, 2 * 3600 + 999),

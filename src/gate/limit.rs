@@ -10,24 +10,24 @@ use crate::time::{Time, Wall};
 pub struct Limit {
     /// The rule with its history.
     pub limiter: Box<dyn Limiter>,
-    /// The index in a request's keys of its own, if each key has a limit of its own.
+    /// The index of its key in a request's keys, if it applies to each key separately.
     pub key: Option<usize>,
-    /// The hours at which it is asked, if not always. It counts always.
+    /// The hours in which it is asked, if not always. It counts always.
     hours: Option<Box<InHours>>,
 }
 
 impl Limit {
-    /// One that is always asked.
+    /// A limit that is always asked.
     pub fn new(limiter: Box<dyn Limiter>, key: Option<usize>) -> Self {
         Limit { limiter, key, hours: None }
     }
 
-    /// Has it asked in the hours of `rate`.
+    /// Restricts it to the hours of `rate`.
     pub(super) fn asked(self, rate: &Rate, wall: Wall) -> Self {
         Limit { hours: hours(rate, wall), ..self }
     }
 
-    /// The wall clock was set at `now`.
+    /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
         if rate.algorithm.facts().takes(Extra::Zone) {
             self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
@@ -35,7 +35,8 @@ impl Limit {
         self.hours = hours(rate, wall);
     }
 
-    /// The first opening for a key, at or after `from`: in its hours that is by the rule, or their end.
+    /// The first opening for a key, at or after `from`: inside the hours, the rule's answer or the end of the hours,
+    /// whichever is first.
     pub(crate) fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
         let Some(hours) = &self.hours else { return self.limiter.opening(key, ask, from) };
         let end = hours.first(from, false);
@@ -56,7 +57,7 @@ impl Limit {
         }
     }
 
-    /// The instant of the last of `count` releases, each as soon as this limit alone allows it.
+    /// The instant of the last of `count` releases, if each goes as soon as this limit alone allows it.
     pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
         let last = || self.limiter.last_of(key, ask, count);
         self.hours.as_ref().map_or_else(last, |hours| match hours.first(ask.since, false) {
@@ -65,8 +66,8 @@ impl Limit {
         })
     }
 
-    /// Charges `count` releases. Those that were made when the limit is not asked leave no debt, and may be more than
-    /// it allows at once, so that they are not charged together.
+    /// Charges `count` releases. A limit with hours charges them one by one, as those made outside its hours leave no
+    /// debt and may exceed what it allows at once.
     pub(super) fn commit(&mut self, account: usize, now: Time, ask: Ask, count: u64) {
         if self.hours.is_none() {
             let cost = ask.cost.saturating_mul(count);
@@ -78,7 +79,7 @@ impl Limit {
         }
     }
 
-    /// A release that was charged `cost` has come to its end at `now`.
+    /// Notes that a release that was charged `cost` ended at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request, cost: u64) {
         if cost > 0 {
             let account = self.limiter.account(request.key(self), now);

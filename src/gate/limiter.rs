@@ -4,63 +4,62 @@ use super::Opening;
 use crate::rule::{Ask, Terms, Verdict};
 use crate::time::Time;
 
-/// The use of a limit at an instant, for people.
+/// What a limit allows at an instant, for display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Availability {
-    /// All items share it: this number of releases of cost 1 is allowed now.
+    /// All items share the limit.
     Common {
-        /// Up to N, or a burst.
+        /// The number of releases of cost 1 that are allowed now: up to N, or a burst.
         available: u64,
     },
-    /// Each key has one of its own.
+    /// The limit applies to each key separately.
     Keyed {
-        /// The number of keys that have a history.
+        /// The number of keys with a history.
         keys: usize,
     },
 }
 
 /// One limit with its history, for all items or for each key.
 ///
-/// A rule has a small state, which is all zeros as long as nothing was released. The state of a key is its *account*:
-/// the index at which it is found once the key has been looked up.
+/// A key is looked up once to find its *account*, the index of its history.
 pub trait Limiter {
     /// The first opening for a key, at or after `from`. A limit that all items share ignores the key.
     fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening;
 
-    /// The account of a key, which is opened at `now` if there is none. Valid until the next [`Limiter::evict`].
+    /// The account of a key, opened at `now` if there is none. Valid until the next [`Limiter::evict`].
     fn account(&mut self, key: &[u8], now: Time) -> usize;
 
-    /// The answer of [`Rule::available`](crate::rule::Rule::available), or `most` if that is less.
+    /// As [`Rule::available`](crate::rule::Rule::available), but at most `most`.
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64;
 
-    /// Its use at `now`.
+    /// What it allows at `now`, for display.
     fn standing(&self, now: Time) -> Availability;
 
-    /// The answer of [`Rule::last_of`](crate::rule::Rule::last_of) for a key.
+    /// As [`Rule::last_of`](crate::rule::Rule::last_of), for a key.
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict;
 
     /// A copy with the same history.
     fn copied(&self) -> Box<dyn Limiter>;
 
-    /// Charges as [`Rule::commit`](crate::rule::Rule::commit) does.
+    /// As [`Rule::commit`](crate::rule::Rule::commit).
     fn commit(&mut self, account: usize, now: Time, ask: Ask);
 
     /// As [`Rule::waive_debt`](crate::rule::Rule::waive_debt).
     fn waive_debt(&mut self, account: usize);
 
-    /// A release that was committed has come to its end at `now`.
+    /// Notes that a committed release ended at `now`.
     fn finish(&mut self, account: usize, now: Time, ask: Ask);
 
-    /// Behaves from `at` on as though the limit had just been used up, for every key.
+    /// Uses up the whole limit at `at`, for every key.
     fn exhaust(&mut self, at: Time);
 
-    /// Goes on under other terms from `now`, as by [`Rule::carry_over`](crate::rule::Rule::carry_over).
+    /// Changes the terms at `now`, as by [`Rule::carry_over`](crate::rule::Rule::carry_over).
     fn retune(&mut self, now: Time, terms: Terms);
 
     /// The instant at which to look for accounts that can be evicted; `None` if there are none.
     fn evict_at(&self) -> Option<Time>;
 
-    /// Gives back, at `now`, the memory of accounts that were idle by `horizon`. No later ask may be of a time before.
+    /// At `now`, frees the accounts that were idle by `horizon`. No later ask may be as of an instant before that.
     fn evict(&mut self, now: Time, horizon: Time);
 }
 

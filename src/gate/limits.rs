@@ -7,26 +7,26 @@ use crate::config::Rate;
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
 
-/// The sum of what a limit was charged.
+/// What a limit was charged in all.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Charged {
-    /// The number of releases that it was charged for.
+    /// The number of releases.
     pub releases: u64,
-    /// Their costs together.
+    /// The sum of their costs.
     pub cost: u64,
 }
 
 impl Charged {
-    /// Adds releases that cost `cost` together.
+    /// Adds releases with the sum of their costs.
     pub(crate) fn add(&mut self, releases: u64, cost: u64) {
         self.releases += releases;
         self.cost = self.cost.saturating_add(cost);
     }
 }
 
-/// Allows what every one of its limits allows. With no limit at all, everything.
+/// Allows what all of its limits allow. With no limit, everything.
 ///
-/// Its limits are of two kinds: *common* ones, which all items use up together, and those that each key has for itself.
+/// There are two kinds: *common* limits, which all items share, and limits by key, which apply to each key separately.
 #[derive(Clone, Default)]
 pub struct Limits {
     pub(super) all: Vec<Limit>,
@@ -42,13 +42,13 @@ impl FromIterator<Limit> for Limits {
 }
 
 impl Limits {
-    /// With no history. `start` is the start of the run.
+    /// Limits with no history. `start` is the start of the run.
     pub fn new(rates: &[Rate], start: Time, wall: Wall) -> Self {
         let limit = |(rate, key)| Limit::new(limiter(rate, start, wall), key).asked(rate, wall);
         rates.iter().zip(key_parts(rates)).map(limit).collect()
     }
 
-    /// The wall clock was set at `now`.
+    /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rates: &[Rate], wall: Wall) {
         let limits = self.all.iter_mut().zip(rates).filter(|(_, rate)| rate.hours.is_some());
         limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
@@ -58,7 +58,7 @@ impl Limits {
         &self.charged
     }
 
-    /// The first opening of all limits of a part, at or after `from`.
+    /// The first opening, at or after `from`, that all limits of a part agree on.
     pub(super) fn ask(&self, part: Part, request: &Request, from: Time) -> Opening {
         let is_meant = move |limit: &Limit| match part {
             Part::Common => limit.key.is_none(),
@@ -72,7 +72,7 @@ impl Limits {
         })
     }
 
-    /// The first limit that does not allow the release at `request.since`, after those that are charged.
+    /// The first limit that does not allow the release at `request.since`, after those in `charges`.
     pub(super) fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<usize> {
         self.all.iter_mut().zip(request.costs).enumerate().position(|(at, (limit, &cost))| {
             if cost == 0 {
@@ -84,7 +84,7 @@ impl Limits {
         })
     }
 
-    /// The limit that allows the release last, if any makes it wait at all, and its answer.
+    /// The limit that is the last to allow the release, and its answer; `None` if the release need not wait.
     pub(super) fn binding(&self, request: &Request) -> Option<(usize, Verdict)> {
         let answers = self.all.iter().zip(request.costs).map(|(limit, &cost)| match cost {
             0 => Verdict::At(request.since),
@@ -99,7 +99,7 @@ impl Limits {
         self.all.iter()
     }
 
-    /// A copy of those common limits that charge something, to try things out on, and their charges.
+    /// A copy of the common limits that charge something, to try releases out on, and their costs.
     pub(super) fn copied(&self, costs: &[u64]) -> (Limits, Vec<u64>) {
         let charged = self.all.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.key.is_none());
         let copies = charged.map(|(limit, &cost)| (limit.clone(), cost));
@@ -107,7 +107,7 @@ impl Limits {
         (limits.into_iter().collect(), costs)
     }
 
-    /// Admits releases like `request` at `now`, after those that are charged: as many as are allowed, up to `most`.
+    /// Admits releases like `request` at `now`, after those in `charges`: as many as are allowed, up to `most`.
     ///
     /// # Errors
     /// The part that allows not even one.
@@ -127,7 +127,7 @@ impl Limits {
         admitted
     }
 
-    /// The number that the limits allow, which is not 0; the costs and accounts of one are added to the charges.
+    /// The number that all limits allow, never 0. Adds the costs and accounts of one release to `charges`.
     fn available(
         &mut self,
         charges: &mut Charges,
@@ -151,8 +151,7 @@ impl Limits {
         Ok(count)
     }
 
-    /// Charges the first `left` of the releases, which have left by `now`; those that are `over` have come to their end
-    /// as well.
+    /// Charges the first `left` of the releases, which have left by `now`. If `over`, they have ended as well.
     pub(super) fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) {
         charges.take_all(left, |release, count, row| {
             let limits = self.all.iter_mut().zip(&mut self.charged).zip(row);
@@ -177,12 +176,12 @@ impl Limits {
         fits
     }
 
-    /// A release that was charged has come to its end at `now`.
+    /// Notes that a charged release ended at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request) {
         self.all.iter_mut().zip(request.costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
     }
 
-    /// Charges a release that was not admitted by these limits, or long ago.
+    /// Charges a release that was not admitted by these limits, or was admitted long ago.
     pub(super) fn charge(&mut self, now: Time, request: &Request) {
         for (limit, &cost) in self.all.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
             let account = limit.limiter.account(request.key(limit), now);
@@ -194,7 +193,7 @@ impl Limits {
         self.all.iter().filter_map(|limit| limit.limiter.evict_at()).min()
     }
 
-    /// Gives back, at `now`, the memory of accounts that were idle by `horizon`.
+    /// At `now`, frees the accounts that were idle by `horizon`.
     pub(super) fn evict(&mut self, now: Time, horizon: Time) {
         self.all.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
     }
@@ -284,7 +283,7 @@ mod tests {
         assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Part::Keyed));
         assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Ok(1));
         assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Part::Common));
-        // Only the first two have left, at 3: nothing of b is charged.
+        // Only the first two have left, at 3: nothing is charged for b.
         limits.commit(&mut charges, Time(3), 2, false);
         assert_eq!(limits.ask(Part::All, &of_a, Time(0)).from, Verdict::At(Time(13)));
         assert_eq!(limits.admit(&mut charges, Time(3), &of_b, 9), Ok(1));

@@ -1,25 +1,24 @@
-//! The reach of a limiter's history.
+//! How far back a limiter's history is complete.
 
 use crate::time::Time;
 
-/// The instants up to which a limiter may have forgotten past releases.
+/// Tracks up to which instant a limiter may have forgotten past releases.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     first: Option<Time>,
     last: Time,
-    /// The last instant of which some were forgotten under terms that have changed since.
+    /// The last instant whose releases may have been forgotten under earlier terms.
     gap: Option<Time>,
 }
 
 impl Memory {
-    /// Something was released at `at`.
     pub(super) fn note(&mut self, at: Time) {
         self.first.get_or_insert(at);
         self.last = at;
     }
 
-    /// Terms change that had each release remembered for `span` nanoseconds. Returns the last instant of which one may
-    /// be forgotten at `now`.
+    /// Ends terms under which each release was remembered for `span` nanoseconds. Returns the last instant whose
+    /// releases may have been forgotten at `now`.
     pub(super) fn change_terms(&mut self, now: Time, span: Option<u64>) -> Option<Time> {
         let horizon = span.and_then(|span| now.0.checked_sub(span)).map(Time);
         let has_begun = |horizon: &Time| self.first.is_some_and(|first| first <= *horizon);

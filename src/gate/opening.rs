@@ -3,25 +3,25 @@
 use crate::rule::{Ask, Rule, Verdict};
 use crate::time::Time;
 
-/// The stretch in which a release is allowed, as long as nothing else is charged: from an instant on, until it is
-/// refused again.
+/// The stretch of time in which a release is allowed, as long as nothing else is charged: from an instant until the
+/// release is refused again.
 ///
-/// Nothing follows for an instant that is not before `until`: it has to be asked again. So several answers are not
-/// simply put together to the latest one; see `Opening::agreed`.
+/// It says nothing about `until` and later: ask again. So the latest of several answers is not the answer of all; see
+/// `Opening::agreed`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
     /// The first instant.
     pub from: Verdict,
-    /// The first instant after it at which the answer no longer stands; `None` if it stands for ever.
+    /// The first instant after `from` at which the answer no longer stands; `None` if it stands for ever.
     pub until: Option<Time>,
 }
 
-/// The number of times, at most, that limits are asked in turn that do not agree.
+/// The most rounds in which limits are asked until they agree.
 const MOST_ROUNDS: usize = 1000;
 
 #[cfg(test)]
 std::thread_local! {
-    /// The number of times that limits were asked for an opening.
+    /// The number of times that limits were asked to agree on an opening.
     pub(crate) static ASKED: std::cell::Cell<u64> = const { std::cell::Cell::new(0) };
 }
 
@@ -29,12 +29,12 @@ impl Opening {
     /// At no instant.
     pub const NEVER: Opening = Opening { from: Verdict::Never, until: None };
 
-    /// From an instant on, for ever.
+    /// Allowed from an instant on, for ever.
     pub fn at(from: Time) -> Self {
         Opening { from: Verdict::At(from), until: None }
     }
 
-    /// The first one of a rule that is not over by `from`. The ask keeps its `since`, from which on a bucket accrues.
+    /// The first opening of a rule that is not over by `from`. The ask keeps its `since`, from which a bucket accrues.
     pub(crate) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
         let until = |at: Verdict| at.instant().and_then(|at| rule.closes(at));
         let first = rule.earliest(state, ask);
@@ -42,12 +42,13 @@ impl Opening {
         if !opening.is_over(from) {
             return opening.not_before(from);
         }
-        // A rule that refuses again does not accrue.
+        // A rule that refuses again does not accrue, so `since` may change.
         let first = rule.earliest(state, Ask { since: from, ..ask });
         Opening { from: first, until: until(first) }
     }
 
-    /// The first instant from `since` on at which all agree. Each is asked from the latest answer on, until it stands.
+    /// The first opening, from `since` on, that all agree on. Each is asked from the latest answer on, until that
+    /// stands.
     pub(super) fn agreed<'a, L: 'a>(
         since: Time,
         all: &(impl Iterator<Item = L> + Clone),
@@ -69,7 +70,7 @@ impl Opening {
                 return agreed;
             }
         }
-        // No agreement yet: an opening that ends as it begins has them asked again then.
+        // No agreement yet: an opening that ends as it begins makes the caller ask again at that instant.
         Opening { from: Verdict::At(from), until: Some(from) }
     }
 
@@ -77,12 +78,12 @@ impl Opening {
         Opening { from: self.from.max(Verdict::At(from)), ..self }
     }
 
-    /// A release at `now` is allowed.
+    /// True if a release at `now` is allowed.
     pub fn allows(self, now: Time) -> bool {
         self.from.allows(now) && !self.is_over(now)
     }
 
-    /// The answer no longer stands at `now`.
+    /// True if the answer no longer stands at `now`.
     pub fn is_over(self, now: Time) -> bool {
         self.until.is_some_and(|until| until <= now)
     }
@@ -112,7 +113,7 @@ mod tests {
         }
     }
 
-    /// Held against every instant.
+    /// Compared with a search of every instant.
     #[test]
     fn several_agree_at_the_first_instant_at_which_all_are_open() {
         let mut random = fastrand::Rng::with_seed(20);

@@ -1,4 +1,4 @@
-//! The limits of this run.
+//! Limits that only this run uses.
 
 use std::borrow::Cow;
 use std::mem;
@@ -14,20 +14,20 @@ use crate::config::{CountFrom, Rate, keys};
 use crate::rule::Verdict;
 use crate::time::{Time, Wall};
 
-/// Limits that nobody else uses.
+/// The gate of limits that only this run uses.
 #[derive(Default)]
 pub struct Own {
     rates: Vec<Rate>,
     limits: Limits,
     paused: Vec<Paused>,
     properties: Properties,
-    /// Items that differ in one key may share another, so that one uses up what another waits for.
+    /// Items that differ in one key may share another, so one may use up what another waits for.
     shares_keys: bool,
-    /// The revisions of the common limits, and of those that go by key.
+    /// The revisions of the common limits and of the limits by key.
     revisions: (u64, u64),
     /// Answers later than this may have become more lenient since the last news.
     lenient_beyond: Option<Time>,
-    /// For each limit: it counts what is running, and has no history of those before it.
+    /// For each limit: true if it counts beyond the start of a release and did not continue a history.
     is_new: Vec<bool>,
     start: Time,
     /// `None` until the first [`Gate::set_wall`].
@@ -35,7 +35,7 @@ pub struct Own {
 }
 
 impl Own {
-    /// A run that starts at `start`.
+    /// The gate of a run that starts at `start`.
     pub fn new(rates: Vec<Rate>, start: Time) -> Self {
         let mut own = Own { limits: Limits::new(&rates, start, Wall::EPOCH), start, ..Own::default() };
         own.set_rates(rates);
@@ -43,7 +43,7 @@ impl Own {
     }
 
     fn set_rates(&mut self, rates: Vec<Rate>) {
-        // An item that became next in line under limits before these still depends on that.
+        // Items that became next in line under earlier limits may still be waiting.
         let depended_on_since = self.properties.depends_on_since;
         self.properties = Properties::new(&rates, None, depended_on_since);
         self.shares_keys = self.limits.iter().any(|limit| limit.key.is_some()) && keys(&rates).len() > 1;
@@ -51,7 +51,8 @@ impl Own {
         self.rates = rates;
     }
 
-    /// Charges a release that has happened, and is over, by `now`. What it was admitted by may have been evicted since.
+    /// Charges a release that has happened and ended by `now`. The account that admitted it may have been evicted
+    /// since.
     pub(crate) fn charge(&mut self, now: Time, request: &Request) {
         self.limits.charge(now, request);
         self.finish(now, request);
@@ -61,13 +62,13 @@ impl Own {
         self.rates.iter().any(|rate| rate.from != CountFrom::Start)
     }
 
-    /// A limit that counts from ends is asked only at some hours: until an end is known it answers with the end of
-    /// these, and then with an earlier instant.
+    /// True if a limit that counts from ends has hours: until a command ends, it answers with the end of the hours, and
+    /// then perhaps with an earlier instant.
     fn waits_for_ends_or_hours(&self) -> bool {
         self.rates.iter().any(|rate| rate.from != CountFrom::Start && rate.during().is_some())
     }
 
-    /// All answers may have changed; those later than `at` to more lenient ones, too.
+    /// Notes that any answer may have changed, and that those later than `at` may have become more lenient.
     fn answers_change(&mut self, at: Time) {
         self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
         self.lenient_beyond = Some(self.lenient_beyond.map_or(at, |other| other.min(at)));

@@ -1,35 +1,35 @@
-//! What can be told of limits without asking them.
+//! What is known about limits without asking them.
 
 use super::BookingTerms;
 use crate::config::{Rate, Selector};
 
-/// Properties of a gate that stand as long as its limits do.
+/// Properties of a gate, valid as long as its limits.
 #[derive(Clone, Debug, Default)]
 pub struct Properties {
     /// The terms of batches.
     pub batches: BatchTerms,
-    /// The answer *never* may change, though nothing is running.
+    /// The answer *never* may change even if nothing is running.
     pub may_open: bool,
-    /// An item may be admitted that has never waited, and leaves no trace of when it left.
+    /// An item may be admitted without ever joining a lane, so that nothing records when it left.
     pub lets_pass: bool,
-    /// Answers may depend on when an item became next in line, in more than being no earlier.
+    /// Answers may depend on when an item became next in line, beyond never being earlier than that.
     pub depends_on_since: bool,
 }
 
 /// The terms of releases that carry several items.
 #[derive(Clone, Debug, Default)]
 pub struct BatchTerms {
-    /// For each limit: a batch is charged the sum of its items' costs. Otherwise it is charged as one item.
+    /// For each limit: true if a batch is charged the sum of its items' costs, false if it is charged as one item.
     pub sums: Vec<bool>,
     /// For each limit, the most that it ever admits at once.
     pub most: Vec<Option<u64>>,
-    /// The cost of a batch has to be known before its release.
+    /// The cost of a batch must be known before its release.
     pub is_ahead: bool,
 }
 
 impl Properties {
-    /// Of these limits, or of slots that a store books for them on `terms`. `depended_on_since`: the limits before
-    /// these did.
+    /// The properties of these limits, or of slots that a store books for them on `terms`. `depended_on_since`: answers
+    /// of the limits before these did.
     pub(super) fn new(rates: &[Rate], terms: Option<&BookingTerms>, depended_on_since: bool) -> Self {
         let depends_on_since = depended_on_since || rates.iter().any(depends_on_since);
         let most = match terms {
@@ -40,14 +40,14 @@ impl Properties {
         Properties {
             batches: BatchTerms { sums, most, is_ahead: terms.is_some() },
             may_open: terms.is_some() || rates.iter().any(Rate::pauses),
-            // Slots are booked for what waits.
+            // Slots are booked only for waiting items.
             lets_pass: terms.is_none() && !depends_on_since,
             depends_on_since,
         }
     }
 }
 
-/// True if it may be asked for something whose answer depends on that.
+/// True if the limit's answer to some request may depend on `since`.
 fn depends_on_since(rate: &Rate) -> bool {
     rate.depends_on_since(match rate.cost {
         None => 1,

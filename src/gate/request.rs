@@ -9,19 +9,19 @@ use crate::charge::Key;
 use crate::rule::Ask;
 use crate::time::Time;
 
-/// A release, as a gate is asked for it.
+/// A release, as a gate is asked about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
     /// The instant at which the item became next in line.
     pub since: Time,
-    /// The charge of each limit; 0 where it does not apply.
+    /// The cost under each limit; 0 where the limit does not apply.
     pub costs: &'a [u64],
-    /// The keys that limits go by.
+    /// The values of the limits' key selectors.
     pub keys: &'a [Key],
 }
 
 impl<'a> Request<'a> {
-    /// It is charged by no limit.
+    /// True if no limit charges it.
     pub fn is_free(&self) -> bool {
         self.costs.iter().all(|&cost| cost == 0)
     }
@@ -35,14 +35,14 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A request that is kept.
+/// A request that owns its data.
 #[derive(Clone, Debug)]
 pub struct OwnedRequest {
     /// The instant at which its first item became next in line.
     pub since: Time,
-    /// The charge of each limit.
+    /// The cost under each limit.
     pub costs: Rc<[u64]>,
-    /// The keys that limits go by.
+    /// The values of the limits' key selectors.
     pub keys: Rc<[Key]>,
 }
 
@@ -52,43 +52,43 @@ impl OwnedRequest {
     }
 }
 
-/// A part of the limits and slots that a gate goes by.
+/// A part of a gate's limits and slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Part {
-    /// The limits that all items use up together.
+    /// The limits that all items share.
     Common,
-    /// The limits that go by key, and slots.
+    /// The limits by key, and slots.
     Keyed,
     /// All of them.
     All,
 }
 
-/// The costs of a release, and its `since` if the answer depends on it: those of one kind get the same answer of
-/// [`Part::Common`], apart from being no earlier than they asked.
+/// The costs of a release, and its `since` if the answer depends on it. Requests of one kind get the same answer from
+/// [`Part::Common`], except that it is never before their own `since`.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
 /// Why a release was refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Refusal {
-    /// The limit, by its place; none if it is any of several that are shared.
+    /// The index of the limit; `None` if it is one of several shared limits.
     pub limit: Option<usize>,
-    /// The instant at which it would have been allowed, if a store has said so. Otherwise, ask.
+    /// The instant at which it would have been allowed, if a store has named it; otherwise ask the gate.
     pub allowed: Option<Time>,
 }
 
 /// The reason that a release waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
-    /// A limit, by its place.
+    /// The limit with this index.
     Limit(usize),
-    /// A limit, by its place, which allows it at no instant as things stand.
+    /// The limit with this index, which allows it at no instant as things stand.
     Never(usize),
-    /// A slot; if only one limit is shared, it is that one's.
+    /// A slot; with the index of the limit if only one limit is shared.
     Slot(Option<usize>),
 }
 
 impl Why {
-    /// The limit that is waited for, if it is known.
+    /// The index of the limit it waits for, if known.
     pub fn limit(self) -> Option<usize> {
         match self {
             Why::Limit(limit) | Why::Never(limit) => Some(limit),

@@ -1,30 +1,40 @@
 //! Records with the arrivals that they tell, in the order of these.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 
 use super::recorded::{Moment, Recorded};
-use super::reorder::ReorderBuffer;
 use crate::config::{Arrivals, InputOptions, format_duration};
-use crate::source::{Block, Delimiter, Reader, SourceError};
+use crate::source::{Delimiter, Reader, Segment, SourceError};
 use crate::time::Time;
 
-/// Puts values made of records in the order of the instants that the records tell.
+/// Puts values made of records in the order of the instants that the records tell: holds each until none before it can
+/// come any more.
 pub(crate) struct InOrder<T> {
     recorded: Recorded,
-    order: ReorderBuffer<T>,
-    /// The slack as it was given, for messages.
-    slack: Option<u64>,
+    /// The most nanoseconds by which records may be out of order, and as it was given.
+    slack: u64,
+    given: Option<u64>,
+    /// One that need not wait: all are in order so far, and have to be.
+    ready: Option<(Time, u64, T)>,
+    /// By instant and number.
+    waiting: BTreeMap<(Time, u64), T>,
+    newest: Time,
+    /// The instant of the last one that was let out.
+    last: Time,
 }
 
 impl<T> InOrder<T> {
     /// For the records of `input`, which `arrivals` says how to read.
     pub(crate) fn new(arrivals: &Arrivals, input: &InputOptions) -> Self {
-        let slack = arrivals.unsorted;
         InOrder {
             recorded: Recorded::new(arrivals, input.separator.as_deref(), input.cleaning),
-            order: ReorderBuffer::new(slack.unwrap_or(0)),
-            slack,
+            slack: arrivals.unsorted.unwrap_or(0),
+            given: arrivals.unsorted,
+            ready: None,
+            waiting: BTreeMap::new(),
+            newest: Time::ZERO,
+            last: Time::ZERO,
         }
     }
 
@@ -34,32 +44,46 @@ impl<T> InOrder<T> {
     /// It does not tell its instant.
     pub(crate) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>, SourceError> {
         let moment = self.recorded.read(record)?;
-        if self.recorded.is_log() && self.slack.is_none() {
+        if self.recorded.is_log() && self.given.is_none() {
             // A log is in the order of ends, and one job may have run all the time.
-            self.order.set_slack(u64::MAX);
+            self.slack = u64::MAX;
         }
         Ok(moment)
     }
 
     /// Puts what was made of the record with this number, which happened at `at`, in its place. All whose turn it is
-    /// have to be taken before the next.
+    /// have to be taken before the next. Those of one instant keep the order of their numbers.
     ///
     /// # Errors
-    /// It is out of order by more than is allowed.
+    /// It is out of order by more than is allowed: a later one has been let out.
     pub(crate) fn put(&mut self, at: Time, number: u64, value: T) -> Result<(), SourceError> {
-        self.order
-            .push(at, number, value)
-            .map_err(|last| SourceError::Item { record: number, why: self.out_of_order(at, last) })
+        if at < self.last {
+            return Err(SourceError::Item { record: number, why: self.out_of_order(at) });
+        }
+        self.newest = self.newest.max(at);
+        if self.slack == 0 {
+            self.ready = Some((at, number, value));
+        } else {
+            self.waiting.insert((at, number), value);
+        }
+        Ok(())
     }
 
     /// The input is over: the rest has its turn.
     pub(crate) fn end(&mut self) {
-        self.order.set_slack(0);
+        self.slack = 0;
     }
 
-    fn out_of_order(&self, at: Time, last: Time) -> String {
-        let selector = self.recorded.selector();
-        let hint = match self.slack {
+    fn pop_waiting(&mut self) -> Option<(Time, u64, T)> {
+        let first = self.waiting.first_entry()?;
+        let (at, number) = *first.key();
+        let is_due = self.newest.0.checked_sub(self.slack).is_some_and(|due| at.0 <= due);
+        is_due.then(|| (at, number, first.remove()))
+    }
+
+    fn out_of_order(&self, at: Time) -> String {
+        let (selector, last) = (self.recorded.selector(), self.last);
+        let hint = match self.given {
             None => "or say by how much it is out of order with --unsorted".to_owned(),
             Some(slack) => format!("or raise --unsorted, which is {}", format_duration(slack)),
         };
@@ -74,24 +98,26 @@ impl<T> Iterator for InOrder<T> {
     type Item = (Time, u64, T);
 
     fn next(&mut self) -> Option<Self::Item> {
-        self.order.pop()
+        let next = self.ready.take().or_else(|| self.pop_waiting())?;
+        self.last = next.0;
+        Some(next)
     }
 }
 
-/// Makes a block of each record, which arrives when the record says. Those that are left out before it, which count as
-/// items, are in its block.
+/// Makes a segment of each record, which arrives when the record says. Those that are left out before it, which count as
+/// items, are in its segment.
 pub(crate) fn stamped<R: Read>(
     mut reader: Reader<R>,
     arrivals: &Arrivals,
     input: &InputOptions,
-) -> impl Iterator<Item = Result<Block, SourceError>> + use<R> {
+) -> impl Iterator<Item = Result<Segment, SourceError>> + use<R> {
     let mut in_order = InOrder::new(arrivals, input);
     let (delimiter, cleaning) = (Delimiter::new(&input.delimiter), input.cleaning);
     let (mut gathered, mut ready) = ((Vec::new(), 0), VecDeque::new());
     let mut is_over = false;
     std::iter::from_fn(move || {
         while ready.is_empty() && !is_over {
-            let block = |(at, _, (bytes, records))| Ok(Block::of(bytes, records, at));
+            let block = |(at, _, (bytes, records))| Ok(Segment::of(bytes, records, at));
             let result = match reader.next() {
                 Some(Ok(read)) => delimiter.split_inclusive(read.bytes()).try_for_each(|whole| {
                     let record = delimiter.trim(whole);
@@ -121,4 +147,37 @@ pub(crate) fn stamped<R: Read>(
         }
         ready.pop_front()
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    fn sorted(slack: u64, instants: &[u64]) -> Result<Vec<u64>, String> {
+        let input = cli::parse(["throttle", "-r", "1/s"].map(Into::into)).unwrap().input;
+        let arrivals = Arrivals { unsorted: Some(slack), ..Arrivals::default() };
+        let (mut order, mut out) = (InOrder::new(&arrivals, &input), Vec::new());
+        for (&at, number) in instants.iter().zip(1..) {
+            order.put(Time(at), number, ()).map_err(|error| error.to_string())?;
+            out.extend(order.by_ref().map(|(_, number, ())| number));
+        }
+        order.end();
+        out.extend(order.map(|(_, number, ())| number));
+        Ok(out)
+    }
+
+    #[test]
+    fn records_come_in_order_within_the_slack() {
+        let late = |slack, instants, last: u64| {
+            let error = sorted(slack, instants).unwrap_err();
+            assert!(error.contains(&format!("before that of an earlier item, {}:", Time(last))), "{error}");
+        };
+        assert_eq!(sorted(0, &[1, 2, 2, 3]), Ok(vec![1, 2, 3, 4]));
+        late(0, &[1, 3, 2], 3);
+        assert_eq!(sorted(1, &[1, 3, 2, 2, 4]), Ok(vec![1, 3, 4, 2, 5]));
+        assert_eq!(sorted(1, &[1, 4, 2]), Ok(vec![1, 3, 2]));
+        late(1, &[1, 4, 6, 3], 4);
+        assert_eq!(sorted(u64::MAX, &[9, 1, 5]), Ok(vec![2, 3, 1]));
+    }
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::{Context, Result, anyhow, bail, ensure};
+use anyhow::{Context, Result, bail, ensure};
 use nix::libc::O_NONBLOCK;
 
 use crate::source::FileRange;
@@ -29,11 +29,11 @@ pub(super) struct LogFile {
 }
 
 impl LogFile {
-    /// Opens a log that begins with `start`, or makes a new one, with a header if there is one.
+    /// Opens a log that begins with `start`, or makes a new one; a `start` that is a line is its header.
     ///
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
-    pub(super) fn open(path: &Path, header: &str, start: &str) -> Result<Self> {
+    pub(super) fn open(path: &Path, start: &str) -> Result<Self> {
         let name = path.display();
         // Opening a device or a FIFO must not block.
         let mut options = OpenOptions::new();
@@ -49,8 +49,8 @@ impl LogFile {
         // A piece of a line that a dying machine left must not run into the next one.
         file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
         let mut log = LogFile { file, end, is_torn: false };
-        if end == 0 && !header.is_empty() {
-            log.append(header).with_context(|| format!("cannot write to {name}"))?;
+        if end == 0 && start.ends_with('\n') {
+            log.append(start).with_context(|| format!("cannot write to {name}"))?;
         }
         Ok(log)
     }
@@ -103,30 +103,22 @@ fn lock(file: &File, path: &Path) -> Result<()> {
             Err(TryLockError::WouldBlock) => {
                 bail!("{name} is in use by another run: give each run a log of its own")
             }
-            Err(TryLockError::Error(error)) => {
+            Err(error) => {
                 let what = format!("cannot lock {name}: name a file on another file system");
-                return Err(anyhow!(error).context(what));
+                return Err(error).context(what);
             }
         }
     }
 }
 
-/// The end of the last whole line of a log that begins with `start`.
+/// The end of the last whole line of a log that begins with `start`, or is empty. Of a new one, the header itself may
+/// be torn.
 fn end_of_log(file: &File, start: &str, path: &Path) -> Result<u64> {
-    let name = path.display();
-    let end = whole_lines(file, start).with_context(|| format!("cannot read {name}"))?;
-    end.with_context(|| format!("{name} is no log of throttle: name another file"))
-}
-
-/// The end of the last whole line, if the file begins as a log does or is empty. Of a new log, the header itself may be
-/// torn.
-fn whole_lines(file: &File, header: &str) -> io::Result<Option<u64>> {
-    let mut start = Vec::new();
-    FileRange { file, range: 0..header.len() as u64 }.read_to_end(&mut start)?;
-    if !header.as_bytes().starts_with(&start) {
-        return Ok(None);
-    }
-    if start.len() < header.len() { Ok(Some(0)) } else { end_of_last_line(file).map(Some) }
+    let (name, mut found) = (path.display(), Vec::new());
+    let read = FileRange { file, range: 0..start.len() as u64 }.read_to_end(&mut found);
+    let end = read.and_then(|read| if read < start.len() { Ok(0) } else { end_of_last_line(file) });
+    ensure!(start.as_bytes().starts_with(&found), "{name} is no log of throttle: name another file");
+    end.with_context(|| format!("cannot read {name}"))
 }
 
 fn end_of_last_line(file: &File) -> io::Result<u64> {
@@ -159,14 +151,14 @@ mod tests {
     }
 
     fn error_of(path: &Path) -> String {
-        format!("{:#}", LogFile::open(path, HEADER, HEADER).err().unwrap())
+        format!("{:#}", LogFile::open(path, HEADER).err().unwrap())
     }
 
     #[test]
     fn a_torn_line_is_cut_off_however_long_it_is() {
         for torn in [0, 1, BLOCK - 1, BLOCK, BLOCK + 1, 3 * BLOCK] {
             let file = file(&[b"a\tb\n1\t2\n".to_vec(), vec![b'x'; torn]].concat());
-            let mut log = LogFile::open(file.path(), HEADER, HEADER).unwrap();
+            let mut log = LogFile::open(file.path(), HEADER).unwrap();
             log.append("3\t4\n").unwrap();
             assert_eq!(fs::read(file.path()).unwrap(), b"a\tb\n1\t2\n3\t4\n", "{torn}");
             let lines: Vec<_> = log.lines().skip(1).map(Result::unwrap).collect();
@@ -174,7 +166,7 @@ mod tests {
         }
         for torn in ["", "a", "a\tb"] {
             let file = file(torn.as_bytes());
-            LogFile::open(file.path(), HEADER, HEADER).unwrap();
+            LogFile::open(file.path(), HEADER).unwrap();
             assert_eq!(fs::read(file.path()).unwrap(), HEADER.as_bytes());
         }
     }
@@ -192,20 +184,20 @@ mod tests {
     #[test]
     fn a_log_is_for_one_run_at_a_time() {
         let file = file(b"");
-        let _first = LogFile::open(file.path(), HEADER, HEADER).unwrap();
+        let _first = LogFile::open(file.path(), HEADER).unwrap();
         assert!(error_of(file.path()).contains("is in use by another run"));
     }
 
     #[test]
     fn what_is_left_of_a_run_that_was_killed_is_waited_for() {
         let file = file(b"");
-        let killed = LogFile::open(file.path(), HEADER, HEADER).unwrap();
+        let killed = LogFile::open(file.path(), HEADER).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
                 thread::sleep(10 * PAUSE);
                 drop(killed);
             });
-            LogFile::open(file.path(), HEADER, HEADER).unwrap();
+            LogFile::open(file.path(), HEADER).unwrap();
         });
     }
 }

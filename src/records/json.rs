@@ -72,18 +72,22 @@ impl<'a> ItemText<'a> {
     }
 }
 
+/// The start in a line, as text, and the items.
+///
+/// # Errors
+/// It is no line of a log.
+pub(super) fn job(line: &[u8]) -> Result<(&[u8], RowItems<'_>), String> {
+    let line = Line::read(line).map_err(|error| format!("is no line of a log: {error}"))?;
+    Ok((line.start.get().as_bytes(), line.items().ok_or("has no item")?))
+}
+
 impl<'a> Line<'a> {
     pub(super) fn read(line: &'a [u8]) -> serde_json::Result<Self> {
         serde_json::from_slice(line)
     }
 
-    /// The instant at which the command started, as text.
-    pub(super) fn start(&self) -> &'a [u8] {
-        self.start.get().as_bytes()
-    }
-
     /// `None` without any.
-    pub(super) fn items(self) -> Option<RowItems<'a>> {
+    fn items(self) -> Option<RowItems<'a>> {
         let items: RowItems<'a> = self.item.into_iter().chain(self.items).map(ItemText::bytes).collect();
         Some(items).filter(|items| !items.is_empty())
     }

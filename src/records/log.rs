@@ -25,10 +25,11 @@ pub struct JobLog {
 
 impl JobLog {
     /// Opens a log to be added to, or a new one. Its content tells its format; `format`, if given, has to be the same.
+    /// With `lists`, it is for commands that get several items each.
     ///
     /// # Errors
     /// It cannot be opened, is in use, or is something else.
-    pub fn open(path: &Path, format: Option<LogFormat>) -> Result<Self> {
+    pub fn open(path: &Path, format: Option<LogFormat>, lists: bool) -> Result<Self> {
         let found = found(path);
         ensure!(
             format.is_none() || found.is_none() || format == found,
@@ -36,17 +37,8 @@ impl JobLog {
             path.display()
         );
         let format = found.or(format).unwrap_or_default();
-        let file = match format {
-            LogFormat::Tsv => LogFile::open(path, tsv::HEADER, start(format))?,
-            LogFormat::Json => LogFile::open(path, "", start(format))?,
-        };
-        Ok(JobLog { file, format, lists: false, unprinted: HashMap::new() })
-    }
-
-    /// For commands that get several items each.
-    #[must_use]
-    pub fn of_batches(self) -> Self {
-        JobLog { lists: true, ..self }
+        let file = LogFile::open(path, start(format))?;
+        Ok(JobLog { file, format, lists, unprinted: HashMap::new() })
     }
 
     /// The items that are not to be run again.
@@ -176,7 +168,7 @@ mod tests {
     fn check_completed(format: LogFormat, torn: &[u8]) {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
-        let mut log = JobLog::open(&path, Some(format)).unwrap();
+        let mut log = JobLog::open(&path, Some(format), false).unwrap();
         for (first, item) in (1..).zip([&b"a"[..], b"a", b"b\tc", b"\xff", b"unprinted"]) {
             note(&mut log, first, item, End::Exited(0));
         }
@@ -187,8 +179,8 @@ mod tests {
         // A torn line, of an item that is the beginning of another.
         OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
         let other = if format == LogFormat::Tsv { LogFormat::Json } else { LogFormat::Tsv };
-        assert!(JobLog::open(&path, Some(other)).is_err());
-        let mut completed = JobLog::open(&path, None).unwrap().done(Resume::Unfinished).unwrap();
+        assert!(JobLog::open(&path, Some(other), false).is_err());
+        let mut completed = JobLog::open(&path, None, false).unwrap().done(Resume::Unfinished).unwrap();
         let items: [(&[u8], bool); 10] = [
             (b"a", true),
             (b"a", true),

@@ -7,7 +7,6 @@ mod json;
 mod log;
 mod numbers;
 mod recorded;
-mod reorder;
 mod row;
 mod tsv;
 

@@ -1,6 +1,5 @@
 //! The numbers of the items of a command, as they stand in a column: `1-3,7`.
 
-use std::fmt::Write;
 use std::ops::RangeInclusive;
 
 /// Numbers that follow one another make a range.
@@ -12,16 +11,11 @@ pub(super) fn text(numbers: impl Iterator<Item = u64>) -> String {
             None => ranges.push(number..=number),
         }
     }
-    let mut text = String::new();
-    for range in ranges {
-        let comma = if text.is_empty() { "" } else { "," };
-        let (first, last) = range.into_inner();
-        let _ = write!(text, "{comma}{first}");
-        if last > first {
-            let _ = write!(text, "-{last}");
-        }
-    }
-    text
+    let text = |range: RangeInclusive<u64>| match range.into_inner() {
+        (first, last) if first == last => first.to_string(),
+        (first, last) => format!("{first}-{last}"),
+    };
+    ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
 /// Reads them. There may be more than anybody has noted: they are not counted.

@@ -93,15 +93,10 @@ impl Recorded {
         let layout = *self.layout.get_or_insert_with(|| Layout::of(record));
         let read = match layout {
             Layout::Table(columns) => columns
-                .read(record)
+                .job(record)
                 .ok_or_else(|| "is no line of the log that its header announces".to_owned())
                 .and_then(|job| self.read_job(job)),
-            Layout::Json => json::Line::read(record)
-                .map_err(|error| format!("is no line of a log: {error}"))
-                .and_then(|line| {
-                    let (start, items) = (line.start(), line.items());
-                    self.read_job((start, items.ok_or_else(|| "has no item".to_owned())?))
-                }),
+            Layout::Json => json::job(record).and_then(|job| self.read_job(job)),
             Layout::Item => {
                 let record = self.cleaning.trim(record);
                 self.read_item(record).map(|at| (at, RowItems::from_buf([record.into()])))

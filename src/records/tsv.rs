@@ -59,7 +59,7 @@ impl Columns {
     }
 
     /// The start in a line, and the items.
-    pub(super) fn read<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], RowItems<'a>)> {
+    pub(super) fn job<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], RowItems<'a>)> {
         let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t').skip(self.start);
         let (start, item) = (fields.next()?, fields.nth(self.item - self.start - 1)?);
         let items =

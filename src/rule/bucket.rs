@@ -1,4 +1,4 @@
-//! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous exact refill.
+//! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous, exact refill.
 
 use super::slots::instant;
 use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
@@ -6,16 +6,16 @@ use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
 ///
-/// The level is kept in *grains*: one unit of cost is `period` grains, and `count` grains accrue each
-/// nanosecond. So the refill is exact for any rate, with no fraction to lose.
+/// The level is kept in *grains*: one unit of cost is `period` grains, and `count` grains accrue each nanosecond. So
+/// the refill is exact for any rate; no fraction is lost.
 ///
-/// While an item that costs more than `burst` waits, the cap is its cost instead, so that it is served, later.
+/// While an item that costs more than `burst` waits, the cap is its cost instead, so it is served, but later.
 #[derive(Clone, Debug)]
 pub struct Bucket {
     terms: Terms,
 }
 
-/// The grains that the bucket lacked from being full at an instant: those that were used.
+/// The grains missing from a full bucket at an instant.
 type Lacking = SlotAccount;
 
 impl Bucket {
@@ -31,15 +31,14 @@ impl Bucket {
         self.grains(self.terms.burst)
     }
 
-    /// The grains that it lacks from being full at `now`, with nothing waiting.
+    /// The grains missing from a full bucket at `now`, with nothing waiting.
     fn lack(&self, lacking: &Lacking, now: Time) -> u128 {
         lacking.used.saturating_sub(self.accrued(now.since(lacking.at)))
     }
 
-    /// The level at `now`, while `ask` has been waiting since it became next in line; and what is owed. One of the two
-    /// is 0.
+    /// The level at `now`, given that `ask` has been waiting since `ask.since`, and what is owed. One of the two is 0.
     ///
-    /// Only releases that were too early, as an audit finds them, leave a debt.
+    /// Only releases that were too early leave a debt, such as an audit finds.
     fn level_for(&self, lacking: &Lacking, now: Time, ask: Ask) -> (u128, u128) {
         let since = ask.since.max(lacking.at);
         let (lack, accrued) = (self.lack(lacking, since), self.accrued(now.since(since)));
@@ -100,8 +99,8 @@ impl Rule for Bucket {
         u64::try_from(level / self.grains(ask.cost)).unwrap_or(u64::MAX)
     }
 
-    /// It takes as long as for one release that costs as much as all together; but where one takes all that the bucket
-    /// holds, what rounding up leaves over is lost each time.
+    /// Takes as long as one release that costs as much as all together. But if each release empties the bucket, what
+    /// rounding up leaves over is lost each time.
     fn last_of(&self, lacking: &Lacking, ask: Ask, count: u64) -> Verdict {
         if let Some(gaps) = count.checked_sub(1).filter(|_| ask.cost >= self.terms.burst) {
             let gap = self.grains(ask.cost).div_ceil(self.terms.count.max(1).into());
@@ -133,7 +132,7 @@ impl Rule for Bucket {
     fn carry_over(&self, lacking: &mut Lacking, new: &Self, now: Time, _: Option<Time>) {
         let now = now.max(lacking.at);
         let level = self.full().saturating_sub(self.lack(lacking, now));
-        // The level stays: whole units exactly, and the rest of one rounded down.
+        // Keeps the level: whole units exactly, the fraction of a unit rounded down.
         let (units, rest) = (level / self.grains(1), level % self.grains(1));
         let level = units * new.grains(1) + rest * u128::from(new.terms.period) / self.grains(1);
         let full = new.grains(new.terms.burst);
@@ -222,7 +221,7 @@ mod tests {
         let mut limiter = bucket(u64::MAX, u64::MAX, u64::MAX);
         let items = [(0, u64::MAX), (0, 1), (u64::MAX - 1, u64::MAX)];
         assert_eq!(limiter.releases(&items), [Some(0), Some(1), None]);
-        // What it lacks and what the item costs are together more than 128 bits hold.
+        // What is missing and what the item costs together exceed 128 bits.
         let mut limiter = bucket(u64::MAX, u64::MAX - 1, u64::MAX);
         assert_eq!(limiter.releases(&[(0, u64::MAX), (0, u64::MAX)]), [Some(0), Some(u64::MAX - 1)]);
     }

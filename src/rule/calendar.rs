@@ -1,4 +1,4 @@
-//! The calendar: quotas that start anew at midnight, on Monday, on the first of a month.
+//! Calendar windows: quotas that reset at midnight, on Monday, on the first of a month.
 
 use anyhow::{Result, bail, ensure};
 
@@ -9,7 +9,8 @@ use crate::time::{Civil, Stretch, Time, Wall, Zone};
 
 /// At most `count` in each civil period of a zone.
 ///
-/// Up to `2·count` within less than one period, around a boundary. Nothing is released within the margin of one.
+/// Around a boundary, up to `2·count` may go in less than one period. Nothing is released within the margin of a
+/// boundary.
 #[derive(Clone, Debug)]
 pub struct Calendar {
     count: u64,
@@ -19,23 +20,32 @@ pub struct Calendar {
     wall: Wall,
 }
 
-/// The last period in which something was released; there was none if nothing of it is used. Instants are those that
-/// the wall clock shows, so that it may be set.
+/// The last period in which something was released; there was none if `used` is 0. Instants are those that the wall
+/// clock shows, so they stay right when it is set.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Page {
     start: Time,
     end: Time,
     used: u64,
+    /// The end of the earlier periods in which something was released; how much is no longer known.
+    forgotten: Time,
 }
 
-/// The number of periods, at most, that are looked through one by one for the last of many releases.
+impl Page {
+    /// The end of all periods in which something was released.
+    fn last_end(&self) -> Time {
+        if self.used > 0 { self.forgotten.max(self.end) } else { self.forgotten }
+    }
+}
+
+/// The most periods that are stepped through to find the last of many releases.
 const MOST_PERIODS: u64 = 4096;
 
 impl Calendar {
-    /// The period that holds an instant of the wall clock.
+    /// The period around an instant of the wall clock.
     fn around(&self, page: &Page, at: i128) -> Stretch {
         let known = Stretch { start: page.start.0.into(), end: page.end.0.into() };
-        // One that begins before 1970 is not known exactly.
+        // The start of a period that began before 1970 was clamped.
         let is_known = page.start > Time::ZERO && (known.start..known.end).contains(&at);
         if is_known { known } else { self.civil.around(self.zone, at) }
     }
@@ -44,12 +54,13 @@ impl Calendar {
         if page.used > 0 && clamped(period.start) == page.start { page.used } else { 0 }
     }
 
-    /// The wall clock at `at`. It may have been set back; but a period that was over does not begin anew.
+    /// What the wall clock shows at `at`, but nothing before the last period: a clock that was set back does not reopen
+    /// one.
     fn shown(&self, page: &Page, at: Time) -> i128 {
         self.wall.nanos(at).max(if page.used > 0 { page.start.0.into() } else { i128::MIN })
     }
 
-    /// The first stretch in which a release of this cost is allowed, as the wall clock shows it.
+    /// The first stretch, on the wall clock, in which a release of this cost is allowed.
     fn opening(&self, page: &Page, at: i128, cost: u64) -> Option<Stretch> {
         let mut at = at;
         while cost <= self.count && at <= u64::MAX.into() {
@@ -67,10 +78,10 @@ impl Calendar {
         shown.and_then(|shown| self.wall.when(shown)).map_or(Verdict::Never, Verdict::At)
     }
 
-    /// The period of `at`, with this much used of it.
+    /// The period around `at`, with `used` of its quota used.
     fn page(&self, at: i128, used: u64) -> Page {
         let Stretch { start, end } = self.civil.around(self.zone, at);
-        Page { start: clamped(start), end: clamped(end), used }
+        Page { start: clamped(start), end: clamped(end), used, forgotten: Time::ZERO }
     }
 
     fn page_of(&self, account: &SlotAccount) -> Page {
@@ -138,7 +149,7 @@ impl Rule for Calendar {
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    /// Exact for some thousand periods, and about right for more.
+    /// Exact up to `MOST_PERIODS` periods, approximate beyond.
     fn last_of(&self, page: &Page, ask: Ask, count: u64) -> Verdict {
         let (mut page, mut ask, mut left) = (*page, ask, count);
         for _ in 0..MOST_PERIODS {
@@ -157,7 +168,8 @@ impl Rule for Calendar {
     fn commit(&self, page: &mut Page, now: Time, ask: Ask) {
         let at = self.shown(page, now);
         let used = Self::used(page, self.around(page, at)).saturating_add(ask.cost);
-        *page = if used > ask.cost { Page { used, ..*page } } else { self.page(at, used) };
+        let next = || Page { forgotten: page.last_end(), ..self.page(at, used) };
+        *page = if used > ask.cost { Page { used, ..*page } } else { next() };
     }
 
     fn idle_at(&self, page: &Page) -> Verdict {
@@ -168,44 +180,48 @@ impl Rule for Calendar {
     }
 
     fn exhaust(&self, page: &mut Page, at: Time) {
-        *page = self.page(self.shown(page, at), self.count);
+        let shown = self.shown(page, at);
+        let used = Self::used(page, self.around(page, shown));
+        let forgotten = if used > 0 { page.forgotten } else { page.last_end() };
+        *page = Page { forgotten, ..self.page(shown, used.max(self.count)) };
     }
 
-    /// A release at the end of a period is forgotten at once.
-    fn memory(&self) -> Option<u64> {
-        Some(0)
-    }
-
-    /// Releases from before the last period may belong in the one that other terms make of it.
-    fn carry_over(&self, page: &mut Page, new: &Self, now: Time, forgotten: Option<Time>) {
-        if page.used == 0 || (self.civil, self.zone) == (new.civil, new.zone) {
+    /// Under other terms, the current period may also include releases from before the last one, which are not known:
+    /// then all of it counts as used, whatever the new count.
+    fn carry_over(&self, page: &mut Page, new: &Self, now: Time, _: Option<Time>) {
+        if page.used > 0 && (self.civil, self.zone) == (new.civil, new.zone) {
             return;
         }
-        let period = new.page(new.wall.nanos(now), page.used);
-        let may_hold_more = period.start < page.start && forgotten.is_some();
-        *page = match page.end > period.start {
-            true if may_hold_more => Page { used: period.used.max(new.count), ..period },
-            true => period,
-            false => Page::default(),
+        let period = new.page(new.wall.nanos(now), u64::MAX);
+        let is_within = page.used > 0 && page.end > period.start;
+        let forgotten = if is_within { page.forgotten } else { page.last_end() };
+        *page = match is_within {
+            _ if forgotten > period.start => Page { forgotten, ..period },
+            true => Page { used: page.used, forgotten, ..period },
+            false => Page { forgotten, ..Page::default() },
         };
     }
 
-    /// The end of the period less its margin. Without a margin, a release that is allowed in one is so in the next.
+    /// The end of the period minus the margin. Without a margin, a release that is allowed in one period is also
+    /// allowed in the next.
     fn closes(&self, at: Time) -> Option<Time> {
         let end = |at| self.civil.around(self.zone, at).end - self.margin;
         (self.margin > 0).then(|| self.wall.when(end(self.wall.nanos(at)))).flatten()
     }
 
     fn note_evicted(&self, evicted: &mut Page, page: &Page) {
-        if page.end > evicted.end {
-            *evicted = Page { used: u64::MAX, ..*page };
-        }
+        evicted.forgotten = evicted.forgotten.max(page.last_end());
+    }
+
+    fn recall(&self, page: &mut Page, evicted: &Page) {
+        page.forgotten = page.forgotten.max(evicted.forgotten);
     }
 }
 
-/// `at` is the wall clock at the beginning of the period, `used` the cost of the slots in it; 0 if there was none yet.
+/// `at` is what the wall clock shows at the start of the period, `used` the cost of the slots in it; 0 if there was
+/// none yet.
 impl SlotRule for Calendar {
-    /// A release that is as late as it may be must still be in its period.
+    /// A release must be in its period even if it is `late`.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
         let page = self.page_of(account);
         let mut at = self.shown(&page, ask.since);
@@ -236,7 +252,7 @@ impl SlotRule for Calendar {
         instant(self.idle_at(&self.page_of(account)))
     }
 
-    /// The wall clock goes on.
+    /// Unchanged: the wall clock does not restart.
     fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
         *account
     }
@@ -288,7 +304,7 @@ mod tests {
         let mut limiter = Stateful::new(rule);
         let at = limiter.instants(&[0, DAY - HOUR, DAY - HOUR, DAY + 2 * HOUR, 2 * DAY - HOUR - 1]);
         assert_eq!(at, [HOUR, DAY + HOUR, DAY + HOUR, 2 * DAY + HOUR, 2 * DAY + HOUR]);
-        // February 1970 has nothing between 14 days and 14 days.
+        // With a margin of 14 days at both ends, nothing is left of the 28 days of February 1970.
         let month = Calendar::new(Terms { margin: 14 * DAY, ..terms(1, 2_630_016 * SECOND, "UTC") });
         assert_eq!(Stateful::new(month).instants(&[DAY * 20, DAY * 20]), [DAY * (59 + 14), DAY * (90 + 14)]);
     }
@@ -313,7 +329,8 @@ mod tests {
     fn a_clock_that_is_set_back_never_opens_a_period_again() {
         let mut limiter = utc(2, DAY);
         assert_eq!(limiter.instants(&[DAY - 2, DAY - 2, DAY + 5]), [DAY - 2, DAY - 2, DAY + 5]);
-        // An hour back it is the day before, of which nothing is left; the present day begins when it is shown again.
+        // Set back an hour, it shows the day before, whose quota is used up; the present day goes on once it is shown
+        // again.
         set(&mut limiter, DAY + 10, DAY - HOUR);
         assert_eq!(limiter.instants(&[DAY + 10, DAY + 10]), [DAY + 10 + HOUR, 2 * DAY + 10 + HOUR]);
         // A day ahead.
@@ -328,11 +345,48 @@ mod tests {
         limiter.instants(&[5, 6]);
         limiter.retune(7, terms(4, DAY, "UTC"));
         assert_eq!(limiter.instants(&[7, 8, 9]), [7, 8, DAY]);
-        // The use of the day before belongs in the week, too, and is not known any more.
+        // What was used the day before counts for the week, too, but is no longer known.
         limiter.retune_after(Some(DAY), DAY + 1, terms(9, 7 * DAY, "UTC"));
         assert_eq!(limiter.instants(&[DAY + 2]), [4 * DAY]);
         limiter.retune(4 * DAY + 1, terms(9, DAY, "UTC"));
         assert_eq!(limiter.instants(&[5 * DAY]), [5 * DAY]);
+    }
+
+    /// 1970-01-01 was a Thursday.
+    #[test]
+    fn what_is_forgotten_of_a_longer_period_counts_as_used() {
+        let week = |count| terms(count, 7 * DAY, "UTC");
+        let used = |used: &[u64]| {
+            let mut limiter = utc(3, DAY);
+            limiter.instants(used);
+            limiter
+        };
+        // What was released in the first period of all is known.
+        let mut first = used(&[DAY + 5, DAY + 6]);
+        first.retune(DAY + 7, week(4));
+        assert_eq!(first.instants(&[DAY + 7; 3]), [DAY + 7, DAY + 7, 4 * DAY]);
+        // Thursday is not known any more on Friday, nor is Friday on Saturday, before anything is released.
+        for (released, now) in [(&[5, DAY][..], DAY + 1), (&[DAY], 2 * DAY)] {
+            let mut second = used(released);
+            second.retune(now, terms(3, 6 * HOUR, "UTC"));
+            second.retune(now + 1, week(3));
+            second.retune(now + 2, week(1000));
+            assert_eq!(second.instants(&[now + 3]), [4 * DAY], "{released:?}");
+        }
+        // Those of another week do not matter.
+        let mut third = used(&[DAY, 5 * DAY]);
+        third.retune(5 * DAY, week(2));
+        assert_eq!(third.instants(&[5 * DAY; 2]), [5 * DAY, 11 * DAY]);
+    }
+
+    #[test]
+    fn exhausted_it_has_not_used_less_than_before() {
+        let mut limiter = utc(3, DAY);
+        limiter.instants(&[5, 5, 5]);
+        limiter.retune(6, terms(1, DAY, "UTC"));
+        limiter.exhaust(6);
+        limiter.retune(7, terms(3, DAY, "UTC"));
+        assert_eq!(limiter.instants(&[7]), [DAY]);
     }
 
     #[test]

@@ -7,15 +7,15 @@ use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
 ///
-/// A window starts at the first release after the previous one ended. The guarantee is weak: two windows
-/// that touch let up to `2·count` through within less than one period.
+/// A window starts at the first release after the previous one ended. The guarantee is weak: two adjacent windows let
+/// up to `2·count` through in less than one period.
 #[derive(Clone, Debug)]
 pub struct Fixed {
     count: u64,
     period: u64,
 }
 
-/// The last window; there was none if nothing of it is used.
+/// The last window; there was none if `used` is 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FixedWindow {
     /// The instant of its first release.
@@ -95,19 +95,23 @@ impl Rule for Fixed {
     }
 
     fn exhaust(&self, window: &mut FixedWindow, at: Time) {
-        *window = FixedWindow { start: at, used: self.count };
+        // By other terms, more than the count may have been released in it.
+        let used = self.current(*window, at).map_or(0, |window| window.used);
+        *window = FixedWindow { start: at, used: used.max(self.count) };
     }
 
     fn memory(&self) -> Option<u64> {
         Some(self.period)
     }
 
-    /// Releases from before the last window may belong in the one that a longer period makes of it.
+    /// A longer period may include releases from before the last window, which are not known.
     fn carry_over(&self, window: &mut FixedWindow, new: &Self, now: Time, forgotten: Option<Time>) {
-        *window = match forgotten.filter(|at| now.since(*at) < new.period) {
-            None => self.current(*window, now).unwrap_or_default(),
-            Some(at) if window.used == 0 => FixedWindow { start: at, used: new.count },
-            Some(_) => FixedWindow { start: window.start, used: window.used.max(new.count) },
+        let current = self.current(*window, now);
+        *window = match (forgotten.filter(|at| now.since(*at) < new.period), current) {
+            (None, current) => current.unwrap_or_default(),
+            // One that is over may be older than what was forgotten, as that of a key that was evicted.
+            (Some(at), None) => FixedWindow { start: at, used: new.count },
+            (Some(_), Some(window)) => FixedWindow { used: window.used.max(new.count), ..window },
         };
     }
 }
@@ -116,7 +120,7 @@ impl Rule for Fixed {
 impl SlotRule for Fixed {
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
         let end = account.at.saturating_add(self.period);
-        // A release that is as late as it may be must still be in its window.
+        // A release must be in its window even if it is `late`.
         let is_too_late = account.used > 0 && ask.since < end && ask.since.saturating_add(late) >= end;
         if is_too_late { end } else { instant(self.earliest(&window(account), ask)) }
     }
@@ -166,6 +170,16 @@ mod tests {
     }
 
     #[test]
+    fn exhausted_it_has_not_used_less_than_before() {
+        let mut limiter = Stateful::new(Fixed::new(terms(3, 10)));
+        limiter.instants(&[5, 5, 5]);
+        limiter.retune(6, terms(1, 10));
+        limiter.exhaust(6);
+        limiter.retune(7, terms(3, 10));
+        assert_eq!(limiter.instants(&[7]), [16]);
+    }
+
+    #[test]
     fn exhausted_is_silent_for_one_period() {
         let mut limiter = Stateful::new(Fixed::new(terms(2, 10)));
         limiter.exhaust(5);
@@ -178,7 +192,7 @@ mod tests {
         assert_eq!(limiter.instants(&[0, 1]), [0, 1]);
         limiter.retune(2, terms(3, 20));
         assert_eq!(limiter.instants(&[2, 3]), [2, 20]);
-        // The window that began at 20 would have begun earlier.
+        // With a longer period, the window that began at 20 would have begun earlier.
         limiter.retune_after(Some(20), 40, terms(4, 30));
         assert_eq!(limiter.instants(&[40]), [50]);
         limiter.retune_after(Some(60), 90, terms(4, 30));

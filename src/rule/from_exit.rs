@@ -3,16 +3,16 @@
 use super::{Ask, NamedRule, Rule, Terms, Verdict};
 use crate::time::Time;
 
-/// A release occupies its place from its start until it is finished, and counts as made at that instant.
+/// A release takes up quota from its start, and counts as made at the instant it finishes.
 ///
-/// So under a sliding window, no more than `count` are running or ended less than `period` ago. Under a minimum gap,
-/// one starts no sooner than the gap after the end of the one before, and they never overlap.
+/// So with a sliding window, at most `count` are running or ended less than `period` ago. With a minimum gap, each
+/// starts at least the gap after the end of the one before, and they never overlap.
 #[derive(Clone, Debug)]
 pub struct FromExit<R> {
     inner: R,
 }
 
-/// The releases that have finished, and those that run.
+/// The releases that have finished, and those still running.
 #[derive(Clone, Debug, Default)]
 pub struct Running<S> {
     finished: S,
@@ -21,7 +21,7 @@ pub struct Running<S> {
 }
 
 impl<R: NamedRule> FromExit<R> {
-    /// Nothing may start while something runs, if nothing accrues before its end.
+    /// True if nothing may start: a rule that accrues begins to accrue when the running release ends.
     fn is_occupied(state: &Running<R::State>) -> bool {
         R::FACTS.accrues && state.in_flight > 0
     }
@@ -34,7 +34,7 @@ impl<R: NamedRule> Rule for FromExit<R> {
         FromExit { inner: R::new(terms) }
     }
 
-    /// Never means: not before something has finished.
+    /// `Never` means not before something finishes.
     fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict {
         match ask.cost.checked_add(state.in_flight) {
             _ if Self::is_occupied(state) => Verdict::Never,
@@ -50,7 +50,7 @@ impl<R: NamedRule> Rule for FromExit<R> {
         }
     }
 
-    /// As though commands took no time.
+    /// As if commands took no time.
     fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict {
         self.inner.last_of(&state.finished, ask, count)
     }
@@ -90,6 +90,10 @@ impl<R: NamedRule> Rule for FromExit<R> {
 
     fn note_evicted(&self, evicted: &mut Self::State, state: &Self::State) {
         self.inner.note_evicted(&mut evicted.finished, &state.finished);
+    }
+
+    fn recall(&self, state: &mut Self::State, evicted: &Self::State) {
+        self.inner.recall(&mut state.finished, &evicted.finished);
     }
 
     fn closes(&self, at: Time) -> Option<Time> {

@@ -1,10 +1,10 @@
-//! Limits that are asked only at some hours, though they count always.
+//! Limits that count always but are asked only in their hours.
 
 use super::slots::instant;
 use super::{Ask, SlotAccount, SlotRule, Verdict};
 use crate::time::{Hours, Time, Wall};
 
-/// Hours on the time line of a run.
+/// Hours of the week, on the time line of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InHours {
     hours: Hours,
@@ -17,18 +17,19 @@ impl InHours {
         InHours { hours, wall }
     }
 
-    /// The limit is asked at this instant.
+    /// True if the limit is asked at `at`.
     pub fn contain(&self, at: Time) -> bool {
         self.hours.contain(self.wall.nanos(at))
     }
 
-    /// The first instant from `at` on at which the limit is asked; or is not.
+    /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
     pub fn first(&self, at: Time, inside: bool) -> Verdict {
         let first = self.hours.first(self.wall.nanos(at), inside).and_then(|first| self.wall.when(first));
         first.map_or(Verdict::Never, |first| Verdict::At(first.max(at)))
     }
 
-    /// The first instant from `at` on from which the limit is not asked for `nanos` nanoseconds.
+    /// The first instant from `at` on that is followed by more than `nanos` nanoseconds in which the limit is not
+    /// asked.
     fn first_free(&self, at: Time, nanos: u64) -> Time {
         let mut at = at;
         loop {
@@ -42,14 +43,14 @@ impl InHours {
     }
 }
 
-/// Slots of a limit that is asked only at some hours.
+/// Slots of a limit that is asked only in its hours.
 #[derive(Debug)]
 pub struct SlotsInHours {
-    /// The rule in these hours.
+    /// The rule inside the hours.
     pub rule: Box<dyn SlotRule>,
-    /// The hours at which it is asked.
+    /// The hours.
     pub hours: InHours,
-    /// The most that a release in the hours may cost. One that costs more waits until they are over.
+    /// The most that a release inside the hours may cost; one that costs more waits until they end.
     pub most: u64,
 }
 
@@ -58,7 +59,7 @@ impl SlotRule for SlotsInHours {
         if cost > self.most { None } else { self.rule.deciding_unit(account, cost) }
     }
 
-    /// A release that is as late as it may be must not be in the hours.
+    /// A release in a slot outside the hours must be outside them even if it is `late`.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time {
         let free = self.hours.first_free(ask.since, late);
         if free <= ask.since || ask.cost > self.most {

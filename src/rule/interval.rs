@@ -1,4 +1,4 @@
-//! The minimum gap, also known as pacing, or GCRA (ITU-T I.371) with no tolerance.
+//! The minimum gap, also known as pacing, or as GCRA (ITU-T I.371) with no tolerance.
 
 use super::facts::narrow;
 use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
@@ -6,15 +6,15 @@ use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
 ///
-/// The gap is measured from the release that really happened: lateness is never made up for.
+/// The gap is measured from when the last release really happened: lost time is never made up.
 #[derive(Clone, Debug)]
 pub struct Interval {
     terms: Terms,
-    /// The gap after a cost of 1, which is most often asked for.
+    /// The gap after a cost of 1, the usual one.
     shortest: u64,
 }
 
-/// The last release; there was none if its cost is 0.
+/// The last release; there was none if `cost` is 0.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Last {
     at: Time,
@@ -22,12 +22,12 @@ pub struct Last {
 }
 
 impl Interval {
-    /// The nanoseconds that have to pass after a release of this cost.
+    /// The nanoseconds that must pass after a release of this cost.
     fn gap(&self, cost: u64) -> u128 {
         if cost == 1 { self.shortest.into() } else { self.terms.gap(cost) }
     }
 
-    /// The account as it stands after a slot of this cost.
+    /// The account after a slot of this cost at `at`.
     fn after(&self, at: Time, cost: u64) -> SlotAccount {
         SlotAccount { at: at.saturating_add(narrow(self.gap(cost))), used: 0 }
     }
@@ -97,13 +97,13 @@ impl Rule for Interval {
 
     fn carry_over(&self, _: &mut Last, _: &Self, _: Time, _: Option<Time>) {}
 
-    /// As though the latest release had been the dearest.
+    /// As if the latest release had cost as much as the dearest.
     fn note_evicted(&self, evicted: &mut Last, last: &Last) {
         *evicted = Last { at: evicted.at.max(last.at), cost: evicted.cost.max(last.cost) };
     }
 }
 
-/// `at` is the first instant that is allowed.
+/// `at` is the first instant at which a slot is allowed.
 impl SlotRule for Interval {
     fn first_slot(&self, account: &SlotAccount, ask: Ask, _: u64, _: Option<Time>) -> Time {
         ask.since.max(account.at)
@@ -129,7 +129,7 @@ impl SlotRule for Interval {
         account.at
     }
 
-    /// The cost of the last slot shows in how much later the next one may be.
+    /// The gap after the last slot shows in how much later than `newest` the next one may be.
     fn restarted(&self, account: &SlotAccount, newest: Option<Time>) -> SlotAccount {
         match newest {
             _ if *account == SlotAccount::default() => *account,

@@ -1,10 +1,10 @@
-//! The rules, one a file: all that is known of an algorithm. To add one, add its file and script, and name it below.
+//! The algorithms, each with everything about it in one file. To add one, add its file and script, and name it below.
 //!
-//! A [`Rule`] is arithmetic over its terms and a small state, which is all zeros as long as nothing was released.
+//! A [`Rule`] is arithmetic on its terms and a small state, which is all zeros until something is released.
 //!
-//! Asking never changes what a rule allows; only a commit charges, and it is told the instant at which the release
-//! really happened. All arithmetic is in integers, and a computed instant is rounded up to the next nanosecond, so no
-//! answer is ever early.
+//! Asking never changes what a rule allows. Only a commit charges, with the instant at which the release really
+//! happened. All arithmetic is in integers, and a computed instant is rounded up to the next nanosecond, so no answer
+//! is ever early.
 #![doc = include_str!("earliest.md")]
 
 mod bucket;
@@ -48,13 +48,13 @@ pub enum Algorithm {
     Bucket,
     /// At least P/N between two releases.
     Interval,
-    /// At most N in each of a row of windows.
+    /// At most N in each of its own windows of length P.
     Fixed,
     /// At most N in each day, week, month or year.
     Calendar,
 }
 
-/// Does something with the rule of an algorithm, as its type.
+/// An operation on the rule type of an algorithm.
 pub trait Visitor {
     /// The result.
     type Output;
@@ -64,11 +64,11 @@ pub trait Visitor {
 }
 
 impl Algorithm {
-    /// In the order in which they are told.
+    /// All algorithms, in the order in which help lists them.
     pub const ALL: [Algorithm; 5] =
         [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed, Algorithm::Calendar];
 
-    /// The one match over the algorithms.
+    /// Calls `visitor` with the rule type. The only match over the algorithms.
     pub fn visit<V: Visitor>(self, visitor: V) -> V::Output {
         match self {
             Algorithm::Sliding => visitor.visit::<Sliding>(),
@@ -97,7 +97,7 @@ impl Algorithm {
         Self::ALL.map(|algorithm| algorithm.facts().name)
     }
 
-    /// The names of those that take an option, joined by `separator`.
+    /// The names of the algorithms that take an option, joined by `separator`.
     pub fn taking(option: Extra, separator: &str) -> String {
         let facts = Self::ALL.map(Algorithm::facts).into_iter().filter(|facts| facts.takes(option));
         facts.map(|facts| facts.name).collect::<Vec<_>>().join(separator)
@@ -119,73 +119,76 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// The arithmetic of an algorithm under some terms.
+/// The arithmetic of an algorithm under given terms.
 ///
-/// The instants given to `commit` must not decrease for a state; that is the caller's duty.
+/// For each state, the caller must pass `commit` instants that do not decrease.
 pub trait Rule: Clone + 'static {
-    /// The memory of past releases. The default is that of a limit that was never used.
+    /// What is remembered of past releases. The default is the state of an unused limit.
     type State: Clone + Default;
 
-    /// The rule under some terms.
+    /// The rule under these terms.
     fn new(terms: Terms) -> Self;
 
     /// The first instant, at or after `ask.since`, at which the release is allowed.
     fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict;
 
-    /// The number of releases like `ask` that are allowed at `now`, after others that cost `pending` and leave at `now`
-    /// as well.
+    /// The number of releases like `ask` that are allowed at `now`, after releases that cost `pending` and also leave
+    /// at `now`.
     ///
-    /// The same number as asking and committing one at a time at `now` would give.
+    /// Asking and committing one at a time at `now` would give the same number.
     fn available(&self, state: &Self::State, now: Time, ask: Ask, pending: u64) -> u64;
 
-    /// True if it is known at a glance, without an instant, that a release of this cost is allowed after others that
-    /// cost `pending`.
+    /// A quick check, independent of the instant: true only if a release of this cost is allowed after others that cost
+    /// `pending`.
     fn is_plenty(&self, _state: &Self::State, _cost: u64, _pending: u64) -> bool {
         false
     }
 
-    /// The instant of the last of `count` releases like `ask`, each as soon as this rule alone allows it.
+    /// The instant of the last of `count` releases like `ask`, if each goes as soon as this rule alone allows it.
     fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict;
 
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
 
-    /// Forgives a charge beyond what was available. Only a bucket owes anything.
+    /// Waives what was charged beyond what was available. Only a bucket can owe anything.
     fn waive_debt(&self, _state: &mut Self::State) {}
 
     /// A committed release completed at `now`. Only [`FromExit`] uses this.
     fn finish(&self, _state: &mut Self::State, _now: Time, _ask: Ask) {}
 
-    /// Forgets what no question about an instant from `now` on depends on, to answer the next one faster.
+    /// Forgets what no answer from `now` on depends on, to make the next one faster.
     fn expire(&self, _state: &mut Self::State, _now: Time) {}
 
-    /// From then on, unless something is committed, the state equals a fresh one.
+    /// The instant from which the state equals a fresh one, unless something is committed.
     fn idle_at(&self, state: &Self::State) -> Verdict;
 
-    /// Behaves from `at` on as though the limit had just been used up.
+    /// Uses up the whole limit at `at`.
     fn exhaust(&self, state: &mut Self::State, at: Time);
 
-    /// The nanoseconds for which a release is remembered at least; `None` without end.
+    /// The nanoseconds for which a release is remembered at least; `None` if for ever.
     fn memory(&self) -> Option<u64> {
         None
     }
 
-    /// Has a state of this rule go on under `new` terms from `now`, with the releases that it remembers. Whatever else
+    /// Converts a state of this rule to the terms of `new`, at `now`, keeping the releases it remembers. Whatever else
     /// may have been released up to `forgotten` counts as used.
     fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time, forgotten: Option<Time>);
 
-    /// Makes up for the eviction of `state`, if `forgotten` is not enough for that: has `evicted`, which is the default
-    /// at first, be no more lenient under any terms.
+    /// Makes `evicted`, the default at first, at least as strict as `state`, which is being evicted, under any terms;
+    /// needed where the `forgotten` of [`Rule::carry_over`] does not cover the eviction.
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
-    /// The end of an answer that allows a release at `at`, as long as nothing is committed: from then on it may be
-    /// refused again, so it is asked again. `None` if the answer stands for ever, as those of a rule that accrues do.
+    /// Has `state` forget whatever the keys evicted so far had: its key may have been one of them.
+    fn recall(&self, _state: &mut Self::State, _evicted: &Self::State) {}
+
+    /// The instant at which an answer that allows a release at `at` ends: from then on it may be refused again, even if
+    /// nothing is committed, so ask again. `None` if the answer stands for ever; those of a rule that accrues do.
     fn closes(&self, _at: Time) -> Option<Time> {
         None
     }
 }
 
-/// A rule that has a name, and so can be typed.
+/// A rule with a name, which `algo=` accepts.
 pub trait NamedRule: Rule {
     /// Its name, options and numbers.
     const FACTS: Facts;

@@ -1,4 +1,4 @@
-//! The sliding window log: an exact record of the releases in the last period.
+//! The sliding window log: an exact record of the releases of the last period.
 
 use std::collections::VecDeque;
 
@@ -14,16 +14,16 @@ pub struct Sliding {
     period: u64,
 }
 
-/// Past releases as runs `(instant, cost)`. Releases made at one instant share a run, so a burst takes one entry, and a
-/// large `count` reserves nothing in advance.
+/// Past releases as runs of `(instant, cost)`. Releases at the same instant share a run, so a burst takes one entry. A
+/// large `count` allocates nothing in advance.
 #[derive(Clone, Debug, Default)]
 pub struct ReleaseLog {
     /// The sum of the costs of all runs.
     used: u64,
     /// The newest run; there is none if its cost is 0.
     newest: Usage,
-    /// The runs before it. A limit of 1 a period never has any, so with a million keys the indirection saves more than
-    /// it costs.
+    /// The runs before it. A limit of 1 per period never has any, so with a million keys the box saves more than it
+    /// costs.
     #[expect(clippy::box_collection)]
     older: Option<Box<VecDeque<Usage>>>,
 }
@@ -41,7 +41,7 @@ impl ReleaseLog {
         self.older.iter().flat_map(|older| older.iter()).chain(newest)
     }
 
-    /// Adds a run that is no later than any other.
+    /// Adds a run that is not later than any other.
     fn prepend(&mut self, run: Usage) {
         self.used += run.cost;
         match self.newest.cost {
@@ -52,7 +52,7 @@ impl ReleaseLog {
 }
 
 impl Sliding {
-    /// The end of the window that began at the instant of a mark.
+    /// The end of the window that began at a [`mark`]; the origin if there is no mark.
     fn end(&self, mark: Time) -> Time {
         mark.0.checked_sub(1).map_or(Time::ZERO, |at| Time(at).saturating_add(self.period))
     }
@@ -61,9 +61,9 @@ impl Sliding {
         now.since(run.at) >= self.period
     }
 
-    /// Keeps no run apart but those of the last `count` releases, which decide on the next one. The window holds others
-    /// only if releases went over the limit: it was not asked, or an audit finds it so. They may matter again once the
-    /// count is raised.
+    /// Merges the runs that are older than the last `count` releases, which decide on the next one. There are older
+    /// ones in the window only if releases exceeded the limit: it was not asked, or an audit is judging it. They stay
+    /// in the log as they may matter again once the count is raised.
     fn merge_excess(&self, log: &mut ReleaseLog) {
         let Some(older) = &mut log.older else { return };
         while let Some(run) = older.front().copied().filter(|run| log.used - run.cost >= self.count) {
@@ -100,7 +100,7 @@ impl Rule for Sliding {
         if ask.cost > self.count {
             return Verdict::Never;
         }
-        // A release of this cost fits once the oldest ones that exceed N with it have left the window.
+        // A release of this cost fits once enough of the oldest have left the window.
         let mut excess = log.used.saturating_sub(self.count - ask.cost);
         if excess == 0 {
             return Verdict::At(ask.since);
@@ -123,7 +123,7 @@ impl Rule for Sliding {
         self.count.saturating_sub(log.used).saturating_sub(pending) >= cost
     }
 
-    /// Once the limit is used up, each release goes a period after the one that is `count` before it.
+    /// Once the limit is used up, each release goes one period after the release `count` before it.
     fn last_of(&self, log: &ReleaseLog, ask: Ask, count: u64) -> Verdict {
         let Some(last) = count.checked_sub(1) else { return Verdict::At(ask.since) };
         let together = self.count / ask.cost;
@@ -135,7 +135,7 @@ impl Rule for Sliding {
     }
 
     fn commit(&self, log: &mut ReleaseLog, now: Time, ask: Ask) {
-        // To look at the oldest run takes time with many keys, so that has to wait until memory is short.
+        // With many keys, looking at the oldest run is slow, so expire only when the buffer would have to grow.
         if log.older.as_ref().is_none_or(|older| older.len() == older.capacity()) {
             self.expire(log, now);
         }
@@ -144,7 +144,8 @@ impl Rule for Sliding {
             log.newest.cost = 0;
         }
         let Some(used) = log.used.checked_add(ask.cost) else {
-            // So much was released where the limit is not asked: to count all of it as of now is not too little.
+            // Only releases that the limit was not asked about can make the sum overflow. Counting all of it as of now
+            // is strict enough.
             *log = ReleaseLog { used: u64::MAX, newest: Usage { at: now, cost: u64::MAX }, older: None };
             return;
         };
@@ -175,8 +176,11 @@ impl Rule for Sliding {
     }
 
     fn exhaust(&self, log: &mut ReleaseLog, at: Time) {
-        // Whatever was released before has left the window by the time that this has.
-        *log = ReleaseLog { used: self.count, newest: Usage { at, cost: self.count }, older: None };
+        // Whatever was released before leaves the window no later than this. Under other terms, more than the count may
+        // have been released.
+        self.expire(log, at);
+        let used = log.used.max(self.count);
+        *log = ReleaseLog { used, newest: Usage { at, cost: used }, older: None };
     }
 
     fn memory(&self) -> Option<u64> {
@@ -192,10 +196,10 @@ impl Rule for Sliding {
     }
 }
 
-/// `at` is the mark of the instant at which all of it counts as used, if ever; `used` the cost of all slots since
-/// then, of which the log has the instants.
+/// `at` marks the instant at which the limit last counted as used up, if ever; `used` is the cost of all slots since
+/// then, whose instants are in the log.
 impl SlotRule for Sliding {
-    /// The last unit that is asked for must be a period later than the one that is N before it.
+    /// The last unit asked for must be one period later than the unit N before it.
     fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {
         (account.used + u128::from(cost) - 1).checked_sub(self.count.into())
     }
@@ -222,7 +226,7 @@ impl SlotRule for Sliding {
     }
 }
 
-/// A mark tells an instant from no instant at all, which is 0.
+/// An instant plus one, so that 0 can mean no instant.
 fn mark(at: Time) -> Time {
     at.saturating_add(1)
 }
@@ -256,6 +260,16 @@ mod tests {
         let mut limiter = Stateful::new(Sliding::new(terms(10, 100)));
         let items = [(0, 4), (1, 4), (2, 3), (2, 10), (2, 11), (3, 1)];
         assert_eq!(limiter.releases(&items), [Some(0), Some(1), Some(100), Some(200), None, Some(300)]);
+    }
+
+    #[test]
+    fn exhausted_it_has_not_used_less_than_before() {
+        let mut limiter = Stateful::new(Sliding::new(terms(3, 10)));
+        limiter.instants(&[5, 5, 5]);
+        limiter.retune(6, terms(1, 10));
+        limiter.exhaust(6);
+        limiter.retune(7, terms(3, 10));
+        assert_eq!(limiter.instants(&[7]), [16]);
     }
 
     #[test]

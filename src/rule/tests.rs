@@ -1,4 +1,4 @@
-//! The helper that the tables of all rules run through.
+//! The helper behind the test tables of all rules.
 
 use super::{Ask, Rule, Terms, Verdict};
 use crate::time::Time;
@@ -42,7 +42,7 @@ impl<R: Rule> Stateful<R> {
         self.retune_after(None, now, terms);
     }
 
-    /// As [`Stateful::retune`], with nothing known of the time until `forgotten`.
+    /// As [`Stateful::retune`], with nothing known about releases up to `forgotten`.
     pub(crate) fn retune_after(&mut self, forgotten: Option<u64>, now: u64, terms: Terms) {
         let new = R::new(terms);
         self.rule.carry_over(&mut self.state, &new, Time(now), forgotten.map(Time));

@@ -8,9 +8,9 @@ use std::time::Duration;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::waker::Waker;
-use super::world::Event;
+use super::world::{Event, Task};
 use crate::interrupt::Interrupt;
-use crate::store::{Order, Slot, Store};
+use crate::store::Store;
 
 /// Takes orders, and slots that go back; answers are told as events. At the end the store is closed, after all that it
 /// was asked, if that does not take long.
@@ -32,18 +32,9 @@ pub(super) struct BookingThread {
 const PAUSE: Duration = Duration::from_millis(10);
 const REPORT_PAUSES: u128 = 100;
 
-enum Task {
-    Book(Box<Order>),
-    GiveBack(Box<Order>, Vec<Slot>),
-}
-
 impl BookingThread {
-    pub(super) fn open(
-        store: Box<dyn Store>,
-        waker: Waker,
-        patience: Duration,
-        interrupt: Arc<Interrupt>,
-    ) -> io::Result<Self> {
+    pub(super) fn open(store: Box<dyn Store>, waker: Waker, patience: Duration) -> io::Result<Self> {
+        let interrupt = Arc::clone(&waker.interrupt);
         let (tasks, taken) = unbounded();
         let (open, closed) = bounded(0);
         super::spawn_with(STACK, "store", move || {
@@ -53,23 +44,15 @@ impl BookingThread {
         Ok(BookingThread { tasks: Some(tasks), closed, patience, has_reported: false, interrupt })
     }
 
-    pub(super) fn book(&mut self, order: Order) {
-        self.has_reported |= !order.is_for_slots();
-        self.take(Task::Book(Box::new(order)));
-    }
-
-    pub(super) fn give_back(&self, order: Order, slots: Vec<Slot>) {
-        self.take(Task::GiveBack(Box::new(order), slots));
+    pub(super) fn take(&mut self, task: Task) {
+        self.has_reported |= matches!(&task, Task::Book(order) if !order.is_for_slots());
+        // A thread that is gone has told its error.
+        let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
     }
 
     fn most_pauses(&self) -> u128 {
         let has_time = self.has_reported && !self.interrupt.is_raised();
         if has_time { REPORT_PAUSES } else { self.patience.as_millis().div_ceil(PAUSE.as_millis()) }
-    }
-
-    fn take(&self, task: Task) {
-        // A thread that is gone has told its error.
-        let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
     }
 }
 
@@ -115,8 +98,8 @@ mod tests {
 
     use super::*;
     use crate::charge::Key;
-    use crate::runtime::waker;
-    use crate::store::{Answer, StoreError};
+    use crate::runtime::waker::Events;
+    use crate::store::{Answer, Order, StoreError};
     use crate::time::Time;
 
     /// Takes this long for each order, which it notes.
@@ -132,18 +115,17 @@ mod tests {
 
     #[test]
     fn all_reports_of_a_run_that_is_over_are_made() {
-        let interrupt = Arc::new(Interrupt::for_this_thread());
-        let (waker, events) = waker::pair(Arc::clone(&interrupt));
+        let events = Events::for_this_thread();
         let (noting, noted) = unbounded();
         // Far longer than slots would be waited for.
         let store = Noting(Duration::from_millis(100), noting);
-        let mut thread =
-            BookingThread::open(Box::new(store), waker, Duration::from_millis(1), interrupt).unwrap();
+        let (waker, patience) = (events.waker.clone(), Duration::from_millis(1));
+        let mut thread = BookingThread::open(Box::new(store), waker, patience).unwrap();
         drop(events);
         let order = Order::new(Key::new(), [1], 1);
         let overrun = Order { overrun: Some(Time(5)), ..order.clone() };
         let hold = Order { hold: Some(Time(9)), ..order.clone() };
-        [&overrun, &order, &hold].into_iter().for_each(|order| thread.book(order.clone()));
+        [&overrun, &order, &hold].into_iter().for_each(|order| thread.take(Task::Book(order.clone().into())));
         drop(thread);
         assert_eq!(noted.iter().collect::<Vec<_>>(), [overrun, hold]);
     }

@@ -4,7 +4,7 @@ use std::time::Instant;
 
 use nix::time::{ClockId, clock_gettime};
 
-use crate::time::{SECOND, Time, nanos};
+use crate::time::{Time, nanos};
 
 /// A clock that never goes back.
 #[derive(Clone, Copy, Debug)]
@@ -25,7 +25,10 @@ impl Clock {
     pub(crate) fn now(self) -> Time {
         match self {
             Clock::Monotonic(origin) => Time(nanos(origin.elapsed())),
-            Clock::Boot => since_boot(),
+            Clock::Boot => {
+                let now = clock_gettime(BOOT).expect("every system that has this clock can read it");
+                Time(nanos(now.into()))
+            }
         }
     }
 }
@@ -35,9 +38,3 @@ const BOOT: ClockId = ClockId::CLOCK_BOOTTIME;
 /// Elsewhere the monotonic clock starts with the machine; it may stand still while that is suspended.
 #[cfg(not(target_os = "linux"))]
 const BOOT: ClockId = ClockId::CLOCK_MONOTONIC;
-
-fn since_boot() -> Time {
-    let now = clock_gettime(BOOT).expect("every system that has this clock can read it");
-    let whole = |part: i64| u64::try_from(part).unwrap_or(0);
-    Time(whole(now.tv_sec()) * SECOND + whole(now.tv_nsec()))
-}

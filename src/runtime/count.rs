@@ -49,7 +49,7 @@ fn total(part: FileRange, most: u64, options: &InputOptions) -> Option<Total> {
     let mut items = 0;
     for block in Reader::new(part.take(most), delimiter.clone(), options.max_record) {
         let block = block.ok()?;
-        items += block.records() - delimiter.left_out(block.bytes(), options.cleaning);
+        items += block.items() - delimiter.left_out(block.bytes(), options.cleaning);
     }
     let estimate = u128::from(items) * u128::from(size) / u128::from(most.max(1));
     match size <= most {

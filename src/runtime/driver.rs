@@ -1,10 +1,10 @@
-//! The loop: asks the scheduler what to do, does it, and tells it what came of it.
+//! The loop: asks the scheduler what to do, does it, and reports back.
 
 use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
 use super::text_file::TextFile;
-use super::world::{Event, Wait, Wake, World};
+use super::world::{Event, Task, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
 use crate::records::{Entry, JobLog};
 use crate::schedule::{Action, Admission, Schedule, Stop};
@@ -14,30 +14,25 @@ use crate::time::Time;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
 
-/// A scheduler with the world, the sink and the user that it is driven for.
+/// Connects a scheduler to the world, the sink and the user.
 pub struct Driver<'a> {
     world: &'a mut dyn World,
     sink: &'a mut dyn Sink,
     reporter: &'a Reporter,
-    /// The log that ends of commands are noted in, and the delimiter of their items.
+    /// The job log, and the delimiter of items.
     log: Option<(JobLog, Delimiter)>,
     metrics: Option<TextFile>,
 }
 
 impl<'a> Driver<'a> {
-    /// One that notes nothing.
+    /// A driver that logs nothing.
     pub fn new(world: &'a mut dyn World, sink: &'a mut dyn Sink, reporter: &'a Reporter) -> Self {
         Driver { world, sink, reporter, log: None, metrics: None }
     }
 
-    /// Notes the ends of commands in `log`; their items end at `delimiter`.
-    pub fn with_log(self, log: Option<JobLog>, delimiter: Delimiter) -> Self {
-        Driver { log: log.map(|log| (log, delimiter)), ..self }
-    }
-
-    /// Keeps `metrics` up to date.
-    pub fn with_metrics(self, metrics: Option<TextFile>) -> Self {
-        Driver { metrics, ..self }
+    /// Logs the ends of commands, with the delimiter of their items, and keeps `metrics` up to date.
+    pub fn noting(self, log: Option<(JobLog, Delimiter)>, metrics: Option<TextFile>) -> Self {
+        Driver { log, metrics, ..self }
     }
 
     /// Runs until all items are released and all commands have ended, or the run is stopped.
@@ -50,8 +45,8 @@ impl<'a> Driver<'a> {
             }
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
-                Action::Book(order) => self.world.book(order),
-                Action::GiveBack(order, slots) => self.world.give_back(order, slots),
+                Action::Book(order) => self.world.give_store(Task::Book(order.into())),
+                Action::GiveBack(order, slots) => self.world.give_store(Task::GiveBack(order.into(), slots)),
                 Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
@@ -67,14 +62,15 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Sends what was admitted at `start`, and tells how much of it has left by the instant read after that.
+    /// Sends what was admitted at `start`, then tells the scheduler how much has left, with an instant read after
+    /// sending.
     fn send(&mut self, schedule: &mut Schedule, start: Time, admission: Box<Admission>) {
         let batch = admission.batch();
         if let Some(line) = self.sink.trace(batch) {
             self.reporter.trace(&line);
         }
         self.reporter.display().into_iter().for_each(Display::hide);
-        // A slot may have passed while all this was made ready. From here on, nobody notices any lateness.
+        // Preparing this may have taken longer than the slot is good. From here on, lateness goes unnoticed.
         if admission.good_until().is_some_and(|until| self.world.now() > until) {
             return schedule.late(self.world.now(), admission);
         }
@@ -117,31 +113,34 @@ impl<'a> Driver<'a> {
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [until, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
-        match self.world.wait(Wait { until, accepting, running, by_wall: schedule.goes_by_wall() }) {
+        let by_wall = schedule.goes_by_wall();
+        let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
+        match self.world.wait(Wait { until, accepting, running, by_wall, outputs: &outputs }) {
             Wake::Due => self.act(schedule),
-            // The scheduler is asked again now, so that its answer is at hand by then.
+            // The scheduler is polled again now, so that its answer is ready when the instant comes.
             Wake::Soon => {}
             Wake::Input(block) => schedule.input(block),
+            Wake::Output => self.flush(schedule),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
             Wake::Event(event) => self.hear_all(schedule, event),
             Wake::Stalled => schedule.fail(Exit::Error, anyhow!("the rest would never be released")),
         }
     }
 
-    /// Does what is due besides releases.
+    /// Does whatever is due apart from releases.
     fn act(&mut self, schedule: &mut Schedule) {
         let now = self.world.now();
         schedule.due();
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         if deadline.is_some_and(|deadline| deadline <= now) {
-            // Whatever has ended by now did not run too long, even if a stalled reader kept us from noticing.
+            // A command that has ended by now did not time out, even if a stalled reader kept us from noticing.
             self.reap(schedule);
             self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));
             self.flush(schedule);
         }
     }
 
-    /// Brings the metrics up to date, if it is time, or the run ends with `exit`. They are no reason to end it.
+    /// Writes the metrics if they are due, or if the run ends with `exit`. A failure does not end the run.
     fn write_metrics(&mut self, schedule: &mut Schedule, exit: Option<Exit>) {
         let now = self.world.now();
         let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at() <= now;
@@ -155,18 +154,16 @@ impl<'a> Driver<'a> {
     fn hear_all(&mut self, schedule: &mut Schedule, first: Event) {
         let mut next = Some(first);
         while let Some(event) = next {
-            // Commands may print all the time, and more than that has its turn.
-            let is_output = matches!(event, Event::Output);
             self.hear(schedule, event);
-            next = if is_output { None } else { self.world.happened() };
+            next = self.world.happened();
         }
     }
 
     fn hear(&mut self, schedule: &mut Schedule, event: Event) {
         let now = self.world.now();
         match event {
-            Event::Limits(rates) => schedule.change_limits(now, rates),
-            Event::BadLimits(error) => {
+            Event::Limits(Ok(rates)) => schedule.change_limits(now, rates),
+            Event::Limits(Err(error)) => {
                 self.reporter.notice(&format_args!("{error:#}: the old limits stay"));
             }
             Event::Booked(order, Ok(answer)) => schedule.booked(now, &order, answer),
@@ -180,7 +177,6 @@ impl<'a> Driver<'a> {
                 self.reap(schedule);
                 self.flush(schedule);
             }
-            Event::Output => self.flush(schedule),
             Event::Stop(stop) => schedule.stop(stop),
             Event::Report => {
                 schedule.count_time(now);
@@ -193,7 +189,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Commands have ended, by the instant read after that.
+    /// Collects the commands that have ended, with an instant read after that.
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
         let ended = jobs.reap();
@@ -209,7 +205,6 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Notes the end of a command in the log.
     fn record_end(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
         let Some(((log, delimiter), attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
@@ -225,14 +220,14 @@ impl<'a> Driver<'a> {
         log.note(&entry)
     }
 
-    /// Prints what commands have printed, as far as it is their turn.
+    /// Passes on the output of commands whose turn it is.
     fn flush(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
         let flushed = if jobs.captures() { self.reporter.make_way(|| jobs.flush()) } else { jobs.flush() };
         self.flushed(schedule, flushed);
     }
 
-    /// Notes the commands whose output is out. Returns whether all of it is.
+    /// Logs the commands whose output was passed on. Returns whether all went well.
     fn flushed(&mut self, schedule: &mut Schedule, flushed: Flushed) -> bool {
         let Flushed { printed, unprinted, cause } = flushed;
         let recorded = self
@@ -246,7 +241,7 @@ impl<'a> Driver<'a> {
         is_well
     }
 
-    /// Prints what is left. Returns whether the run is over as it was: nothing has come up meanwhile.
+    /// Prints what is left. Returns whether the run is over: nothing failed and no signal came meanwhile.
     fn finish(&mut self, schedule: &mut Schedule) -> bool {
         let flushed = self.reporter.make_way(|| self.sink.finish());
         let is_well = self.flushed(schedule, flushed);
@@ -255,7 +250,7 @@ impl<'a> Driver<'a> {
         is_over
     }
 
-    /// Nothing more can be sent, or printed.
+    /// Handles a failure to send or print.
     fn fail(&mut self, schedule: &mut Schedule, cause: Cause) {
         match cause {
             Cause::ReaderGone => schedule.stop(Stop::ReaderGone),
@@ -264,7 +259,7 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Waits for the signal that is about to be told, if there is one.
+    /// Waits for the event of a signal that has come but was not reported yet, if there is one.
     fn hear_signal(&mut self, schedule: &mut Schedule) {
         while self.world.is_interrupted() {
             self.wait(schedule, None, false);

@@ -3,7 +3,7 @@
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::ops::Range;
-use std::os::fd::{AsFd, OwnedFd};
+use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
 use std::time::Duration;
 
@@ -71,12 +71,18 @@ impl Input {
     /// Waits until reading would not block, or a signal comes, or for as long as `timeout`. Returns whether it was the
     /// first.
     pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
-        readable::wait(Some(self.file.as_fd()), timeout)
+        readable::wait(Some(self.as_fd()), &[], timeout).0
     }
 
     /// The same input under another descriptor.
     pub(super) fn copied(&self) -> io::Result<File> {
         self.file.try_clone()
+    }
+}
+
+impl AsFd for Input {
+    fn as_fd(&self) -> BorrowedFd<'_> {
+        self.file.as_fd()
     }
 }
 
@@ -100,7 +106,7 @@ fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
         // Somebody else made the descriptor non-blocking, and may have read what was there: who waits for input has
         // more to listen to.
         Errno::EAGAIN => {
-            readable::wait(Some(fd.as_fd()), Some(readable::AGAIN));
+            readable::wait(Some(fd.as_fd()), &[], Some(readable::AGAIN));
             io::ErrorKind::Interrupted.into()
         }
         errno => errno.into(),

@@ -56,21 +56,18 @@ impl LimitsFiles {
         rates.iter().try_for_each(*check)?;
         Ok(rates)
     }
-
-    fn changing(&self) -> impl Iterator<Item = &Path> {
-        self.limits.files().filter(|path| !self.read_once.contains_key(*path))
-    }
 }
 
 /// Starts a thread that tells of changes to `rates`, which `files` held when they were loaded last.
-pub(super) fn watch(files: LimitsFiles, rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
-    let paths: Vec<_> = files.changing().map(Path::to_owned).collect();
+pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
+    let named = files.limits.files().filter(|path| !files.read_once.contains_key(*path));
+    let paths: Vec<_> = named.map(Path::to_owned).collect();
     if paths.is_empty() {
         return Ok(());
     }
     super::spawn("limits", move || {
-        let mut watcher = Watcher { files, rates, told: String::new(), waker };
-        let (mut seen, mut was_new) = (Vec::new(), false);
+        // The error that was told last, unless all is well again.
+        let (mut seen, mut was_new, mut told) = (Vec::new(), false, String::new());
         loop {
             let found: Vec<_> = paths.iter().map(|path| stamp(path)).collect();
             let is_new = found != seen;
@@ -78,42 +75,20 @@ pub(super) fn watch(files: LimitsFiles, rates: Vec<Rate>, waker: Waker) -> io::R
                 thread::sleep(SETTLE);
             }
             // Two changes within a tick of the system's clock may leave size and time alike, so it is read once more.
-            if (is_new || was_new) && !watcher.reload() {
-                break;
+            if is_new || was_new {
+                let limits = files.load();
+                let error = limits.as_ref().err().map_or_else(String::new, |error| format!("{error:#}"));
+                let is_told = limits.as_ref().map_or(error == told, |new| *new == rates);
+                limits.iter().for_each(|new| rates.clone_from(new));
+                told = error;
+                if !is_told && !waker.send(Event::Limits(limits)) {
+                    break;
+                }
             }
             (seen, was_new) = (found, is_new);
             thread::sleep(LOOK);
         }
     })
-}
-
-struct Watcher {
-    files: LimitsFiles,
-    /// As they were told last.
-    rates: Vec<Rate>,
-    /// The error that was told last, unless all is well again.
-    told: String,
-    waker: Waker,
-}
-
-impl Watcher {
-    /// Tells of the limits if they have changed. Returns whether anybody listens.
-    fn reload(&mut self) -> bool {
-        match self.files.load() {
-            Ok(rates) => {
-                self.told.clear();
-                let is_new = rates != self.rates;
-                self.rates.clone_from(&rates);
-                !is_new || self.waker.send(Event::Limits(rates))
-            }
-            Err(error) => {
-                let text = format!("{error:#}");
-                let is_new = text != self.told;
-                self.told = text;
-                !is_new || self.waker.send(Event::BadLimits(error))
-            }
-        }
-    }
 }
 
 /// The marks that tell one state of a file from another; none, if it cannot be looked at.

@@ -7,7 +7,6 @@ mod driver;
 mod input;
 mod limits;
 mod listener;
-mod output_watch;
 mod precise;
 mod readable;
 mod real_world;
@@ -31,7 +30,7 @@ pub(crate) use self::precise::sharpen;
 pub(crate) use self::real_world::RealWorld;
 pub(crate) use self::review::Review;
 pub use self::text_file::TextFile;
-pub use self::world::{Event, Wait, Wake, World};
+pub use self::world::{Event, Task, Wait, Wake, World};
 use crate::inherited::Uninterrupted;
 
 /// Starts a thread that runs until the process ends. Signals reach the main thread only.

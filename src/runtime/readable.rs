@@ -6,18 +6,26 @@ use std::time::Duration;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags};
+use smallvec::SmallVec;
 
 /// The pause before another try after an error.
 pub(super) const AGAIN: Duration = Duration::from_millis(10);
 
-/// Waits until `input` can be read, if there is one, or a signal comes, or for as long as `timeout`. Returns whether
-/// it was the first.
-pub(super) fn wait(input: Option<BorrowedFd>, timeout: Option<Duration>) -> bool {
-    let mut input = input.map(|fd| PollFd::new(fd, PollFlags::POLLIN));
-    wait_for(input.as_mut_slice(), timeout)
+/// Waits until `input`, if there is one, or one of `others` can be read, or a signal comes, or for as long as `timeout`.
+/// Returns whether the input can be read, and whether any of the others.
+pub(super) fn wait(
+    input: Option<BorrowedFd>,
+    others: &[BorrowedFd],
+    timeout: Option<Duration>,
+) -> (bool, bool) {
+    let all = input.into_iter().chain(others.iter().copied());
+    let mut fds: SmallVec<[_; 2]> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    wait_for(&mut fds, timeout);
+    let mut are_ready = fds.iter().map(|fd| fd.any() == Some(true));
+    (input.is_some() && are_ready.next() == Some(true), are_ready.any(|is_ready| is_ready))
 }
 
-/// As [`wait`], for whatever is asked of these.
+/// As [`wait`], for whatever is asked of these. Returns whether any of it has come.
 pub(super) fn wait_for(fds: &mut [PollFd], timeout: Option<Duration>) -> bool {
     match poll(fds, timeout) {
         Ok(ready) => ready > 0,

@@ -9,21 +9,20 @@ use super::input::Input;
 use super::limits::LimitsFiles;
 use super::listener::Listener;
 use super::reaper::Reaper;
-use super::world::{Event, Wait, Wake, World};
-use super::{limits, output_watch, precise, signals, stdout_reader, waker};
+use super::waker::Events;
+use super::world::{Event, Task, Wait, Wake, World};
+use super::{limits, precise, signals, stdout_reader};
 use crate::config::Rate;
 use crate::interrupt::Interrupt;
 use crate::schedule::Stop;
-use crate::sink::Watch;
 use crate::source::Reader;
-use crate::store::{Order, Slot, Store};
+use crate::store::Store;
 use crate::time::{SECOND, Time, Wall, shown};
 
 pub(crate) struct RealWorld {
     clock: Clock,
     wall: Wall,
     listener: Listener,
-    interrupt: Arc<Interrupt>,
     /// Waits for commands, if any are run.
     reaper: Option<Reaper>,
     /// Books slots, if limits are shared.
@@ -39,20 +38,18 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
     pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
-        let interrupt = Arc::new(Interrupt::for_this_thread());
-        let (waker, events) = waker::pair(Arc::clone(&interrupt));
+        let events = Events::for_this_thread();
         // A signal that comes before it is listened to must not find a file read ahead.
         let is_over =
             !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
         if !is_over {
-            signals::listen(&waker)?;
+            signals::listen(&events.waker)?;
         }
         let shown = shown();
         Ok(RealWorld {
             clock,
             wall: Wall::new(clock.now(), shown),
-            listener: Listener::new(clock, reader, (waker, events)),
-            interrupt,
+            listener: Listener::new(clock, reader, events),
             reaper: None,
             booking: None,
             began: Time::ZERO,
@@ -66,19 +63,19 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn watch_reader(&self) -> anyhow::Result<()> {
         if !self.is_over() {
-            stdout_reader::watch(&self.listener.waker())?;
+            stdout_reader::watch(&self.listener.events.waker)?;
         }
         Ok(())
     }
 
     /// The input was empty from the start.
     pub(crate) fn is_over(&self) -> bool {
-        self.listener.is_over()
+        self.listener.reader.is_over()
     }
 
     /// Raised when the run is to stop.
     pub(crate) fn interrupt(&self) -> Arc<Interrupt> {
-        Arc::clone(&self.interrupt)
+        Arc::clone(&self.listener.events.waker.interrupt)
     }
 
     /// Tells of the ends of commands from now on.
@@ -87,17 +84,9 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn watch_commands(&mut self) -> anyhow::Result<()> {
         if !self.is_over() {
-            self.reaper = Some(Reaper::start(self.listener.waker())?);
+            self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
         }
         Ok(())
-    }
-
-    /// Tells when commands have printed something, from now on.
-    ///
-    /// # Errors
-    /// A thread cannot be started.
-    pub(crate) fn watch_output(&self) -> anyhow::Result<Watch> {
-        Ok(output_watch::start(self.listener.waker())?)
     }
 
     /// Tells of changes to `files` of limits, which are `rates` now.
@@ -105,7 +94,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> anyhow::Result<()> {
-        Ok(limits::watch(files, rates.to_vec(), self.listener.waker())?)
+        Ok(limits::watch(files, rates.to_vec(), self.listener.events.waker.clone())?)
     }
 
     /// Books slots with `store` from now on. At the end, what it was asked is waited for, but no longer than
@@ -115,8 +104,7 @@ impl RealWorld {
     /// A thread cannot be started.
     pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
         if !self.is_over() {
-            let (waker, interrupt) = (self.listener.waker(), self.interrupt());
-            self.booking = Some(BookingThread::open(store, waker, patience, interrupt)?);
+            self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
         }
         Ok(())
     }
@@ -143,22 +131,19 @@ impl RealWorld {
     fn told(&mut self, event: Event, until: Option<Time>) -> Event {
         match event {
             Event::Continued { .. } => return Event::Continued { late: self.late(until) },
-            Event::Stop(Stop::Signal(_)) => self.interrupt.hear(),
+            Event::Stop(Stop::Signal(_)) => self.interrupt().hear(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
-            Event::Output => {
-                self.listener.output_is_told();
-                // With one output after the other, no wait is for an end of commands only.
-                self.reaper.iter_mut().for_each(Reaper::listen);
-            }
             _ => {}
         }
         event
     }
 
-    fn wait_for_anything(&mut self, until: Option<Time>, accepting: bool) -> Wake {
+    fn wait_for_anything(&mut self, Wait { until, accepting, outputs, .. }: Wait) -> Wake {
         let began = self.now();
         self.began = began;
-        let heard = self.listener.listen(until.map(precise::last_stretch), accepting);
+        // Nothing is printed before it is told why the run is to stop.
+        let outputs = if self.is_interrupted() { &[] } else { outputs };
+        let heard = self.listener.listen(until.map(precise::last_stretch), accepting, outputs);
         heard.unwrap_or_else(|| {
             let is_due = until.is_none_or(|until| precise::sleep(self.clock, began, until));
             if is_due { Wake::Due } else { Wake::Soon }
@@ -181,22 +166,24 @@ impl World for RealWorld {
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {
-        let Wait { until, accepting, running, by_wall } = wait;
+        let Wait { until, accepting, running, by_wall, outputs } = wait;
         let look = self.clock.now().checked_add(SECOND.into());
         if by_wall && until > look {
             let wake = self.wait(Wait { until: look, by_wall: false, ..wait });
             return if let Wake::Due = wake { Wake::Soon } else { wake };
         }
         let wake = match self.reaper.as_mut().filter(|_| running) {
-            Some(_) if until.is_none() && !accepting => self.listener.wait_for_a_command(),
+            Some(_) if until.is_none() && !accepting && outputs.is_empty() => {
+                self.listener.wait_for_a_command()
+            }
             Some(reaper) => {
                 // If there is nothing to wait for, the end of a command may as well be told later.
                 if until.is_none_or(|until| until > self.clock.now()) {
                     reaper.listen();
                 }
-                self.wait_for_anything(until, accepting)
+                self.wait_for_anything(wait)
             }
-            None => self.wait_for_anything(until, accepting),
+            None => self.wait_for_anything(wait),
         };
         let wake = match wake {
             Wake::Event(event) => Wake::Event(self.told(event, until)),
@@ -208,23 +195,17 @@ impl World for RealWorld {
     }
 
     fn happened(&mut self) -> Option<Event> {
-        let event = self.listener.event()?;
+        let event = self.listener.events.next()?;
         Some(self.told(event, self.previous))
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupt.is_unheard()
+        self.interrupt().is_unheard()
     }
 
-    fn book(&mut self, order: Order) {
+    fn give_store(&mut self, task: Task) {
         if let Some(booking) = &mut self.booking {
-            booking.book(order);
-        }
-    }
-
-    fn give_back(&mut self, order: Order, slots: Vec<Slot>) {
-        if let Some(booking) = &self.booking {
-            booking.give_back(order, slots);
+            booking.take(task);
         }
     }
 }

@@ -1,6 +1,6 @@
 //! The run of `--audit`: every record is judged by the instant at which it says that it was released.
 
-use std::io::{self, IsTerminal, Write};
+use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 
@@ -12,20 +12,19 @@ use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
 use crate::schedule::Stop;
-use crate::source::{Block, Charger, Delimiter, SourceError, Together};
+use crate::source::{Charger, Delimiter, Segment, SourceError, Together};
 use crate::time::Time;
-use crate::ui::audit::{AuditReport, Form};
+use crate::ui::audit::AuditReport;
 
 /// Records on their way from an input to an audit.
 pub(crate) struct Review {
-    /// With their charges, unless each item has the same.
-    in_order: InOrder<Option<Box<[Draft]>>>,
+    /// With their charges; none, if it is that of every item.
+    in_order: InOrder<Vec<Draft>>,
     charger: Charger,
     /// The charge of every item, if it is the same.
     uniform: Option<Draft>,
     delimiter: Delimiter,
     audit: Audit,
-    form: Form,
 }
 
 impl Review {
@@ -39,7 +38,6 @@ impl Review {
             charger,
             delimiter: Delimiter::new(&input.delimiter),
             audit: Audit::new(rates),
-            form: Form::default(),
         }
     }
 
@@ -59,11 +57,7 @@ impl Review {
     /// # Errors
     /// The input cannot be read or is out of order, a record does not tell its instant or cost, or the report cannot be
     /// written.
-    pub(crate) fn run<W: Write>(
-        &mut self,
-        world: &mut RealWorld,
-        report: &mut AuditReport<W>,
-    ) -> Result<Exit> {
+    pub(crate) fn run(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Exit> {
         let (stop, result) = match self.judge_all(world, report) {
             Ok(stop) => (stop, self.finish(report)),
             Err(error) => (None, Err(error)),
@@ -72,20 +66,16 @@ impl Review {
         match stop.or_else(|| world.last_stop()) {
             Some(Stop::Signal(signal)) => Ok(Exit::Signal(signal)),
             Some(Stop::ReaderGone) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
-            None => result.map(|()| if self.audit.too_early() > 0 { Exit::Refused } else { Exit::Done }),
+            None => result.map(|()| if self.audit.too_early > 0 { Exit::Refused } else { Exit::Done }),
         }
     }
 
     /// Judges what is read, until there is no more or it is to stop.
-    fn judge_all<W: Write>(
-        &mut self,
-        world: &mut RealWorld,
-        report: &mut AuditReport<W>,
-    ) -> Result<Option<Stop>> {
+    fn judge_all(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Option<Stop>> {
         let is_watched = io::stdout().is_terminal();
         let mut until = Some(Time::ZERO);
         loop {
-            match world.wait(Wait { until, accepting: true, running: false, by_wall: false }) {
+            match world.wait(Wait { until, accepting: true, running: false, by_wall: false, outputs: &[] }) {
                 Wake::Input(block) => {
                     self.judge_block(&block, report)?;
                     if is_watched {
@@ -97,7 +87,7 @@ impl Review {
                 Wake::End(Some(error)) => return Err(error.into()),
                 Wake::Event(Event::Stop(stop)) => return Ok(Some(stop)),
                 Wake::Event(_) => {}
-                Wake::Due | Wake::Soon | Wake::Stalled => {
+                Wake::Due | Wake::Soon | Wake::Output | Wake::Stalled => {
                     report.flush()?;
                     until = None;
                 }
@@ -105,37 +95,37 @@ impl Review {
         }
     }
 
-    fn judge_block<W: Write>(&mut self, block: &Block, report: &mut AuditReport<W>) -> Result<()> {
+    fn judge_block(&mut self, block: &Segment, report: &mut AuditReport) -> Result<()> {
         let delimiter = self.delimiter.clone();
         for whole in delimiter.split_inclusive(block.bytes()) {
             let record = delimiter.trim(whole);
             let Some(moment) = self.in_order.read(record)? else { continue };
             let charges = match (&self.uniform, &moment.items[..]) {
-                (Some(_), [_]) => None,
-                _ => Some(charge(&mut self.charger, &moment, whole.len() - record.len())?),
+                (Some(_), [_]) => Vec::new(),
+                _ => charge(&mut self.charger, &moment, whole.len() - record.len())?,
             };
             self.in_order.put(moment.at, moment.number, charges)?;
             self.judge(report)?;
-            self.form.is_calendar = moment.is_calendar;
-            self.form.has_batches |= moment.items.len() > 1;
+            report.is_calendar = moment.is_calendar;
+            report.has_batches |= moment.items.len() > 1;
         }
         Ok(())
     }
 
-    fn finish<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
+    fn finish(&mut self, report: &mut AuditReport) -> Result<()> {
         self.in_order.end();
         self.judge(report)?;
-        Ok(report.summary(&self.audit, self.form)?)
+        Ok(report.summary(&self.audit)?)
     }
 
     /// Judges the records whose turn it is.
-    fn judge<W: Write>(&mut self, report: &mut AuditReport<W>) -> Result<()> {
-        while let Some((at, number, charges)) = self.in_order.next() {
-            let charges = charges.as_deref().unwrap_or(self.uniform.as_slice());
+    fn judge(&mut self, report: &mut AuditReport) -> Result<()> {
+        for (at, number, charges) in self.in_order.by_ref() {
+            let charges = if charges.is_empty() { self.uniform.as_slice() } else { &charges };
             let mut told = Ok(());
             let tell = |violation: &Violation| {
                 if told.is_ok() {
-                    told = report.violation(violation, self.form);
+                    told = report.violation(violation);
                 }
             };
             let charges = charges.iter().map(|Draft { costs, keys }| (costs.as_slice(), keys.as_slice()));
@@ -146,19 +136,13 @@ impl Review {
     }
 }
 
-fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Box<[Draft]>, SourceError> {
-    let charge_item = |charger: &mut Charger, item: &[u8]| {
-        let mut draft = Draft::default();
-        let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
-        result.map(|()| draft).map_err(|why| SourceError::Item { record: moment.number, why })
-    };
-    if let [item] = &moment.items[..] {
-        return Ok(Box::new([charge_item(charger, item)?]));
-    }
+fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>, SourceError> {
     let mut release = Together::default();
     for item in &moment.items {
-        let draft = charge_item(charger, item)?;
+        let mut draft = Draft::default();
+        let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
+        result.map_err(|why| SourceError::Item { record: moment.number, why })?;
         release.add(charger, draft);
     }
-    Ok(release.charges().into())
+    Ok(release.charges())
 }

@@ -7,7 +7,7 @@ use std::iter::Peekable;
 use std::rc::Rc;
 
 use super::world::{Wait, Wake, World};
-use crate::source::{Block, SourceError};
+use crate::source::{Segment, SourceError};
 use crate::time::{SECOND, Time, Wall};
 
 /// A clock that stands still until it is set.
@@ -30,14 +30,14 @@ impl SimClock {
 const DATED: Time = Time(100_000_000 * SECOND);
 
 /// A world with arrivals that are known in advance.
-pub struct Sim<I: Iterator<Item = Result<Block, SourceError>>> {
+pub struct Sim<I: Iterator<Item = Result<Segment, SourceError>>> {
     clock: SimClock,
     wall: Wall,
     arrivals: Peekable<I>,
     ended: bool,
 }
 
-impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
+impl<I: Iterator<Item = Result<Segment, SourceError>>> Sim<I> {
     /// A world that starts with its first arrival, or at `clock` if that is later. Its time line is that since 1970.
     pub fn new(clock: SimClock, arrivals: I) -> Self {
         let mut arrivals = arrivals.peekable();
@@ -59,7 +59,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
 
     /// The next arrival, if it is by `until`; or the end.
     fn arrival(&mut self, until: Option<Time>) -> Option<Wake> {
-        let is_due = |block: &Block| until.is_none_or(|until| block.arrival() <= until);
+        let is_due = |block: &Segment| until.is_none_or(|until| block.arrival() <= until);
         match self.arrivals.next_if(|next| next.as_ref().map_or(true, is_due)) {
             Some(Ok(block)) => {
                 self.clock.reach(block.arrival());
@@ -77,7 +77,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> Sim<I> {
     }
 }
 
-impl<I: Iterator<Item = Result<Block, SourceError>>> World for Sim<I> {
+impl<I: Iterator<Item = Result<Segment, SourceError>>> World for Sim<I> {
     fn now(&self) -> Time {
         self.clock.now()
     }

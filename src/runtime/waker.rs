@@ -14,20 +14,14 @@ pub(super) struct Waker {
     sender: Sender<Event>,
     /// Incremented when the driver's thread begins or ends a call in which it does not see the channel: odd within one.
     calls: Arc<AtomicU64>,
-    interrupt: Arc<Interrupt>,
+    /// Of the driver's thread; raised when the run is to stop.
+    pub(super) interrupt: Arc<Interrupt>,
 }
 
 /// Receives events. For the driver's thread.
 pub(super) struct Events {
     receiver: Receiver<Event>,
-    calls: Arc<AtomicU64>,
-}
-
-/// A waker, and the events that it sends to the thread of `interrupt`.
-pub(super) fn pair(interrupt: Arc<Interrupt>) -> (Waker, Events) {
-    let (sender, receiver) = unbounded();
-    let calls = Arc::new(AtomicU64::new(0));
-    (Waker { sender, calls: Arc::clone(&calls), interrupt }, Events { receiver, calls })
+    pub(super) waker: Waker,
 }
 
 impl Waker {
@@ -50,6 +44,12 @@ impl Waker {
 }
 
 impl Events {
+    /// Those for the calling thread.
+    pub(super) fn for_this_thread() -> Self {
+        let ((sender, receiver), interrupt) = (unbounded(), Arc::new(Interrupt::for_this_thread()));
+        Events { receiver, waker: Waker { sender, calls: Arc::default(), interrupt } }
+    }
+
     pub(super) fn next(&self) -> Option<Event> {
         self.receiver.try_recv().ok()
     }
@@ -57,10 +57,10 @@ impl Events {
     /// Runs a call that blocks, unless there is an event already; one that comes meanwhile ends the call with EINTR.
     pub(super) fn interruptible(&self, call: impl FnOnce()) {
         // Counted first: an event that is sent after the look at the channel finds that there is a call.
-        self.calls.fetch_add(1, SeqCst);
+        self.waker.calls.fetch_add(1, SeqCst);
         if self.receiver.is_empty() {
             call();
         }
-        self.calls.fetch_add(1, SeqCst);
+        self.waker.calls.fetch_add(1, SeqCst);
     }
 }

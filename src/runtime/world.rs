@@ -1,11 +1,13 @@
 //! The world around the driver: what it is asked, and what it tells.
 
+use std::os::fd::BorrowedFd;
+
 use anyhow::Error;
 
 use crate::config::Rate;
 use crate::gate::{Answer, Order, Slot};
 use crate::schedule::Stop;
-use crate::source::{Block, SourceError};
+use crate::source::{Segment, SourceError};
 use crate::store::StoreError;
 use crate::time::{Time, Wall};
 
@@ -34,16 +36,22 @@ pub trait World {
         false
     }
 
-    /// Has slots booked. The answer is told as [`Event::Booked`]; a world without a store has none.
-    fn book(&mut self, _order: Order) {}
+    /// Has the store do a task, after all that it was given before. A world without a store has none done.
+    fn give_store(&mut self, _task: Task) {}
+}
 
-    /// Has slots given back that were booked by such an order, after all that was asked of the store before.
-    fn give_back(&mut self, _order: Order, _slots: Vec<Slot>) {}
+/// Tasks for a store.
+#[derive(Debug)]
+pub enum Task {
+    /// To book slots. The answer is told as [`Event::Booked`].
+    Book(Box<Order>),
+    /// To take back slots that were booked by such an order.
+    GiveBack(Box<Order>, Vec<Slot>),
 }
 
 /// Conditions under which [`World::wait`] returns.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Wait {
+#[derive(Clone, Copy, Debug)]
+pub struct Wait<'a> {
     /// An instant; without it, the wait is as long as it takes.
     pub until: Option<Time>,
     /// Input is accepted.
@@ -52,6 +60,8 @@ pub struct Wait {
     pub running: bool,
     /// If the clock on the wall is set, that is to be noticed soon.
     pub by_wall: bool,
+    /// Pipes that commands print to.
+    pub outputs: &'a [BorrowedFd<'a>],
 }
 
 /// Reasons for which a wait is over.
@@ -62,7 +72,9 @@ pub enum Wake {
     /// The instant is so near that nothing else will be waited for.
     Soon,
     /// Items have arrived.
-    Input(Block),
+    Input(Segment),
+    /// A command has printed something.
+    Output,
     /// No more will arrive; with an error, if not for the end of the input.
     End(Option<SourceError>),
     /// Something else has happened.
@@ -74,18 +86,14 @@ pub enum Wake {
 /// Events that other threads tell of.
 #[derive(Debug)]
 pub enum Event {
-    /// The limits have changed to these.
-    Limits(Vec<Rate>),
-    /// They have changed to something that makes no sense.
-    BadLimits(Error),
+    /// The limits have changed, or to something that makes no sense.
+    Limits(Result<Vec<Rate>, Error>),
     /// Slots have been booked as ordered, or cannot be.
     Booked(Box<Order>, Result<Answer, StoreError>),
     /// Slots are long in coming; why, in words.
     BookingWaits(String),
     /// A command has ended.
     Exited,
-    /// A command has printed something.
-    Output,
     /// The run is to end.
     Stop(Stop),
     /// Statistics are asked for.

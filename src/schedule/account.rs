@@ -14,34 +14,34 @@ pub struct Release<'a> {
     pub at: Time,
     /// Its cost, by limit.
     pub costs: &'a [u64],
-    /// The keys that limits go by.
+    /// The values of the limits' key selectors.
     pub keys: &'a [Key],
 }
 
-/// Called after each release.
+/// A callback for each release.
 pub type Observer = Box<dyn FnMut(Release)>;
 
-/// All that is counted.
+/// All counters.
 pub(super) struct Account {
-    /// The counters of the run. What was read and passed over is not known here.
+    /// The counters of the run, except items read and skipped, which are not known here.
     pub(super) stats: Stats,
     pub(super) limits: LimitCounts,
     pub(super) observer: Option<Observer>,
-    /// The second of the run in which the last items left, and how many left within it.
+    /// The second of the run in which the last items left, and how many left in it.
     second: (u64, u64),
-    /// Since when something that could be sent waits.
+    /// Since when an item waits that the sink could take.
     waiting_since: Option<Time>,
 }
 
 impl Account {
-    /// Of a run that starts at `now`, under these limits.
+    /// The counters of a run that starts at `now`, under these limits.
     pub(super) fn new(now: Time, rates: &[Rate]) -> Self {
         let (stats, limits) = (Stats::new(now), LimitCounts::new(rates));
         Account { stats, limits, observer: None, second: (0, 0), waiting_since: None }
     }
 
-    /// Something that could be sent waits, until an instant if that is known, for one of the limits or for something
-    /// else.
+    /// Notes that an item waits that the sink could take: until an instant, if that is known, and for a limit, if
+    /// `binding` names one.
     pub(super) fn begin_wait(
         &mut self,
         now: Time,
@@ -52,12 +52,12 @@ impl Account {
         match until.filter(|until| *until > now) {
             Some(until) if self.limits.is_new(until) => self.limits.note(until, binding()),
             Some(_) => {}
-            // It may end whenever something happens, such as the end of a command.
+            // The wait may end at any event, such as the end of a command.
             None => self.limits.set_binding(binding()),
         }
     }
 
-    /// Whatever waited is looked at again.
+    /// Ends a wait, if there is one, and counts it.
     pub(super) fn end_wait(&mut self, now: Time) {
         if let Some(since) = self.waiting_since.take() {
             self.stats.times.waited += now.since(since);
@@ -65,7 +65,7 @@ impl Account {
         }
     }
 
-    /// Counts a wait up to `now`; it goes on.
+    /// Counts a wait up to `now`, but does not end it.
     pub(super) fn extend_wait(&mut self, now: Time) {
         if self.waiting_since.is_some() {
             self.end_wait(now);
@@ -73,7 +73,7 @@ impl Account {
         }
     }
 
-    /// The first `items` of what was admitted have left by `now`.
+    /// Counts the first `items` of an admission, which have left by `now`.
     pub(super) fn leave(&mut self, now: Time, admission: &Admission, items: u64) {
         if items > 0 {
             self.count_second(now, items);
@@ -96,7 +96,7 @@ impl Account {
         self.stats.times.last = now;
     }
 
-    /// The first `releases` of what was admitted were charged at `now`.
+    /// Reports the first `releases` of an admission, charged at `now`, to the observer.
     pub(super) fn charge(&mut self, now: Time, admission: &Admission, mut releases: u64) {
         let Some(observer) = &mut self.observer else { return };
         for (count, asked) in &admission.asked {
@@ -106,7 +106,7 @@ impl Account {
         }
     }
 
-    /// Items are refused, by this limit or else by the one that was waited for last.
+    /// Counts items refused by `limit`, or else by the limit that was waited for last.
     pub(super) fn refuse(&mut self, limit: Option<usize>, items: u64) {
         self.stats.refused += items;
         self.stats.settled += items;

@@ -1,4 +1,4 @@
-//! Actions: the output of the scheduler, and the notices among them that are for the user.
+//! Actions, the output of the scheduler, and the notices for the user among them.
 
 use anyhow::Error;
 
@@ -12,34 +12,34 @@ use crate::time::Time;
 /// The next thing for the driver to do.
 #[derive(Debug)]
 pub enum Action {
-    /// Send this, now. The answer is [`Schedule::sent`](super::Schedule::sent) or one of its kin.
+    /// Send this now. Answer with [`Schedule::sent`](super::Schedule::sent), `late`, `busy` or `too_long`.
     Send(Box<Admission>),
-    /// Have slots booked. The answer is [`Schedule::booked`](super::Schedule::booked).
+    /// Have slots booked. Answer with [`Schedule::booked`](super::Schedule::booked).
     Book(Order),
-    /// Give back slots that were booked by such an order. They are not used any more.
+    /// Give back slots that were booked for such an order. They are no longer used.
     GiveBack(Order, Vec<Slot>),
-    /// Ask the commands that run to end.
+    /// Ask the running commands to end.
     Terminate,
-    /// Kill the commands that run.
+    /// Kill the running commands.
     Kill,
-    /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
-    /// sent and may be sent again.
+    /// The item numbered `first` is done: it will not be sent again. Every item before `next` is either done, or has
+    /// been sent and may be sent again.
     Retire {
-        /// Its number.
+        /// The number of the item.
         first: u64,
-        /// The first that was read and is still to be sent.
+        /// The number of the first item still to be sent.
         next: u64,
     },
     /// Tell the user.
     Tell(Notice),
-    /// Wait for an instant, if there is one, or for something to happen.
+    /// Wait until something happens, or until an instant.
     Wait {
-        /// The instant.
+        /// The instant, if there is one.
         until: Option<Time>,
-        /// Items may be read meanwhile.
+        /// True if items may be read meanwhile.
         accepting: bool,
     },
-    /// All is done, with this result.
+    /// The run is over, with this result.
     Finish(Exit),
 }
 
@@ -48,57 +48,57 @@ pub enum Action {
 pub enum Notice {
     /// Items have failed for good.
     Failed(Failed),
-    /// Items that have failed were to be tried again, but the run is over.
+    /// Failed items were to be retried, but the run is over.
     FailedSoFar(Failed),
-    /// An item is skipped, since it cannot be charged.
+    /// An item is skipped, as it cannot be charged.
     BadItem(SourceError),
-    /// An item came too early, and that ends the run.
+    /// An item came too early, which ends the run.
     Refused {
-        /// Its number.
+        /// The number of the item.
         item: u64,
         /// The item itself.
         text: Vec<u8>,
-        /// The limit that does not admit it; none if it is one of several that are shared.
+        /// The limit that refused it; `None` if it is one of several shared limits.
         limit: Option<Rate>,
-        /// By how much it was early, in nanoseconds, if there is an instant at which it could have gone.
+        /// How early it came, in nanoseconds, if it could have gone at a later instant.
         early: Option<u64>,
     },
     /// A server has asked for a pause.
     Hold(HoldBegun),
-    /// Nothing is released before this instant, as another run has heard, or somebody has set.
+    /// Nothing is released before this instant: a hold that another run reported or a user set.
     SharedHold(Time),
-    /// An item was not released in the time that it may wait, and that ends the run.
+    /// An item waited longer than it may, which ends the run.
     Expired {
-        /// Its number.
+        /// The number of the item.
         item: u64,
         /// The item itself.
         text: Vec<u8>,
-        /// The limit that it waits for, if it is known.
+        /// The limit that it waits for, if known.
         limit: Option<Rate>,
     },
-    /// The time of the run is over, and items are left.
+    /// The time of the run is over and items are left.
     TimeUp,
-    /// The next release would be later than anybody wants to wait.
+    /// The next release would be later than the run may wait.
     TooLong {
-        /// By how much it is later than now, in nanoseconds, if that is known.
+        /// The nanoseconds until the next release, if known.
         late: Option<u64>,
     },
-    /// The run ends, as this many items have failed, or ended otherwise.
+    /// The run ends, as the number of items that `--halt` names have failed, succeeded or ended.
     Halted {
-        /// Their number.
+        /// The number of items.
         items: u64,
-        /// Which ones.
+        /// Which items are counted.
         on: HaltOn,
     },
     /// These limits hold from now on.
     Limits(Vec<Rate>),
-    /// Something to hear of, which ends nothing.
+    /// A warning, which does not end the run.
     Warning(String),
     /// Bookings are lost, so nothing is released for a while.
     StateLost {
-        /// The state, and what has happened to it.
+        /// The state, and what happened to it.
         what: String,
-        /// For how many nanoseconds.
+        /// How long nothing is released, in nanoseconds.
         silent: Option<u64>,
     },
     /// An error that ends the run.
@@ -108,28 +108,28 @@ pub enum Notice {
 /// A pause that a server has asked for.
 #[derive(Debug)]
 pub struct HoldBegun {
-    /// The number of the item whose command was told.
+    /// The number of the item whose command heard of it.
     pub item: u64,
     /// The item itself.
     pub text: Vec<u8>,
-    /// For how many nanoseconds.
+    /// The pause that the server asked for, in nanoseconds.
     pub asked: u64,
-    /// For how many it is heeded.
+    /// The pause that is kept, in nanoseconds.
     pub held: u64,
     /// Its end.
     pub until: Time,
-    /// Only items with the same keys are held.
+    /// True if only items with the same keys are held.
     pub by_key: bool,
 }
 
 /// Items that have failed.
 #[derive(Debug)]
 pub struct Failed {
-    /// The number of the first.
+    /// The number of the first item.
     pub item: u64,
-    /// Their number.
+    /// The number of items.
     pub items: u64,
-    /// The first one itself.
+    /// The first item itself.
     pub text: Vec<u8>,
     /// Why.
     pub why: Failure,
@@ -140,7 +140,7 @@ pub struct Failed {
 pub enum Failure {
     /// Their command ended like this.
     Ended(End),
-    /// Their command ran longer than it may.
+    /// Their command timed out.
     TimedOut,
     /// They could not be given to a command.
     ArgumentError(ArgumentError),
@@ -160,8 +160,8 @@ impl Failure {
 /// Why a run ends before its input does.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Stop {
-    /// The signal of this number asks for it.
+    /// A signal, with this number.
     Signal(i32),
-    /// Nobody reads what is written.
+    /// Nobody reads the output.
     ReaderGone,
 }

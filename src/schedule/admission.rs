@@ -1,21 +1,21 @@
-//! The admission is a value: it is moved out to be sent, and comes back with the number of items that have left.
+//! The admission, a value: it is moved out to be sent, and comes back with the number of items that have left.
 
 use crate::gate::{Charges, OwnedRequest};
 use crate::source::Batch;
 use crate::time::Time;
 
-/// Items that may leave at an instant, and what that is going to be charged.
+/// Items that may leave at an instant, and what they will be charged.
 #[derive(Debug, Default)]
 pub struct Admission {
     pub(super) batch: Batch,
     pub(super) charges: Charges,
     /// The lanes that the items came from.
     pub(super) lanes: Vec<usize>,
-    /// The lanes that might release more, were it not for what is admitted already.
+    /// The lanes that might release more but for what is already admitted.
     pub(super) deferred: Vec<usize>,
     /// The instant that was checked.
     pub(super) checked: Time,
-    /// The requests of the releases, each with their number, if they matter after that.
+    /// The requests of the releases, each with the number of releases; only if they are needed afterwards.
     pub(super) asked: Vec<(u64, OwnedRequest)>,
 }
 
@@ -25,12 +25,12 @@ impl Admission {
         &self.batch
     }
 
-    /// The instant until which it may be sent, if it needs slots.
+    /// The last instant at which it may be sent, if it needs slots.
     pub fn good_until(&self) -> Option<Time> {
         self.charges.good_until()
     }
 
-    /// Empties it, to be filled again.
+    /// Empties it for reuse.
     pub(super) fn clear(&mut self) {
         self.batch.clear();
         self.lanes.clear();

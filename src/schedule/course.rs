@@ -1,4 +1,4 @@
-//! The course of a run: actions that come first, and its end.
+//! The course of a run: actions that come before any decision, and its exit.
 
 use std::collections::VecDeque;
 
@@ -7,7 +7,7 @@ use anyhow::Error;
 use super::{Action, Notice};
 use crate::exit::Exit;
 
-/// The actions to be done before anything else is decided, and the exit.
+/// The actions to do before anything else is decided, and the exit.
 pub(super) struct Course {
     actions: VecDeque<Action>,
     pub(super) exit: Exit,
@@ -41,18 +41,18 @@ impl Course {
         self.stopping = true;
     }
 
-    /// Of several exits, the highest is told in the end.
+    /// Raises the exit: of several, the highest decides the exit status.
     pub(super) fn raise(&mut self, exit: Exit) {
         self.exit = self.exit.max(exit);
     }
 
-    /// Releases nothing more, and tells `exit` in the end, if nothing higher comes up.
+    /// Releases nothing more, and ends with `exit` unless a higher one comes up.
     pub(super) fn end(&mut self, exit: Exit) {
         self.raise(exit);
         self.stop();
     }
 
-    /// Ends as was wished, whatever has failed.
+    /// Ends as successful, whatever has failed.
     pub(super) fn succeed(&mut self) {
         self.exit = Exit::Done;
         self.stop();

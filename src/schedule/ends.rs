@@ -1,4 +1,4 @@
-//! Limits of time: a run may end before its input does.
+//! Time limits, at which a run ends before its input does.
 
 use crate::config::{Plan, Until};
 use crate::time::{Time, Wall};
@@ -7,15 +7,15 @@ pub(super) struct Ends {
     start: Time,
     /// The latest instant of a release.
     pub(super) latest: Option<Time>,
-    /// For how many nanoseconds, at most, the next release is waited for.
+    /// The longest wait for the next release, in nanoseconds.
     patience: Option<u64>,
     until: Option<Until>,
-    /// From then on, nothing is released.
+    /// From this instant on, nothing is released.
     pub(super) over: Option<Time>,
 }
 
 impl Ends {
-    /// Of a run that starts at `start`.
+    /// The time limits of a run that starts at `start`.
     pub(super) fn new(plan: &Plan, start: Time) -> Self {
         let (patience, until) = (plan.wait_of_all(), plan.queue.until);
         let mut ends = Ends { start, latest: None, patience, until, over: None };
@@ -24,7 +24,7 @@ impl Ends {
     }
 
     pub(super) fn set_wall(&mut self, wall: Wall) {
-        // At the last instant, releases are still allowed.
+        // Releases are still allowed at the last instant, hence + 1.
         self.over = self.until.and_then(|until| match until {
             Until::At(shown) => wall.when(i128::from(shown.0) + 1),
             Until::After(nanos) => self.start.checked_add(u128::from(nanos) + 1),
@@ -35,8 +35,7 @@ impl Ends {
         matches!(self.until, Some(Until::At(_)))
     }
 
-    /// The latest instant of the next release, as seen at `now`, and whether that is an instant of the run, whatever is
-    /// known of the next release.
+    /// The latest instant of the next release, as seen at `now`, and whether it is fixed: it does not move with `now`.
     pub(super) fn latest(&self, now: Time) -> Option<(Time, bool)> {
         let fixed = self.latest.map(|at| (at.max(now), true));
         fixed.or_else(|| Some((now.saturating_add(self.patience?), false)))

@@ -1,4 +1,4 @@
-//! Events: the input of the scheduler. The driver tells it of each at the instant at which it happens.
+//! Events: the input of the scheduler. The driver reports each with the instant at which it happens.
 
 use anyhow::Error;
 
@@ -7,36 +7,36 @@ use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule, Stop};
 use crate::config::Rate;
 use crate::exit::{Exit, JobEnd};
 use crate::gate::{Answer, Order, Request};
-use crate::source::{ArgumentError, Block, SourceError};
+use crate::source::{ArgumentError, Segment, SourceError};
 use crate::time::{SECOND, Time, Wall};
 
-/// A shorter pause is over before it is read.
+/// A notice of a shorter pause would be out of date before it is read.
 const LEAST_TOLD: u64 = SECOND;
 
 impl Schedule {
-    /// From `now` on, the clock on the wall shows this. Called before anything else, and after each step of the clock.
+    /// From `now` on, the wall clock shows this. Call it first of all, and each time the clock has been set.
     pub fn set_wall(&mut self, now: Time, wall: Wall) {
         self.queue.gate.set_wall(now, wall);
         self.ends.set_wall(wall);
     }
 
     /// Items have arrived.
-    pub fn input(&mut self, block: Block) {
+    pub fn input(&mut self, block: Segment) {
         self.queue.supply.intake.put(block);
     }
 
-    /// There will be no more items, and why, if not for the end of the input. What is there is released first, whatever
-    /// ended it.
+    /// There will be no more items; with an error if that is not the end of the input. Either way, what was read is
+    /// still released.
     pub fn end_of_input(&mut self, now: Time, error: Option<SourceError>) {
         self.queue.end(now, error);
     }
 
-    /// The instant that was waited for has come, and all that has arrived by then was told.
+    /// The awaited instant has come, and all that arrived by then was reported.
     pub fn due(&mut self) {
         self.queue.is_due = true;
     }
 
-    /// The limits have changed: they go on with what is known of past releases.
+    /// The limits have changed; the new ones keep the history of past releases.
     pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
         let Schedule { queue, results, .. } = self;
         results.account.limits.set_rates(&rates, queue.gate.charged());
@@ -45,7 +45,7 @@ impl Schedule {
         results.course.tell(Notice::Limits(rates));
     }
 
-    /// The first `items` of what was admitted have left, by `now`. The others are put back.
+    /// The first `items` of an admission have left by `now`. The others are put back.
     pub fn sent(&mut self, now: Time, mut admission: Box<Admission>, items: u64) {
         let Schedule { queue, results, .. } = self;
         let good_until = admission.good_until();
@@ -65,19 +65,20 @@ impl Schedule {
         queue.recycle(now, admission);
     }
 
-    /// It cannot be sent at `now`, for want of something that others use. It is tried again after a pause.
+    /// An admission could not be sent, for lack of a resource that other processes use. It is tried again after a
+    /// pause.
     pub fn busy(&mut self, now: Time, admission: Box<Admission>, pause: u64) {
         self.sent(now, admission, 0);
         self.queue.not_before = now.saturating_add(pause);
     }
 
-    /// It was not sent, as its slot was over by the time that it was formed.
+    /// An admission was not sent, as its slot had ended by the time it was formed.
     pub fn late(&mut self, now: Time, admission: Box<Admission>) {
         self.queue.lanes.batcher.was_late(admission.batch.items());
         self.sent(now, admission, 0);
     }
 
-    /// It was too long for the system, whatever was known of its capacity: it is made smaller, as xargs does.
+    /// An admission was too long for the system, despite its known capacity: it is made smaller, as xargs does.
     pub fn too_long(&mut self, now: Time, mut admission: Box<Admission>) {
         let Schedule { queue, results, .. } = self;
         let items = admission.batch.items();
@@ -92,7 +93,7 @@ impl Schedule {
         queue.recycle(now, admission);
     }
 
-    /// A command has ended: its items are done with, or tried again.
+    /// A command has ended: its items are done or tried again.
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.results.jobs.end(ended.first) else { return };
         self.queue.gate.finish(now, &attempt.asked.request());
@@ -104,10 +105,10 @@ impl Schedule {
             Outcome::Retry { after, holds } if !results.course.is_stopping() => {
                 results.account.stats.settled -= attempt.items();
                 results.jobs.retries.failed_so_far.insert(ended.first, failed());
-                // What is shared is held by the store, and may be lifted there.
+                // A shared hold is kept by the store, where it may be lifted.
                 let until = if is_shared { now } else { now.saturating_add(after) };
                 let again = attempt.segments.into_iter().map(|segment| segment.again(ended.first, until));
-                // A backoff delays its own items only; what a server asks for delays the lane.
+                // A backoff delays only its own items; a pause that a server asked for delays the lane.
                 match holds || queue.lanes.discipline.in_order {
                     true => queue.requeue(again),
                     false => results.jobs.retries.back_off(until, ended.first, again.collect()),
@@ -123,8 +124,8 @@ impl Schedule {
         }
     }
 
-    /// Releases nothing with the same keys for as long as a server asks, whether or not the command has failed. Returns
-    /// whether all who share the limits are told.
+    /// Holds everything with the same keys as long as a server asks, whether or not the command failed. Returns true if
+    /// the hold is reported to the other runs that share the limits.
     fn hold(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) -> bool {
         let Schedule { queue, results, .. } = self;
         let Some((asked, held)) = ended.retry_after.zip(results.jobs.retries.hold(ended)) else {
@@ -134,7 +135,7 @@ impl Schedule {
         let (known, order) = queue.hold(now, &attempt.asked, until);
         let is_shared = order.is_some();
         order.into_iter().for_each(|order| results.course.push(Action::Book(order)));
-        // Many commands may be told of the same pause, each in other words.
+        // Many commands may hear of the same pause, with slightly different ends.
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
         if is_news && !results.course.is_stopping() {
             let by_key = !queue.lanes.discipline.in_order && !attempt.asked.keys.is_empty();
@@ -148,7 +149,7 @@ impl Schedule {
     /// The store has answered.
     pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
         let (course, gate) = (&mut self.results.course, &mut self.queue.gate);
-        // Others may have begun to hold what is asked for.
+        // Another run may have begun a hold.
         let keys = [order.key.clone()];
         let known = gate.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
         let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
@@ -160,13 +161,13 @@ impl Schedule {
         }
     }
 
-    /// The store cannot be asked any more.
+    /// The store has failed: no order will be answered.
     pub fn booking_failed(&mut self, exit: Exit, error: Error) {
         self.queue.gate.store_failed();
         self.fail(exit, error);
     }
 
-    /// The run is to end. The first stop lets running commands end, the second kills them.
+    /// The run must end. The first signal lets running commands end, the second kills them.
     pub fn stop(&mut self, stop: Stop) {
         let exit = match stop {
             Stop::ReaderGone => Exit::READER_GONE,
@@ -183,17 +184,17 @@ impl Schedule {
         self.results.course.give_up(exit, error);
     }
 
-    /// The counters are about to be read: those of time go on until `now`.
+    /// Brings the counters of time up to `now`, before they are read.
     pub fn count_time(&mut self, now: Time) {
         self.results.account.extend_wait(now);
     }
 
-    /// The process stood still for this number of nanoseconds.
+    /// The process was stopped for this number of nanoseconds.
     pub fn stood_still(&mut self, nanos: u64) {
         self.results.account.stats.times.stopped += nanos;
     }
 
-    /// The outputs of this number of commands were not printed, or not completely.
+    /// The output of this number of commands was not fully printed.
     pub fn not_printed(&mut self, commands: u64) {
         self.results.account.stats.unprinted += commands;
     }

@@ -1,4 +1,4 @@
-//! The outlook: the cause of a wait, and the end of the run.
+//! The forecast: what the run waits for, and when it will end.
 
 use super::Schedule;
 use super::lanes::{Lane, Lanes};
@@ -9,68 +9,68 @@ use crate::gate::{Gate, Limits, Why, last_release};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
-/// The number of lanes that are looked at to learn what waits.
+/// The most lanes that are looked at for an estimate.
 const MOST_LANES: usize = 1024;
 
-/// The cause of a wait.
+/// What the next release waits for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WaitReason {
-    /// Items, which are not there yet.
+    /// Items that have not arrived yet.
     Input,
     /// A limit.
     Limit(Rate),
-    /// A limit of 0, until it is changed.
+    /// A limit of 0, until it changes.
     Pause(Rate),
-    /// The backoff of an item that failed.
+    /// The backoff of a failed item.
     Backoff,
     /// A random delay.
     Jitter,
-    /// A server asked for a pause.
+    /// A pause that a server asked for.
     Hold,
-    /// A batch that is not full.
+    /// A batch that is not full yet.
     Batch,
     /// A slot of a shared limit.
     Slot,
-    /// Memory, processes or descriptors that others use.
+    /// Memory, processes or descriptors that other processes use.
     Shortage,
     /// The end of a running command.
     Command,
 }
 
-/// The precision to which the end of a run is known, the best first.
+/// How precisely the end of a run is known, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Precision {
     /// The limits say so.
     Exact,
-    /// It rests on means, or commands may take longer.
+    /// It is based on averages, or commands may take longer.
     About,
-    /// It may be later: keys, costs or the size of the input are not known.
+    /// It may be later, as keys, costs or the size of the input are not known.
     AtLeast,
 }
 
-/// The number of items of the input.
+/// The number of items in the input.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Total {
-    /// Their number.
+    /// The number of items.
     pub items: u64,
-    /// They were counted, not estimated.
+    /// True if they were counted, not estimated.
     pub is_exact: bool,
 }
 
-/// The outlook for a run.
+/// The forecast for a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forecast {
-    /// The cause for which the next release waits.
+    /// What the next release waits for.
     pub wait_reason: WaitReason,
-    /// The next release, if it is later than now and known.
+    /// The instant of the next release, if it is known and later than now.
     pub next: Option<Time>,
-    /// The number of items, if that is known.
+    /// The number of items in the input, if known.
     pub total: Option<Total>,
-    /// The number of items that are done with: not those whose command is running.
+    /// The number of items that are done, without those whose command is running.
     pub done: u64,
-    /// The number of known items that are left to release.
+    /// The number of known items left to release.
     pub left: u64,
-    /// The last release; none if that depends on a change to the limits.
+    /// The instant of the last release; `None` if that depends on a change of limits.
     pub ends: Option<(Time, Precision)>,
 }
 
@@ -88,7 +88,7 @@ impl Forecast {
         let precision = |total| if is_exact(total) { Precision::Exact } else { Precision::About };
         let size = total.map_or(Precision::AtLeast, precision);
         let backoff = schedule.results.jobs.retries.last_backoff().map(|last| (last, Precision::AtLeast));
-        // It is never before the next release, which knows of holds, nor before the end of a backoff.
+        // The end is never before the next release, which takes holds into account, nor before the end of a backoff.
         let ends = last_release_of(schedule, now, left)
             .map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision.max(size)))
             .map(|end| backoff.map_or(end, |backoff| end.max(backoff)));
@@ -127,28 +127,28 @@ impl WaitReason {
     }
 }
 
-/// Which limit the next release waits for, by its place, if that is known.
+/// The index of the limit that the next release waits for, if known.
 pub(super) fn binding(lanes: &Lanes, gate: &dyn Gate) -> Option<usize> {
     lanes.why(lanes.soonest(gate)?, gate)?.limit()
 }
 
-/// Until when all who share the limits are held.
+/// The end of a hold in all runs that share the limits, if it is in the future.
 fn held_by_all(lanes: &Lanes, gate: &dyn Gate, now: Time) -> Option<Time> {
     let lane = lanes.lane(lanes.soonest(gate)?);
     let until = gate.held_until(&lanes.request(lane)?.1);
     Some(until).filter(|until| *until > now)
 }
 
-/// The next release that can be expected: no backoff ends the wait for a limit.
+/// The next release to expect. The end of a backoff does not end the wait for a limit, hence the later of the two.
 pub(super) fn next_release_of(schedule: &Schedule, now: Time) -> Option<Time> {
     schedule.known_next(now, now).max(schedule.next_release())
 }
 
-/// The release of the last of `left` items.
+/// The instant of the release of the last of `left` items.
 fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, Precision)> {
     let Queue { gate, lanes, supply, .. } = &schedule.queue;
     let limits = gate.foreseen(now);
-    // What holds up the only lane holds up all.
+    // If there is only one lane, what holds it up holds up everything.
     let held = lanes.soonest(&**gate).and_then(|at| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
     let is_all = gate.is_foreseeable() && lanes.discipline.jitter.is_none();
@@ -162,7 +162,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     last.instant().map(|at| (at, precision.max(floor)))
 }
 
-/// As [`last_release_of`], if they cost what those cost that wait, and each limit were the only one.
+/// As [`last_release_of`], assuming that items cost what the waiting ones cost, and each limit is the only one.
 fn estimate(waiting: &Lanes, limits: &Limits, now: Time, left: u64) -> (Verdict, Precision) {
     let lanes = || waiting.occupied().take(MOST_LANES);
     let mut precision = Precision::About;
@@ -170,7 +170,7 @@ fn estimate(waiting: &Lanes, limits: &Limits, now: Time, left: u64) -> (Verdict,
         let cost_of = |lane: &Lane| waiting.batcher.cost_of(lane.waiting(), at);
         let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
         if let Some(key) = limit.key {
-            // How many more have which key is not known.
+            // The keys of the items to come are not known.
             precision = Precision::AtLeast;
             let keyed = lanes().filter_map(|lane| Some((&lane.front()?.charge.keys[key], cost_of(lane))));
             return keyed.map(|(key, (_, cost))| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);

@@ -1,44 +1,44 @@
-//! Counters of each limit: the releases that waited for it, and what became of them.
+//! Counters for each limit: the releases that waited for it, and what became of them.
 
 use crate::config::Rate;
 use crate::gate::Charged;
 use crate::time::Time;
 
-/// Counters of a limit.
+/// The counters of a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LimitStats {
     /// The limit.
     pub rate: Rate,
-    /// The number of waits of a release in which it, of all limits, was the last to allow it.
+    /// The number of waits for a release that this limit was the last to allow.
     pub waits: u64,
-    /// For how long, in nanoseconds.
+    /// The length of these waits, in nanoseconds.
     pub waited: u64,
-    /// Charged, by releases that really left.
+    /// What it was charged for releases that really left.
     pub charged: Charged,
-    /// Items that it did not let go at their arrival, or that gave way to a newer one while it was waited for.
+    /// Items that it refused, or that gave way to a newer one while waiting for it.
     pub refused: u64,
-    /// Retries of items that it was charged for.
+    /// Items it was charged for that were retried, each retry counted.
     pub retried: u64,
-    /// Items that it was charged for and whose command failed.
+    /// Items it was charged for whose command failed.
     pub failed: u64,
 }
 
 impl LimitStats {
-    /// Nothing yet.
+    /// Counters at zero.
     pub fn new(rate: Rate) -> Self {
         let charged = Charged::default();
         LimitStats { rate, waits: 0, waited: 0, charged, refused: 0, retried: 0, failed: 0 }
     }
 }
 
-/// Counters of each limit that there is or was.
+/// The counters of all limits, past and present.
 pub(super) struct LimitCounts {
     limits: Vec<LimitStats>,
-    /// Where the present limits stand among all.
+    /// The indices of the present limits among all.
     pub(super) places: Vec<usize>,
-    /// Until when a release waited last.
+    /// The instant that a release last waited for.
     last: Option<Time>,
-    /// Which of the present limits is waited for, or was last.
+    /// The index of the present limit that is, or was last, waited for.
     binding: Option<usize>,
 }
 
@@ -49,7 +49,7 @@ impl LimitCounts {
         tally
     }
 
-    /// These are the limits now, and those before were `charged` this. One that was there before goes on counting.
+    /// Replaces the limits; those before were `charged` this. The counters of a limit that was there before go on.
     pub(super) fn set_rates(&mut self, rates: &[Rate], charged: &[Charged]) {
         self.limits = self.limits(charged);
         self.binding = None;
@@ -64,13 +64,13 @@ impl LimitCounts {
         }
     }
 
-    /// False while the same instant is waited for as before: what arrives meanwhile interrupts a wait, but begins no
-    /// other.
+    /// False while the awaited instant is the same as before: input that arrives meanwhile interrupts a wait but does
+    /// not begin a new one.
     pub(super) fn is_new(&self, until: Time) -> bool {
         self.last != Some(until)
     }
 
-    /// A release waits until an instant, for one of the limits or for something else.
+    /// Notes that a release waits until an instant, for a limit if one is given.
     pub(super) fn note(&mut self, until: Time, limit: Option<usize>) {
         self.last = Some(until);
         self.set_binding(limit);
@@ -81,22 +81,22 @@ impl LimitCounts {
         self.binding = limit;
     }
 
-    /// Releases have waited for this number of nanoseconds.
+    /// Adds to the time that releases have waited.
     pub(super) fn wait(&mut self, nanos: u64) {
         self.of(self.binding).for_each(|limit| limit.waited += nanos);
     }
 
-    /// A limit, or else the one that was waited for last, refused items.
+    /// Counts items refused by `limit`, or else by the limit that was waited for last.
     pub(super) fn refuse(&mut self, limit: Option<usize>, items: u64) {
         self.of(limit.or(self.binding)).for_each(|limit| limit.refused += items);
     }
 
-    /// Items of such costs were tried again.
+    /// Counts retried items for the limits that charged these costs.
     pub(super) fn retry(&mut self, costs: &[u64], items: u64) {
         self.each_charging(costs, |limit| limit.retried += items);
     }
 
-    /// Items of such costs have failed.
+    /// Counts failed items for the limits that charged these costs.
     pub(super) fn fail(&mut self, costs: &[u64], items: u64) {
         self.each_charging(costs, |limit| limit.failed += items);
     }
@@ -111,7 +111,7 @@ impl LimitCounts {
         charging.for_each(|(&place, _)| count(&mut self.limits[place]));
     }
 
-    /// All limits, of which the present ones were `charged` this since they are there.
+    /// The counters of all limits. The present ones were `charged` this since they were added.
     pub(super) fn limits(&self, charged: &[Charged]) -> Vec<LimitStats> {
         let mut limits = self.limits.clone();
         for (&place, charged) in self.places.iter().zip(charged) {

@@ -19,9 +19,9 @@ pub struct Metrics {
     pub stats: Stats,
     /// The number of running commands.
     pub running: u64,
-    /// The next release, if one waits for an instant.
+    /// The instant of the next release, if it is known and in the future.
     pub next: Option<Time>,
-    /// All limits that there are or were.
+    /// The state of all limits, past and present.
     pub limits: Vec<LimitMetrics>,
 }
 
@@ -30,18 +30,19 @@ pub struct Metrics {
 pub struct LimitMetrics {
     /// Its counters.
     pub stats: LimitStats,
-    /// None if it is no longer there, or shared with other runs.
+    /// What it allows now; `None` if it is no longer in force, or shared with other runs.
     pub now: Option<Now>,
 }
 
-/// The releases that a limit allows now.
+/// What a limit allows now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
     /// The cost that is available, or the number of keys with a history.
     pub standing: Availability,
-    /// The instant at which it allows one of the items that wait, or else one more of cost 1; none if no key waits.
+    /// The instant at which it allows one of the waiting items or, if none waits, a release of cost 1; `None` for a
+    /// limit by key for which nothing waits.
     pub next: Option<Verdict>,
-    /// With keys: for how many of them it has items wait.
+    /// For a limit by key, the number of keys whose items it makes wait.
     pub waiting: u64,
 }
 
@@ -78,8 +79,8 @@ impl Now {
     }
 }
 
-/// The key by which a limit asks for what a lane would release next, if it goes by key, and when it allows that, but
-/// not before `now`; nothing if it does not charge it.
+/// When a limit allows the next release of a lane, at `now` or later, and the key it is charged to, for a limit by key;
+/// `None` if the limit does not charge it.
 fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Verdict)> {
     let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;

@@ -1,23 +1,22 @@
-//! The scheduler: events in, actions out. It decides what is released when, and knows no clock, no thread and no
-//! descriptor (sans-IO, as quinn-proto and rustls are).
+//! The scheduler: events in, actions out. It decides what is released when, and knows no clock, thread or descriptor
+//! (sans-IO, like quinn-proto and rustls).
 //!
-//! One decision per release, made once: **offer → admit → send → commit**. Items that were read are *offered* to the
-//! lanes, what the limits allow at an instant is *admitted* and becomes an [`Admission`], the driver *sends* it, and
-//! what the sink says has left, in items, is *committed*.
+//! Each release is decided once: **offer → admit → send → commit**. Items that were read are *offered* to the lanes;
+//! what the limits allow at an instant is *admitted* as an [`Admission`]; the driver *sends* it; the items that have
+//! left, as the sink reports, are *committed*.
 //!
-//! Two owners meet in [`Schedule::poll`]. `Queue` has what is still to be released: `Supply` what was read, `Lanes`
-//! what waits, the [`Gate`](crate::gate::Gate) the limits. `Results` has what becomes of it: `Jobs` what runs,
-//! `Account` what was done, `Course` what is done next.
+//! Two owners meet in [`Schedule::poll`]. `Queue` owns what is still to be released: `Supply` the items read, `Lanes`
+//! the items waiting, the [`Gate`](crate::gate::Gate) the limits. `Results` owns what comes of releases: `Jobs` the
+//! running commands, `Account` the counters, `Course` what to do next.
 //!
 //! # Why no window is ever exceeded
 //!
-//! The instant that is checked against the limits is read *before* the items leave, the instant that is
-//! charged *after* they left. Let release e start at start(e), the instant checked, and be over at end(e), the
-//! instant charged. Under a limit of N per P, release k+N is let go only once release k, as charged, is at
-//! least P ago: start(k+N) ≥ end(k) + P. Whatever happened in between, a late wake-up, a slow write, a
-//! process stopped for an hour, it can only have made the distance longer.
+//! The instant checked against the limits is read *before* the items leave, the instant charged *after* they have left.
+//! Let start(e) be the instant checked for release e, and end(e) the instant charged. Under a limit of N per P, release
+//! k+N may go only once release k, as charged, is at least P ago: start(k+N) ≥ end(k) + P. Whatever happens in between
+//! (a late wake-up, a slow write, a process stopped for an hour) can only make the distance longer.
 //!
-//! Limits that are shared with other processes are kept by slots instead, which a store books.
+//! Limits shared with other processes are kept by slots instead, booked from a store.
 
 mod account;
 mod action;
@@ -66,7 +65,7 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// A run that starts at `now`, in which items pass as `rates` allow.
+    /// The scheduler of a run that starts at `now`, under the limits `rates`.
     pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
         Schedule {
             results: Results::new(Account::new(now, &rates)),
@@ -75,7 +74,7 @@ impl Schedule {
         }
     }
 
-    /// Releases are commands, whose ends are judged by the rules of `run`. `seed` makes the jitter of backoffs.
+    /// Makes each release a command, whose end is judged by the rules of `run`. `seed` is for the jitter of backoffs.
     pub fn with_commands(mut self, run: &Run, seed: u64) -> Self {
         self.results.jobs = Jobs::new(run, seed);
         if self.results.jobs.keep_order {
@@ -84,7 +83,7 @@ impl Schedule {
         self
     }
 
-    /// Has releases wait for slots that a store books, on these terms, instead of for limits of their own.
+    /// Makes releases wait for slots, booked from a store on these terms, instead of for limits of this run.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let Queue { gate, lanes, .. } = &mut self.queue;
         *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.discipline.waits()));
@@ -92,23 +91,23 @@ impl Schedule {
         self
     }
 
-    /// Ends the run as soon as it is known that a release would be more than `wait` nanoseconds after `now`.
+    /// Ends the run as soon as it is known that the next release would be more than `wait` nanoseconds after `now`.
     pub fn with_patience(mut self, now: Time, wait: u64) -> Self {
         self.ends.latest = Some(now.saturating_add(wait));
         self
     }
 
-    /// Has each release told at once, as it was charged.
+    /// Calls `observer` after each release, with what was charged.
     pub fn observe(&mut self, observer: Observer) {
         self.results.account.observer = Some(observer);
     }
 
-    /// Passes over items that are `done`.
+    /// Skips the items for which `done` is true.
     pub fn skip(&mut self, done: Done) {
         self.queue.supply.intake.skip(done);
     }
 
-    /// Decides what to do at `now`, when the sink has this `capacity`. Called again after each action.
+    /// Decides what to do at `now`, given the sink's `capacity`. Call it again after each action.
     pub fn poll(&mut self, now: Time, capacity: Capacity) -> Action {
         let Schedule { queue, results, .. } = self;
         if let Some(action) = results.course.next() {
@@ -137,7 +136,7 @@ impl Schedule {
         } else if queue.knows_all(results) && queue.refuse_late(now, false, results) {
             return self.poll(now, capacity);
         }
-        // What was refused just now may have been what stood before them.
+        // Rejects may have been waiting for what was just refused.
         queue.count_rejects(results);
         let is_over = results.course.is_stopping() || self.has_released_all();
         let Schedule { queue, results, ends } = self;
@@ -156,12 +155,12 @@ impl Schedule {
             self.results.course.end(Exit::Refused);
             return self.poll(now, capacity);
         }
-        // What has arrived as well may go sooner.
+        // First look for input that has already arrived: it may go sooner.
         let again = if is_too_late { Some(now) } else { again };
         self.wait(now, again)
     }
 
-    /// Waits for something to happen, or an instant: `again`, or any other that is known.
+    /// Waits for something to happen, or for an instant: `again` or any other that is known.
     fn wait(&mut self, now: Time, again: Option<Time>) -> Action {
         let accepting = self.queue.is_accepting(&self.results);
         self.queue.is_due = false;
@@ -176,7 +175,7 @@ impl Schedule {
             results.account.begin_wait(now, next, || forecast::binding(&queue.lanes, &*queue.gate));
         }
         let patience_ends = ends.latest.filter(|at| *at > now);
-        // What waits keeps the histories that it may ask for; its release is a wake-up.
+        // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
         let change = queue.gate.next_change().filter(|_| queue.lanes.is_empty());
         let times = [again, next, backoff, change, patience_ends, time_is_over, queue.lanes.deadline()];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
@@ -186,7 +185,7 @@ impl Schedule {
         self.queue.has_ended() && self.results.jobs.retries.backoff_until().is_none()
     }
 
-    /// All that was read has gone: was that the end of the input?
+    /// Concludes the run when nothing is left to do: reports what failed, then finishes.
     fn conclude(&mut self) -> Action {
         let has_released_all = self.has_released_all();
         let Schedule { queue: Queue { supply, .. }, results, .. } = self;
@@ -194,7 +193,7 @@ impl Schedule {
         if has_released_all {
             supply.unmatched_warnings().into_iter().for_each(|warning| course.tell(warning));
         }
-        // What waited for another attempt has failed so far. A reader that went away does not care.
+        // Items that waited for another attempt have failed. With the reader gone, that is not worth a message.
         for failed in std::mem::take(&mut jobs.retries.failed_so_far).into_values() {
             if !*have_succeeded {
                 course.raise(failed.why.exit());
@@ -209,14 +208,14 @@ impl Schedule {
         course.next().unwrap_or(Action::Finish(course.exit))
     }
 
-    /// True once the next release is known to be later than anybody wants to wait.
+    /// True once the next release is known to be later than the run may wait.
     fn is_too_late(&self, now: Time) -> bool {
         let Some((by, is_fixed)) = self.ends.latest(now).filter(|_| !self.results.course.is_stopping())
         else {
             return false;
         };
         let Schedule { queue, results: Results { jobs, .. }, .. } = self;
-        // The end of a command that runs may let something go before that.
+        // The end of a running command may let something go sooner.
         let may_run_sooner =
             || jobs.running() > 0 && (jobs.retries.rules.times > 0 || !queue.gate.is_foreseeable());
         match self.known_next(now, by) {
@@ -225,11 +224,11 @@ impl Schedule {
         }
     }
 
-    /// The next release, or one that is no later than `by`, if nothing else arrives; none if it is not known.
+    /// The next release if nothing else arrives, or one no later than `by`; `None` if not known.
     fn known_next(&self, now: Time, by: Time) -> Option<Time> {
         let Queue { gate, lanes, next, .. } = &self.queue;
         let again = self.results.jobs.retries.backoff_until();
-        // What a lane waits for by its key may not be all that it waits for.
+        // `next` may be only the answer of the limits by key; the common limits may make it later.
         let exact = || lanes.earliest(&**gate, now, by)?.instant();
         let booked = || if gate.is_asking() { None } else { lanes.expected(&**gate) };
         match next.and_then(|next| Some(exact()?.max(next))).or_else(booked) {
@@ -238,7 +237,7 @@ impl Schedule {
         }
     }
 
-    /// Ends the run once its time is over. First, all has to be known that has arrived by then.
+    /// Ends the run once its time is over, but not before all input that has arrived by then is known.
     fn end_in_time(&mut self, now: Time) -> Option<Action> {
         let Schedule { queue, results, ends } = self;
         if results.course.is_stopping() || ends.over.is_none_or(|over| now < over) {
@@ -256,7 +255,7 @@ impl Schedule {
         results.course.next()
     }
 
-    /// True if releases depend on what the clock on the wall shows, so that steps of the clock have to be told.
+    /// True if releases depend on what the wall clock shows, so the scheduler must be told when it is set.
     pub fn goes_by_wall(&self) -> bool {
         self.ends.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.hours.is_some())
     }
@@ -266,7 +265,7 @@ impl Schedule {
         self.queue.supply.counted(&self.results.account.stats)
     }
 
-    /// The counters of each limit that there is or was.
+    /// The counters of all limits, past and present.
     pub fn limit_stats(&self) -> Vec<LimitStats> {
         self.results.account.limits.limits(self.queue.gate.charged())
     }
@@ -276,7 +275,7 @@ impl Schedule {
         Metrics::of(self, now)
     }
 
-    /// The outlook at `now`, if the input has this number of items.
+    /// The forecast at `now`. `counted` is the number of items in the input, if known.
     pub fn forecast(&self, now: Time, counted: Option<Total>) -> Forecast {
         Forecast::of(self, now, counted)
     }
@@ -291,7 +290,7 @@ impl Schedule {
         self.queue.next.or(self.results.jobs.retries.backoff_until())
     }
 
-    /// Until when what was sent last could be sent, if it needed slots.
+    /// The last instant at which the latest admission could be sent, if it needed slots.
     pub fn good_until(&self) -> Option<Time> {
         self.queue.good_until
     }
@@ -301,18 +300,17 @@ impl Schedule {
         self.results.jobs.running()
     }
 
-    /// The items whose command began with the item of this number.
+    /// The running attempt whose first item has this number.
     pub fn attempt(&self, first: u64) -> Option<&Attempt> {
         self.results.jobs.in_flight.get(&first)
     }
 
-    /// True if the items whose command began with the item of this number wait for another attempt.
+    /// True if the attempt whose first item has this number failed and waits to be retried.
     pub fn is_tried_again(&self, first: u64) -> bool {
         self.results.jobs.retries.failed_so_far.contains_key(&first)
     }
 
-    /// The number of bytes of the input that are done with: all before the first item that was neither released nor
-    /// refused.
+    /// The number of input bytes that are done with: all before the first item that was neither released nor refused.
     pub fn consumed(&self) -> u64 {
         self.queue.lanes.offset().into_iter().fold(self.queue.supply.offset(), u64::min)
     }

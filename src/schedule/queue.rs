@@ -1,4 +1,4 @@
-//! Items that are still to be released: those that were read, those that wait in lanes, and the gate before them.
+//! Items still to be released: those that were read, those that wait in lanes, and the gate they wait for.
 
 use anyhow::anyhow;
 
@@ -16,26 +16,26 @@ use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment, SourceError};
 use crate::time::{SECOND, Time};
 
-/// The owner of all that is still to be released, and of the gate.
+/// Owns all that is still to be released, and the gate.
 pub(super) struct Queue {
     pub(super) gate: Box<dyn Gate>,
     pub(super) supply: Supply,
     pub(super) lanes: Lanes,
-    /// The next release, as far as it is known: it may still be put off.
+    /// The next release, as far as is known: it may turn out later.
     pub(super) next: Option<Time>,
-    /// The sink could not take more; it is not tried again until then.
+    /// The sink could not take more; it is not tried again before this instant.
     pub(super) not_before: Time,
-    /// All that has arrived by now is known.
+    /// True if all input that has arrived by now is known.
     pub(super) is_due: bool,
-    /// Until when what was sent last could be sent, if it needed slots.
+    /// The last instant at which the latest admission could be sent, if it needed slots.
     pub(super) good_until: Option<Time>,
-    /// The memory of what was sent last; none while something is being sent.
+    /// The last admission, kept for reuse of its memory; `None` while one is being sent.
     pub(super) spare: Option<Box<Admission>>,
 }
 
 impl Queue {
     pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
-        let delimiter = Delimiter::new(&plan.delimiter);
+        let delimiter = Delimiter::new(&plan.input.delimiter);
         let supply = Supply::new(plan, &rates, &delimiter);
         let gate = Own::new(rates, now);
         Queue {
@@ -50,25 +50,24 @@ impl Queue {
         }
     }
 
-    /// Other limits hold from `now` on.
     pub(super) fn change_limits(&mut self, now: Time, rates: &[Rate]) {
         let are_other = keys(self.gate.rates()) != keys(rates);
         self.gate.change(now, rates.to_vec());
-        // Its sums are by the old limits.
+        // The sums in its charges are by the old limits.
         self.spare = self.spare.take().map(|_| Box::default());
         self.lanes.batcher.terms = self.gate.properties().batches.clone();
         let waiting = self.lanes.take_all(now, are_other);
         self.supply.recharge(waiting, rates);
     }
 
-    /// There will be no more items, and why, if not for the end of the input.
+    /// There will be no more items; with an error if that is not the end of the input.
     pub(super) fn end(&mut self, now: Time, error: Option<SourceError>) {
         self.lanes.batcher.ended = Some(now);
         self.lanes.reopen_all(&*self.gate);
         self.supply.bad_end = error;
     }
 
-    /// All that there was has left, and no more will come.
+    /// True if everything has left and no more will come.
     pub(super) fn has_ended(&self) -> bool {
         self.lanes.batcher.has_ended() && self.supply.intake.is_empty() && self.lanes.is_empty()
     }
@@ -79,8 +78,8 @@ impl Queue {
 
     pub(super) fn is_accepting(&self, results: &Results) -> bool {
         let capacity = &self.lanes.batcher.capacity;
-        // What has to wait for a command anyway may as well wait in the input, unless the newest counts, or when it
-        // came.
+        // An item that must wait for a command anyway can wait in the input, unless the newest item or its arrival
+        // matters, or the number of items does.
         let is_taken = capacity.vacancies > 0 && capacity.before > self.supply.intake.total();
         let is_wanted = is_taken
             || self.lanes.discipline.on_limit != OnLimit::Wait
@@ -89,8 +88,8 @@ impl Queue {
         is_open && is_wanted && self.supply.intake.is_empty() && self.has_room()
     }
 
-    /// True if items may still arrive at this very instant that have to be there before a release. Those that have are
-    /// offered.
+    /// True if items that must be known before a release may still arrive at this very instant. Offers those that have
+    /// arrived.
     pub(super) fn gathers(&mut self, now: Time, results: &mut Results) -> bool {
         if !self.lanes.must_gather() || self.is_due {
             return false;
@@ -99,7 +98,7 @@ impl Queue {
         self.is_accepting(results)
     }
 
-    /// True if nothing can be read any more that has arrived by now.
+    /// True if no more input that has arrived by now can be read.
     pub(super) fn knows_all(&self, results: &Results) -> bool {
         self.is_due || !self.is_accepting(results)
     }
@@ -109,7 +108,7 @@ impl Queue {
         Ahead { next, all: self.lanes.batcher.has_ended().then(|| self.supply.items()) }
     }
 
-    /// Lets what was read join the lanes, as far as they have room.
+    /// Lets the items that were read join the lanes, as far as there is room.
     pub(super) fn offer(&mut self, now: Time, results: &mut Results) {
         while !results.course.is_stopping() && self.has_room() {
             if let Some(items) = self.supply.intake.take_alike() {
@@ -135,7 +134,7 @@ impl Queue {
         }
     }
 
-    /// Looks at the next item that was read. Returns whether there is one.
+    /// Looks at the next item read. Returns true if there is one.
     pub(super) fn look(&mut self, now: Time, results: &mut Results) -> bool {
         let warning = self.supply.encoding_warning(self.lanes.batcher.capacity.fills_arguments());
         warning.into_iter().for_each(|warning| results.course.tell(warning));
@@ -160,7 +159,7 @@ impl Queue {
         }
     }
 
-    /// Counts the items whose turn to be rejected has come.
+    /// Rejects the items whose turn for that has come.
     pub(super) fn count_rejects(&mut self, results: &mut Results) {
         while !results.course.is_stopping() {
             let Some(reject) = self.supply.take_rejected(results.done()) else { return };
@@ -168,13 +167,13 @@ impl Queue {
         }
     }
 
-    /// Puts segments back in their places, each with its charge under the present limits.
+    /// Puts segments back in their places, charged under the present limits.
     pub(super) fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
         let items = segments.into_iter().flat_map(|segment| self.supply.intake.recharge(segment));
         self.lanes.requeue(items, &*self.gate);
     }
 
-    /// An attempt is charged by the present limits when it ends.
+    /// Recharges a running attempt under the present limits, which will count its end.
     pub(super) fn recharge(&mut self, now: Time, attempt: &mut Attempt) {
         let items = attempt.segments.iter().cloned().flat_map(|segment| self.supply.intake.recharge(segment));
         let sum = items.map(|items| items.charge).reduce(|sum, next| {
@@ -187,8 +186,8 @@ impl Queue {
         self.gate.resume(now, &attempt.asked.request());
     }
 
-    /// Releases nothing with the keys that were `asked` for before `until`. Returns until when that was known already,
-    /// and what tells all who share the limits, if they are shared.
+    /// Releases nothing with the keys of `asked` before `until`. Returns the end of the hold known so far, and the
+    /// order that reports the new one if the limits are shared.
     pub(super) fn hold(&mut self, now: Time, asked: &OwnedRequest, until: Time) -> (Time, Option<Order>) {
         let request = asked.request();
         let known = self.gate.held_until(&request);
@@ -198,8 +197,8 @@ impl Queue {
         }
     }
 
-    /// Refuses the first `items` of a lane that were not sent yet, which `limit` does not admit; or that ends the run,
-    /// and is told.
+    /// Of the items of a lane that were never sent, refuses the first `items`, as `limit` does not admit them. If
+    /// refusing is to end the run, tells the user with `notice` instead.
     pub(super) fn refuse(
         &mut self,
         at: usize,
@@ -222,7 +221,7 @@ impl Queue {
     }
 
     /// Refuses the items that may not wait beyond `now`; if `missed`, only those that could not have gone in time.
-    /// Returns whether there was any: what is behind it may go.
+    /// Returns true if there were any: what is behind them may go.
     pub(super) fn refuse_late(&mut self, now: Time, missed: bool, results: &mut Results) -> bool {
         if results.course.is_stopping() {
             return false;
@@ -236,8 +235,8 @@ impl Queue {
         !late.is_empty()
     }
 
-    /// Has slots booked for what waits, or given back at the end. Slots after `latest` are of no use. Returns when to
-    /// look again.
+    /// Orders slots for waiting items, or gives slots back at the end. Slots after `latest` are of no use. Returns when
+    /// to look again.
     pub(super) fn provide(
         &mut self,
         now: Time,
@@ -250,7 +249,7 @@ impl Queue {
         let needs = if is_over {
             Ok(gate.close(now))
         } else if may_grow {
-            // Nothing is ordered before it is known what it costs.
+            // Nothing is ordered until its cost is known.
             return (gate.properties().batches.is_ahead && !lanes.is_empty()).then_some(now);
         } else {
             let wanted = &mut lanes.wanted(now, latest, gate.most_wanted());
@@ -267,27 +266,28 @@ impl Queue {
         if changed > 0 { Some(now) } else { again }
     }
 
-    /// Has the limits evict what no item will ask about any more.
+    /// Lets the limits evict what no item will ask about any more.
     ///
-    /// An item that waits asks as of when it became next in line, so what was not idle by then is kept. While
-    /// none is accepted, there may be some that waits to be let in.
+    /// A waiting item asks as of when it became next in line, so what was not idle by then is kept. While the input is
+    /// not read, items may also be waiting outside.
     pub(super) fn evict(&mut self, now: Time) {
-        // What is being sent is going to be charged to accounts that are there.
+        // An admission that is being sent will be charged to accounts that must still exist.
         if self.spare.is_some() && self.gate.next_change().is_some_and(|at| at <= now) {
             let intake = &self.supply.intake;
             let is_accepting = intake.is_empty() && self.has_room();
             let is_waited_for = !self.lanes.batcher.has_ended() && !is_accepting;
             let outside = Some(intake.newest()).filter(|_| is_waited_for);
             let waiting = self.lanes.oldest().into_iter().chain(intake.arrival()).chain(outside);
-            // What has arrived may not have been told yet: a wake-up can be late by some of a second, not by all.
+            // An arrival may not have been reported yet: a wake-up may be late by a fraction of a second, but not by a
+            // whole one.
             let untold = Time(now.0.saturating_sub(SECOND));
             self.gate.forget(now, waiting.fold(untold, Time::min));
         }
     }
 
-    /// Notes when the next release may be. A turn that never comes ends the run, unless something may change that.
+    /// Notes when the next release may be. If that is never, and nothing may change it, ends the run.
     pub(super) fn set_next(&mut self, next: Option<Verdict>, results: &mut Results) {
-        // A limit from a file may pause, or count what is running, or slots are booked.
+        // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = results.jobs.running() > 0 || self.gate.properties().may_open;
         self.next = next.and_then(Verdict::instant);
         if next == Some(Verdict::Never) && !may_change {

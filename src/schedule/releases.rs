@@ -1,4 +1,4 @@
-//! The way of what is released: it is admitted, out of the lanes or past them, and committed once it has left.
+//! The path of a release: items are admitted, from the lanes or past them, and committed once they have left.
 
 use std::ops::ControlFlow::{self, Break, Continue};
 use std::rc::Rc;
@@ -10,11 +10,11 @@ use crate::config::OnLimit;
 use crate::gate::{OwnedRequest, Part, Refusal, Request};
 use crate::time::Time;
 
-/// Once a batch has this number of bytes, it is sent: the usual size of a pipe.
+/// A batch is sent once it has this number of bytes: the usual size of a pipe.
 const WRITE: usize = 64 << 10;
 
 impl Queue {
-    /// Admits all that may leave at `now`, if anything.
+    /// Admits everything that may leave at `now`, if there is anything.
     pub(super) fn admit(&mut self, now: Time, results: &mut Results) -> Option<Box<Admission>> {
         let passes = self.may_pass(results);
         if !passes {
@@ -38,12 +38,12 @@ impl Queue {
             while flow.is_continue() && self.pass(&mut admission, results) {
                 flow = self.admit_waiting(room, &mut admission, results);
             }
-            // With nothing to send, what was just offered decides how long to wait.
+            // With nothing to send, the items that just joined their lanes decide how long to wait.
             if admission.batch.is_empty() {
                 _ = self.admit_waiting(room, &mut admission, results);
             }
         } else {
-            // What was refused has made room.
+            // Refused items have made room for more.
             while admission.batch.is_empty()
                 && !(self.lanes.must_gather() || self.supply.intake.is_empty())
                 && self.has_room()
@@ -60,7 +60,7 @@ impl Queue {
         Some(admission)
     }
 
-    /// Finds when to release some of what waits.
+    /// Finds out when the next release may be, without admitting anything.
     pub(super) fn gather(&mut self, now: Time, results: &mut Results) {
         self.gate.expire(now);
         match self.lanes.next(&*self.gate, now) {
@@ -69,8 +69,8 @@ impl Queue {
         }
     }
 
-    /// True if items may take the short way: past the lanes, as they lie in their buffer. They leave no trace in a
-    /// lane, so nothing may depend on when they left.
+    /// True if items may skip the lanes and stay in their block. They leave no trace in a lane, so nothing may depend
+    /// on when they left.
     fn may_pass(&self, results: &Results) -> bool {
         let intake = &self.supply.intake;
         intake.is_single()
@@ -83,7 +83,7 @@ impl Queue {
             && !self.lanes.batcher.forms_batches()
     }
 
-    /// Admits what waits in lanes. Breaks off if what came later may not go at the same instant.
+    /// Admits items that wait in lanes. Breaks off if later items must not go at the same instant.
     fn admit_waiting(
         &mut self,
         room: u64,
@@ -103,7 +103,7 @@ impl Queue {
         Break(())
     }
 
-    /// Admits what a lane would release next, in up to `left` releases.
+    /// Admits the next items of a lane, in up to `left` releases.
     fn admit_lane(
         &mut self,
         at: usize,
@@ -151,7 +151,7 @@ impl Queue {
                 *left -= releases;
                 Continue(())
             }
-            // What others ask of the common limits may be less, but that can go next.
+            // Another lane may cost the common limits less, but it must not overtake this one.
             Err(Part::Common) if !admission.batch.is_empty() => Break(()),
             Err(_) => {
                 self.lanes.pass_over(at);
@@ -161,8 +161,8 @@ impl Queue {
         }
     }
 
-    /// Lets items pass that find their lane empty and all limits open; the others join their lanes. Returns whether the
-    /// last of those may be admitted all the same.
+    /// Admits items that find their lane empty and all limits open, past the lanes; the others join their lanes.
+    /// Returns true if the last one to join may still be admitted.
     fn pass(&mut self, admission: &mut Admission, results: &mut Results) -> bool {
         let now = admission.checked;
         while admission.batch.bytes() < WRITE
@@ -178,7 +178,7 @@ impl Queue {
             if may_pass && self.gate.admit(&mut admission.charges, now, &request, 1).is_ok() {
                 intake.pass().into_iter().for_each(|segment| admission.batch.push(segment));
             } else if may_pass && !admission.batch.is_empty() {
-                // What is admitted already may be what holds it up.
+                // It may be held up only by what is already admitted.
                 let items = intake.take().into_iter();
                 admission.deferred.extend(items.map(|items| self.lanes.push_over(items)));
             } else {
@@ -191,7 +191,7 @@ impl Queue {
         false
     }
 
-    /// Refuses what a lane would release next. Breaks off if what came later may not go at the same instant.
+    /// Refuses the next items of a lane. Breaks off if later items must not go at the same instant.
     fn refuse_next(
         &mut self,
         at: usize,
@@ -200,7 +200,7 @@ impl Queue {
         results: &mut Results,
     ) -> ControlFlow<()> {
         let fails = self.lanes.discipline.on_limit == OnLimit::Fail;
-        // By how much it is early is known once those before it are charged.
+        // How early it is will be known once those before it are charged.
         if fails && !admission.batch.is_empty() {
             return Break(());
         }
@@ -215,7 +215,7 @@ impl Queue {
         if !self.lanes.must_gather() {
             return Continue(());
         }
-        // What has arrived as well has room now, and may join the next batch.
+        // There is room again for what has arrived at the same instant; it may join the next batch.
         self.is_due = false;
         self.next = Some(admission.checked);
         Break(())
@@ -223,7 +223,7 @@ impl Queue {
 
     /// Charges the releases of the first `items`.
     pub(super) fn commit(&mut self, now: Time, admission: &mut Admission, items: u64, results: &mut Results) {
-        // More of the same instant may be let in now.
+        // More that has arrived by this instant may be read now.
         self.is_due = false;
         let releases = admission.batch.releases_of(items);
         let reports = self.gate.commit(&mut admission.charges, now, releases, !results.jobs.exist);
@@ -231,7 +231,7 @@ impl Queue {
         results.account.charge(now, admission, releases);
     }
 
-    /// Keeps what nothing is left of for its memory. The lanes that it deferred may be asked again.
+    /// Keeps a used-up admission for reuse of its memory. The lanes that it deferred may be asked again.
     pub(super) fn recycle(&mut self, now: Time, mut admission: Box<Admission>) {
         self.lanes.finish(now, &admission, &*self.gate);
         admission.clear();

@@ -1,4 +1,4 @@
-//! The fate of items: commands that run, counters, notices, and what follows from these for the run.
+//! What comes of releases: running commands, counters, notices, and what these mean for the run.
 
 use super::account::Account;
 use super::course::Course;
@@ -8,19 +8,19 @@ use crate::config::{Halt, HaltOn};
 use crate::exit::Exit;
 use crate::source::Segment;
 
-/// The owner of all that items become once they have left or were given up.
+/// Owns what becomes of items that have left or were given up.
 pub(super) struct Results {
     pub(super) jobs: Jobs,
     pub(super) account: Account,
     pub(super) course: Course,
-    /// As many items as were wanted have succeeded: what becomes of the others is of no concern.
+    /// `--halt` is satisfied by successes, so the results of other items no longer matter.
     pub(super) have_succeeded: bool,
 }
 
-/// The input that is still to be sent.
+/// What is still to be sent.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
-    /// The number of the first item that is still to be sent.
+    /// The number of the first item still to be sent.
     pub(super) next: u64,
     /// The number of all items, once the input has ended.
     pub(super) all: Option<u64>,
@@ -31,17 +31,17 @@ impl Results {
         Results { jobs: Jobs::default(), account, course: Course::new(), have_succeeded: false }
     }
 
-    /// The number of items that are done with: not those whose command is running.
+    /// The number of items that are done, without those whose command is running.
     pub(super) fn done(&self) -> u64 {
         self.account.stats.settled - self.jobs.items_in_flight
     }
 
-    /// The request of a release has to be kept until it is over.
+    /// True if the request of a release must be kept until it is over.
     pub(super) fn need_requests(&self) -> bool {
         self.jobs.exist || self.account.observer.is_some()
     }
 
-    /// Items have left: they are running now, if commands are run; otherwise they are done with.
+    /// Items have left: with commands they are running now, otherwise they are done.
     pub(super) fn start(&mut self, segments: Vec<Segment>, admission: &mut Admission) {
         if !self.jobs.exist {
             let bytes = segments.iter().map(|segment| segment.bytes().len() as u64);
@@ -51,14 +51,14 @@ impl Results {
         }
     }
 
-    /// An item can never be sent.
+    /// Rejects an item that can never be sent.
     pub(super) fn reject(&mut self, item: u64, notice: Notice, exit: Exit, ahead: Ahead) {
         self.account.stats.settled += 1;
         self.course.tell(notice);
         self.finish(item, 1, Some(exit), ahead);
     }
 
-    /// The command of an attempt has ended, and it is not tried again.
+    /// Completes an attempt whose command has ended and is not retried.
     pub(super) fn complete(&mut self, attempt: &Attempt, failure: Option<Exit>, ahead: Ahead) {
         self.account.stats.bytes += attempt.bytes();
         if failure.is_some() {
@@ -67,7 +67,7 @@ impl Results {
         self.finish(attempt.first(), attempt.items(), failure, ahead);
     }
 
-    /// Items are done with, well or not.
+    /// Items are done, successfully or not.
     fn finish(&mut self, first: u64, items: u64, failure: Option<Exit>, ahead: Ahead) {
         self.jobs.retries.failed_so_far.remove(&first);
         self.retire(first, ahead.next);
@@ -102,7 +102,7 @@ impl Results {
         }
     }
 
-    /// Tells how far all items have been started, if outputs wait for that.
+    /// Reports that an item is done and how far items have been sent, if outputs are kept in order.
     pub(super) fn retire(&mut self, first: u64, next: u64) {
         if self.jobs.keep_order {
             self.course.push(Action::Retire { first, next });

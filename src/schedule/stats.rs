@@ -1,44 +1,44 @@
-//! Counters of a run.
+//! The counters of a run.
 
 use crate::time::Time;
 
-/// Counters of a run.
+/// The counters of a run.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Stats {
     /// Items read.
     pub read: u64,
     /// Items released.
     pub released: u64,
-    /// Items refused: they could not go at their arrival, or gave way to a newer one.
+    /// Items refused by a limit, or that gave way to a newer one.
     pub refused: u64,
-    /// Items passed over, since they had been completed before.
+    /// Items skipped, as an earlier run completed them.
     pub skipped: u64,
-    /// Retries, each counted by its items.
+    /// Items retried, each retry counted.
     pub retried: u64,
-    /// Items whose command failed, or could not be given them.
+    /// Items whose command failed, or that could never be sent.
     pub failed: u64,
-    /// Commands whose output was not printed, or not completely.
+    /// Commands whose output was not fully printed.
     pub unprinted: u64,
-    /// Items that need not be released any more, unless their command fails and is tried again.
+    /// Items that need not be released any more, unless their command fails and is retried.
     pub settled: u64,
-    /// Bytes of the items that are done with, with delimiters, but for refused ones.
+    /// Bytes of the items that are done, with delimiters, without refused ones.
     pub bytes: u64,
-    /// Its start, and the time that passed with nothing done.
+    /// The start of the run, and the time it spent waiting.
     pub times: Times,
-    /// The most items that left within one second of the run.
+    /// The most items that left in any second of the run.
     pub busiest: u64,
 }
 
-/// Instants of a run, and the time in which it did nothing. Spans are in nanoseconds.
+/// Instants of a run, and the time it spent waiting. Spans are in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
     /// The start of the run.
     pub started: Time,
-    /// The instant at which the last items left.
+    /// The instant at which the last items so far left.
     pub last: Time,
     /// Time in which items waited that the sink could have taken.
     pub waited: u64,
-    /// Time in which the process was stopped, as far as that made it late.
+    /// Time for which the process was stopped, as far as that made it late.
     pub stopped: u64,
 }
 

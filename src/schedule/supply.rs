@@ -1,33 +1,33 @@
-//! Items that were read and have not joined a lane yet.
+//! Items that were read but have not joined a lane yet.
 //!
-//! Items that can never be released count in turn: once as many are done with as stand before them in the input. They
-//! are found when they are read, however far ahead that is. Counted then, a few of them would be a large share of what
-//! has ended so far, and end a run with `--halt`, depending on how the input was cut into blocks.
+//! An item that can never be released is rejected in its turn: once as many items are done as precede it in the input.
+//! Such items are found when they are read, which may be far ahead. Counted at once, a few of them would be a large
+//! share of what has ended so far and might end a run with `--halt`, depending on how the input was cut into blocks.
 
 use std::collections::BTreeMap;
 
 use super::{Notice, Stats};
 use crate::config::{OnBad, Plan, Rate};
 use crate::exit::Exit;
-use crate::source::{Charger, Delimiter, Fields, Intake, Segment, SourceError};
+use crate::source::{Charger, Delimiter, Intake, Segment, SourceError};
 
-/// As soon as this number waits for its turn to be rejected, no more are looked for.
+/// The most items that may be waiting to be rejected; no further items are looked at.
 const MOST_REJECTS: usize = 1024;
 
-/// The items that come next, those of them that can never be released, and how the input ends.
+/// The items that come next, the rejected ones among them, and how the input ends.
 pub(super) struct Supply {
     pub(super) intake: Intake,
-    /// Items that can never be released, by the number of items that are to be done with before them, and their own.
+    /// Items that can never be released, by the number of items that must be done before them, and their own number.
     rejects: BTreeMap<(u64, u64), Reject>,
     on_bad: OnBad,
     separator: Option<Vec<u8>>,
-    /// Items are lines, and it was not told yet that one ends in CR.
+    /// Items are lines, and there was no warning yet of one that ends in CR.
     tells_line_end: bool,
-    /// The beginning of the input was not looked at yet for a byte order mark.
+    /// The input was not yet checked for a byte order mark.
     looks_for_mark: bool,
-    /// It was told which limits no item matched.
+    /// The warnings of limits that no item matched were given.
     unmatched_told: bool,
-    /// Set if something else than its end ended the input.
+    /// The error that ended the input, if one did.
     pub(super) bad_end: Option<SourceError>,
 }
 
@@ -35,35 +35,33 @@ pub(super) struct Supply {
 pub(super) struct Reject {
     /// Its number.
     pub(super) item: u64,
-    /// The number of bytes of the input before it.
+    /// The number of input bytes before it.
     offset: u64,
     pub(super) notice: Notice,
     pub(super) exit: Exit,
 }
 
 pub(super) enum Next {
-    /// An item, which is charged.
+    /// An item, which has been charged.
     Item,
-    /// Nothing that was read.
+    /// No item that was read is left.
     Nothing,
     /// An item that cannot be charged, and is skipped.
     Rejected,
-    /// As before, but the input ends with it.
+    /// An item that cannot be charged, and ends the input.
     End(SourceError),
 }
 
 impl Supply {
     pub(super) fn new(plan: &Plan, rates: &[Rate], delimiter: &Delimiter) -> Self {
-        let separator = plan.separator.clone();
+        let separator = plan.input.separator.clone();
         let charger = Charger::new(rates, separator.as_deref());
-        let needed = Fields::new(&plan.selectors, separator.as_deref());
-        let intake = Intake::new(delimiter.clone(), charger, plan.goes_singly());
         Supply {
-            intake: intake.clean(plan.cleaning).needing(needed),
+            intake: Intake::new(plan, delimiter.clone(), charger),
             rejects: BTreeMap::new(),
-            on_bad: plan.on_bad,
+            on_bad: plan.input.on_bad,
             separator,
-            tells_line_end: delimiter.is(b"\n"),
+            tells_line_end: plan.input.delimiter == b"\n",
             looks_for_mark: true,
             unmatched_told: false,
             bad_end: None,
@@ -91,8 +89,8 @@ impl Supply {
         self.intake.put_back(waiting, charger);
     }
 
-    /// The item in front, which was looked at, can never be released. Items that were passed over or left out count for
-    /// nothing.
+    /// Takes out the front item, which was looked at, as it can never be released. Items that were skipped or left out
+    /// do not count towards its turn.
     pub(super) fn reject(&mut self, why: impl FnOnce(&Segment) -> Notice, exit: Exit) {
         let Some(segment) = self.intake.pass() else { return };
         let (item, offset, notice) = (segment.first(), segment.offset(), why(&segment));
@@ -100,32 +98,33 @@ impl Supply {
         self.rejects.insert((before, item), Reject { item, offset, notice, exit });
     }
 
-    /// The next item that is rejected, if its turn has come with as many items done with.
+    /// Takes out the next item to reject, if its turn has come now that `done` items are done.
     pub(super) fn take_rejected(&mut self, done: u64) -> Option<Reject> {
         Some(self.rejects.first_entry().filter(|first| first.key().0 <= done)?.remove())
     }
 
-    /// True while no more items are looked at, as too many wait to be rejected.
+    /// True while no more items may be looked at, as too many wait to be rejected.
     pub(super) fn is_full(&self) -> bool {
         self.rejects.len() >= MOST_REJECTS
     }
 
-    /// The number of bytes of the input before the next item, rejected ones included.
+    /// The number of input bytes before the next item, which may be one that waits to be rejected.
     pub(super) fn offset(&self) -> u64 {
         self.rejects.values().next().map_or(u64::MAX, |reject| reject.offset).min(self.intake.offset())
     }
 
-    /// The counters of the run, with what was read.
+    /// The counters of the run, completed with the items read and skipped.
     pub(super) fn counted(&self, stats: &Stats) -> Stats {
         Stats { read: self.intake.read(), skipped: self.intake.skipped(), ..*stats }
     }
 
-    /// The number of items that were read. Those that were done before and not looked at yet are among them.
+    /// The number of items read, without skipped ones. May include some that will be skipped when they are looked at.
     pub(super) fn items(&self) -> u64 {
         self.intake.read() - self.intake.skipped()
     }
 
-    /// Lines from Windows end in CR, LF: few commands expect the CR in an argument. Told once, of the item in front.
+    /// Warns once of an item that ends in CR: lines from Windows end in CR LF, and few commands expect the CR in an
+    /// argument.
     pub(super) fn line_end_warning(&mut self, is_argument: bool) -> Option<Notice> {
         if !self.tells_line_end || !is_argument || !self.intake.record().ends_with(b"\r") {
             return None;
@@ -137,8 +136,8 @@ impl Supply {
         )))
     }
 
-    /// Text from Windows may begin with a byte order mark, which selectors and commands take for a part of the first
-    /// item, or be in UTF-16, which they cannot read. Told once, before that item is looked at.
+    /// Warns once, before the first item is looked at, of text from Windows that begins with a byte order mark, which
+    /// selectors and commands take for part of the item, or that is in UTF-16, which they cannot read.
     pub(super) fn encoding_warning(&mut self, is_argument: bool) -> Option<Notice> {
         if !self.looks_for_mark || self.intake.is_empty() {
             return None;
@@ -157,7 +156,7 @@ impl Supply {
         Some(Notice::Warning(warning.to_owned()))
     }
 
-    /// A limit for one key that never came is likely to be a mistake, if all items were looked at. Told once.
+    /// Warns once of limits for a key that never came, which are probably mistakes, if all items were looked at.
     pub(super) fn unmatched_warnings(&mut self) -> Vec<Notice> {
         let was_told = std::mem::replace(&mut self.unmatched_told, true);
         if self.items() == 0 || self.intake.skipped() > 0 || was_told {

@@ -1,4 +1,4 @@
-//! The scheduler as tables: at this instant this happens, and so that is done.
+//! The scheduler, as tables of instant, event and expected actions.
 
 mod batches;
 mod commands;
@@ -12,24 +12,22 @@ mod shared;
 use super::{Action, Notice, Schedule, Stop};
 use crate::charge::Key;
 use crate::cli;
-use crate::config::{Defaults, Plan, Rate, RateText, Verb as What};
+use crate::config::{Defaults, Plan, Rate, RateText};
 use crate::exit::{End, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
-use crate::source::{Block, Capacity, CommandLine, Delimiter};
+use crate::source::{Capacity, CommandLine, Delimiter, Segment};
 use crate::time::Time;
 use nix::sys::signal::Signal;
 
-/// What happens.
 enum Event {
     /// Items arrive, in one block.
     Input(&'static str),
-    /// The input has ended.
     EndOfInput,
-    /// The instant that was waited for has come.
+    /// The awaited instant has come.
     Due,
     /// The command of this item ended with this code.
     Ended(u64, i32),
-    /// As before, and it asks to wait for so long.
+    /// As before, and it asks for a pause of this length.
     EndedAndAsks(u64, i32, u64),
     /// These limits hold from now on.
     Limits(&'static str),
@@ -37,11 +35,9 @@ enum Event {
     Booked(&'static [u64]),
     /// As before, for a key and a cost.
     BookedFor(&'static str, u64, &'static [u64]),
-    /// Of slots at a cost, those at these instants were free at once. The next one is not before.
+    /// For a cost, slots at these instants were free at once; the instant of the next one.
     Free(u64, &'static [u64], u64),
-    /// Nobody reads what is written.
     ReaderGone,
-    /// A signal asks to stop.
     Interrupt,
 }
 
@@ -53,13 +49,13 @@ use Event::{
 struct Scene {
     schedule: Schedule,
     capacity: Capacity,
-    /// How many of the items of a batch leave.
+    /// The number of items of a batch that leave.
     takes: u64,
     /// How long a batch takes to leave.
     slowness: u64,
-    /// More items than these at once are too long for the system.
+    /// The most items that are not too long for the system.
     longest: u64,
-    /// For how long the sink is busy, the first time.
+    /// How long the sink is busy, the first time.
     busy: Option<u64>,
     running: u64,
 }
@@ -71,14 +67,14 @@ impl Scene {
         let rates = config.limits.given().unwrap();
         let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0));
         let mut capacity = Capacity::UNLIMITED;
-        if let What::Run(run) = &config.action {
+        if let Some(run) = &config.command {
             schedule = schedule.with_commands(run, 7);
             capacity = Capacity { vacancies: run.jobs.get() as u64, at_once: 1, ..capacity };
         }
         Scene { schedule, capacity, takes: u64::MAX, slowness: 0, longest: u64::MAX, busy: None, running: 0 }
     }
 
-    /// With slots that are booked, up to two at a time, and an end that waits 20 for an answer.
+    /// Books slots, up to two at a time; the end of the run waits 20 for an answer.
     fn shared(args: &str) -> Self {
         let scene = Scene::new(args);
         let terms = BookingTerms { span: 2, longest_span: 2, most: vec![9], patience: 20 };
@@ -104,7 +100,7 @@ impl Scene {
         match *event {
             Input(text) => {
                 let records = Delimiter::new(b"\n").whole(text.as_bytes()).0;
-                schedule.input(Block::of(text.into(), records, now));
+                schedule.input(Segment::of(text.into(), records, now));
             }
             EndOfInput => schedule.end_of_input(now, None),
             Due => schedule.due(),
@@ -138,7 +134,7 @@ impl Scene {
         }
     }
 
-    /// All that is done until there is something to wait for, in words.
+    /// All actions until the first wait, in words.
     fn actions(&mut self, mut now: u64) -> String {
         let mut words = Vec::new();
         loop {
@@ -196,7 +192,7 @@ fn rate(text: &str) -> Rate {
     RateText::parse_pausing(text).unwrap().resolve(&Defaults::default()).unwrap()
 }
 
-/// How often each limit was waited for.
+/// The number of waits for each limit.
 fn waits(schedule: &Schedule) -> Vec<u64> {
     schedule.limit_stats().iter().map(|limit| limit.waits).collect()
 }

@@ -6,8 +6,7 @@ mod permit;
 mod stdout;
 mod writer;
 
-use std::io::PipeReader;
-use std::sync::Arc;
+use std::os::fd::BorrowedFd;
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
@@ -56,6 +55,9 @@ pub trait RunningJobs {
     /// It prints what commands print, rather than they themselves.
     fn captures(&self) -> bool;
 
+    /// Pipes that commands print to, which [`flush`](Self::flush) is to read as soon as something comes.
+    fn outputs(&self) -> Vec<BorrowedFd<'_>>;
+
     /// The item of this number is done with: it will not be sent again. Every item before `next` is either done, or was
     /// sent and may be sent again.
     fn retire(&mut self, first: u64, next: u64);
@@ -75,9 +77,6 @@ pub trait RunningJobs {
     /// Does what has to be done by `now` about commands that run too long.
     fn enforce(&mut self, now: Time);
 }
-
-/// Watches these pipes: it is told once, as soon as one of them can be read. Those from before are no longer watched.
-pub(crate) type Watch = Box<dyn FnMut(Vec<Arc<PipeReader>>)>;
 
 /// The result of sending a batch.
 #[derive(Debug)]

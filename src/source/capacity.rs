@@ -17,8 +17,8 @@ pub struct Capacity {
     pub line: Option<CommandLine>,
 }
 
-/// The room for items on a command line, in bytes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// The room for items on a command line, in bytes. The default has none, nor items in it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CommandLine {
     /// For the text of several items together, each argument with the NUL that ends it.
     pub several: usize,
@@ -98,18 +98,6 @@ impl Capacity {
 }
 
 impl CommandLine {
-    /// No room, and no items in it.
-    pub const NOTHING: CommandLine = CommandLine {
-        several: 0,
-        single: 0,
-        longest: usize::MAX,
-        times: 0,
-        selected: 0,
-        overhead: 0,
-        pointers: 0,
-        delimiter: 0,
-    };
-
     /// The bytes of an item of this length that stands there this number of times.
     fn text(&self, length: usize, times: usize) -> usize {
         length.saturating_mul(times).saturating_add(self.overhead)

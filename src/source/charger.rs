@@ -13,27 +13,21 @@ pub struct Charger {
     fields: Fields,
     /// The number of keys.
     keys: usize,
-    limits: Vec<ChargeRule>,
+    pub(super) limits: Vec<ChargeRule>,
     /// The charge of every record, if all have the same.
     uniform: Option<Charge>,
 }
 
 /// One limit, as far as it concerns a record.
-struct ChargeRule {
+pub(super) struct ChargeRule {
     name: String,
     cost: Cost,
-    sharing: Sharing,
-    only: Option<Only>,
-    most: Option<u64>,
-}
-
-/// The way in which a limit charges records that are released together.
-#[derive(Clone, Copy)]
-pub(super) struct Sharing {
-    /// Their costs are added up; otherwise the highest counts.
+    /// Costs of records that are released together are added up; otherwise the highest counts.
     pub(super) sums: bool,
     /// The index of the key that it goes by.
     pub(super) key: Option<usize>,
+    only: Option<Only>,
+    most: Option<u64>,
 }
 
 /// The one key that a limit is for.
@@ -76,7 +70,8 @@ impl Charger {
             ChargeRule {
                 name: rate.to_string(),
                 cost: Cost::new(rate.cost.as_ref(), separator, &mut fields),
-                sharing: Sharing { sums: rate.cost.is_some(), key },
+                sums: rate.cost.is_some(),
+                key,
                 only: key.and_then(|index| Only::new(index, rate)),
                 most: rate.most(),
             }
@@ -134,10 +129,6 @@ impl Charger {
             draft.costs.push(cost.map_err(|why| record.bad(&why))?);
         }
         Ok(())
-    }
-
-    pub(super) fn sharing(&self) -> impl Iterator<Item = Sharing> {
-        self.limits.iter().map(|rule| rule.sharing)
     }
 
     /// The limits with an `only=` that no record has matched so far.

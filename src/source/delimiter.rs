@@ -26,10 +26,6 @@ impl Delimiter {
         self.finder.needle()
     }
 
-    pub(crate) fn is(&self, bytes: &[u8]) -> bool {
-        self.bytes() == bytes
-    }
-
     pub(crate) fn len(&self) -> usize {
         self.bytes().len()
     }

@@ -1,10 +1,10 @@
-//! From blocks, as they were read, to items, as they wait in lanes.
+//! From segments, as they were read, to items, as they wait in lanes.
 
 use std::collections::VecDeque;
 
-use super::{Block, Charger, Delimiter, Fields, Items, Segment, SourceError};
+use super::{Charger, Delimiter, Fields, Items, Segment, SourceError};
 use crate::charge::{Charge, Draft};
-use crate::config::Cleaning;
+use crate::config::{Cleaning, Plan};
 use crate::time::Time;
 
 /// Returns whether an item is done already and need not be taken.
@@ -18,17 +18,21 @@ pub(crate) struct Intake {
     needed: Fields,
     /// Items are told apart even if all are charged the same.
     singly: bool,
+    cleaning: Cleaning,
+    done: Option<Done>,
     segments: VecDeque<Segment>,
     /// The length of the item in front, once it has been looked at; its charge is then in `draft`.
     front: Option<usize>,
     draft: Draft,
     /// The charge of the item taken last, which the next one shares if it is the same.
     last: Charge,
-    filter: Filter,
+    /// All that was put in so far.
     received: Received,
+    /// Items that were passed over: those that are done, and blank ones.
+    skipped: u64,
+    left_out: u64,
 }
 
-/// All that was put in so far.
 #[derive(Default)]
 struct Received {
     items: u64,
@@ -39,88 +43,56 @@ struct Received {
     newest: Time,
 }
 
-/// Passes items over, and counts them.
-#[derive(Default)]
-struct Filter {
-    done: Option<Done>,
-    skipped: u64,
-    cleaning: Cleaning,
-    /// The number of blank items.
-    left_out: u64,
-}
-
-impl Filter {
-    fn passes_over(&mut self, record: &[u8], attempt: u64) -> bool {
-        if self.cleaning.skips(record) {
-            self.left_out += 1;
-            return true;
-        }
-        let is_done = attempt == 1 && self.done.as_mut().is_some_and(|done| done(record));
-        self.skipped += u64::from(is_done);
-        is_done
-    }
-}
-
 impl Intake {
-    /// Empty. `singly`: each item is taken on its own.
-    pub(crate) fn new(delimiter: Delimiter, charger: Charger, singly: bool) -> Self {
+    /// Empty. It takes items as `plan` says.
+    pub(crate) fn new(plan: &Plan, delimiter: Delimiter, charger: Charger) -> Self {
         Intake {
             delimiter,
             charger,
-            needed: Fields::default(),
-            singly,
+            needed: Fields::new(&plan.selectors, plan.input.separator.as_deref()),
+            singly: plan.goes_singly(),
+            cleaning: plan.input.cleaning,
+            done: None,
             segments: VecDeque::new(),
             front: None,
             draft: Draft::default(),
             last: Charge::default(),
-            filter: Filter::default(),
             received: Received::default(),
+            skipped: 0,
+            left_out: 0,
         }
     }
 
     /// Passes over the items that are `done`.
     pub(crate) fn skip(&mut self, done: Done) {
-        self.filter.done = Some(done);
+        self.done = Some(done);
         self.singly = true;
-    }
-
-    /// Leaves out what was read and is not wanted.
-    pub(crate) fn clean(mut self, cleaning: Cleaning) -> Self {
-        self.singly |= cleaning != Cleaning::default();
-        self.filter.cleaning = cleaning;
-        self
-    }
-
-    /// Takes only items that have these parts.
-    pub(crate) fn needing(mut self, fields: Fields) -> Self {
-        self.needed = fields;
-        self
     }
 
     /// Items may be used as they lie in their buffer.
     pub(crate) fn is_verbatim(&self) -> bool {
-        !self.filter.cleaning.trim
+        !self.cleaning.trim
     }
 
     /// The number of items that were passed over so far.
     pub(crate) fn passed_over(&self) -> u64 {
-        self.filter.skipped + self.filter.left_out
+        self.skipped + self.left_out
     }
 
     pub(crate) fn skipped(&self) -> u64 {
-        self.filter.skipped
+        self.skipped
     }
 
     pub(crate) fn charger(&self) -> &Charger {
         &self.charger
     }
 
-    pub(crate) fn put(&mut self, block: Block) {
+    pub(crate) fn put(&mut self, segment: Segment) {
         let received = &mut self.received;
-        let segment = Segment::new(block, received.items + 1, received.bytes);
+        let segment = segment.at(received.items + 1, received.bytes);
         received.items += segment.items();
         received.bytes += segment.bytes().len() as u64;
-        received.blank += self.delimiter.left_out(segment.bytes(), self.filter.cleaning);
+        received.blank += self.delimiter.left_out(segment.bytes(), self.cleaning);
         received.newest = segment.arrival();
         self.segments.push_back(segment);
     }
@@ -196,10 +168,14 @@ impl Intake {
             let segment = self.segments.front()?;
             let length = self.delimiter.first(segment.bytes());
             let whole = self.delimiter.trim(&segment.bytes()[..length]);
-            let record = self.filter.cleaning.trim(whole);
+            let record = self.cleaning.trim(whole);
             let charged = length - (whole.len() - record.len());
             self.front = Some(length);
-            if self.filter.passes_over(record, segment.attempt()) {
+            if self.cleaning.skips(record) {
+                self.left_out += 1;
+                self.pass();
+            } else if segment.attempt() == 1 && self.done.as_mut().is_some_and(|done| done(record)) {
+                self.skipped += 1;
                 self.pass();
             } else if let Err(why) = self
                 .charger
@@ -214,7 +190,7 @@ impl Intake {
 
     /// Of the items that have not been looked at yet, some may have been done before.
     pub(crate) fn may_skip(&self) -> bool {
-        self.filter.done.is_some() && !self.is_empty()
+        self.done.is_some() && !self.is_empty()
     }
 
     /// The charge of the item in front, which has been looked at.
@@ -225,7 +201,7 @@ impl Intake {
     /// The item in front, which has been looked at, without its delimiter.
     pub(crate) fn record(&self) -> &[u8] {
         let (Some(segment), Some(length)) = (self.segments.front(), self.front) else { return &[] };
-        self.filter.cleaning.trim(self.delimiter.trim(&segment.bytes()[..length]))
+        self.cleaning.trim(self.delimiter.trim(&segment.bytes()[..length]))
     }
 
     /// Takes the item in front, which has been looked at, as it lies in its buffer.
@@ -241,7 +217,7 @@ impl Intake {
     /// Takes the item in front, which has been looked at, in memory of its own and with its charge.
     pub(crate) fn take(&mut self) -> Option<Items> {
         let segment = self.pass()?;
-        let segment = if self.filter.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
+        let segment = if self.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
         if let Some(charge) = self.charger.uniform() {
             return Some(Items { segment, charge: charge.clone() });
         }
@@ -252,7 +228,7 @@ impl Intake {
     /// One item without the white space around it.
     fn trimmed(&self, segment: &Segment) -> Segment {
         let record = self.delimiter.trim(segment.bytes());
-        let (trimmed, delimiter) = (self.filter.cleaning.trim(record), &segment.bytes()[record.len()..]);
+        let (trimmed, delimiter) = (self.cleaning.trim(record), &segment.bytes()[record.len()..]);
         // With neither text nor delimiter it would be no item at all.
         let delimiter = if trimmed.is_empty() { self.delimiter.bytes() } else { delimiter };
         segment.replaced([trimmed, delimiter].concat())

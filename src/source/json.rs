@@ -22,16 +22,12 @@ pub(super) type PathValues<'a> = SmallVec<[Selected<'a>; 4]>;
 
 #[derive(Default)]
 struct PathNode {
-    /// The number of the path that ends here.
-    path: Option<usize>,
-    children: Vec<Child>,
-}
-
-struct Child {
     name: String,
     /// The name as an index, for an array.
     index: Option<usize>,
-    node: PathNode,
+    /// The number of the path that ends here.
+    path: Option<usize>,
+    children: Vec<PathNode>,
 }
 
 impl Paths {
@@ -66,21 +62,20 @@ impl PathNode {
         let at = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
             // As nobody writes `+1` or `01`, one child at most has an index.
             let index = name.parse().ok().filter(|index: &usize| index.to_string() == name);
-            let name = name.to_owned();
-            self.children.push(Child { name, index, node: PathNode::default() });
+            self.children.push(PathNode { name: name.to_owned(), index, ..PathNode::default() });
             self.children.len() - 1
         });
-        &mut self.children[at].node
+        &mut self.children[at]
     }
 
     fn named(&self, name: &str) -> Option<&PathNode> {
-        self.children.iter().find(|child| child.name == name).map(|child| &child.node)
+        self.children.iter().find(|child| child.name == name)
     }
 
     /// Forgets what was found here and below, for another member of the same name takes its place.
     fn clear(&self, values: &mut PathValues<'_>) {
         self.path.iter().for_each(|&path| values[path] = Selected::Missing);
-        self.children.iter().for_each(|child| child.node.clear(values));
+        self.children.iter().for_each(|child| child.clear(values));
     }
 }
 
@@ -153,7 +148,7 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
         for index in 0.. {
             let child = node.children.iter().find(|child| child.index == Some(index));
             let is_there = match child {
-                Some(Child { node, .. }) => items.next_element_seed(At { node, values })?.is_some(),
+                Some(node) => items.next_element_seed(At { node, values })?.is_some(),
                 None => items.next_element::<IgnoredAny>()?.is_some(),
             };
             if !is_there {

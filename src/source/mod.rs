@@ -1,6 +1,5 @@
-//! From bytes to blocks of records, and to items with their costs and keys.
+//! From bytes to segments of records, and to items with their costs and keys.
 
-mod block;
 mod canonical;
 mod capacity;
 mod charger;
@@ -13,6 +12,7 @@ mod items;
 mod json;
 mod part;
 mod reader;
+mod segment;
 mod select;
 mod stamp;
 mod together;
@@ -20,7 +20,6 @@ mod together;
 use std::fmt;
 use std::io;
 
-pub use block::Block;
 pub use capacity::{ArgumentError, Capacity, CommandLine};
 pub use charger::Charger;
 pub use delimiter::Delimiter;
@@ -28,9 +27,10 @@ pub use fields::Fields;
 pub(crate) use file_range::FileRange;
 pub use intake::Done;
 pub(crate) use intake::Intake;
-pub use items::{Batch, Segment};
+pub use items::Batch;
 pub(crate) use items::{Items, Segments};
 pub use reader::Reader;
+pub use segment::Segment;
 pub(crate) use stamp::{Fault, Stamps};
 pub(crate) use together::Together;
 

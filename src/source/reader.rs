@@ -1,16 +1,16 @@
-//! A stream of bytes, cut into blocks of whole records.
+//! A stream of bytes, cut into segments of whole records.
 
 use std::io::{self, Read};
 
-use super::block::{Buffer, Pool};
-use super::{Block, Delimiter, SourceError};
+use super::segment::{Buffer, Pool};
+use super::{Delimiter, Segment, SourceError};
 
 /// The most bytes asked of one `read`, unless a record is longer.
 const CHUNK: usize = 128 << 10;
 
-/// Reads blocks of whole records, each as soon as its last byte is there.
+/// Reads segments of whole records, each as soon as its last byte is there.
 ///
-/// Bytes after the last delimiter of a block are carried over to the next, so memory is bounded by the longest record
+/// Bytes after the last delimiter of a segment are carried over to the next, so memory is bounded by the longest record
 /// allowed.
 pub struct Reader<R> {
     input: R,
@@ -24,7 +24,7 @@ pub struct Reader<R> {
     /// Records and bytes handed out so far.
     records: u64,
     offset: u64,
-    /// The error that follows the block that was handed out last.
+    /// The error that follows the segment that was handed out last.
     failed: Option<SourceError>,
     ended: bool,
     /// There is something that was read ahead.
@@ -34,12 +34,12 @@ pub struct Reader<R> {
 
 /// Ends with the input, or with the first error.
 impl<R: Read> Iterator for Reader<R> {
-    type Item = Result<Block, SourceError>;
+    type Item = Result<Segment, SourceError>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.is_over() {
-            if let Some(block) = self.read_once().transpose() {
-                return Some(block);
+            if let Some(segment) = self.read_once().transpose() {
+                return Some(segment);
             }
         }
         None
@@ -74,12 +74,12 @@ impl<R: Read> Reader<R> {
         self.ended && self.filled == 0 && self.failed.is_none()
     }
 
-    /// The next block depends on what is still to be read.
+    /// The next segment depends on what is still to be read.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.ended && !self.has_unseen && self.failed.is_none()
     }
 
-    /// Reads once, ahead of the first block. Returns whether there will be none.
+    /// Reads once, ahead of the first segment. Returns whether there will be none.
     ///
     /// # Errors
     /// The input cannot be read.
@@ -89,11 +89,11 @@ impl<R: Read> Reader<R> {
         Ok(self.is_over())
     }
 
-    /// The next block, if that takes no more than one `read`.
+    /// The next segment, if that takes no more than one `read`.
     ///
     /// # Errors
     /// Nothing more can be read, or be made sense of.
-    pub(crate) fn read_once(&mut self) -> Result<Option<Block>, SourceError> {
+    pub(crate) fn read_once(&mut self) -> Result<Option<Segment>, SourceError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
@@ -165,21 +165,22 @@ impl<R: Read> Reader<R> {
     }
 
     /// Parts with the first `length` bytes and keeps the rest.
-    fn hand_out(&mut self, records: u64, length: usize) -> Block {
+    fn hand_out(&mut self, records: u64, length: usize) -> Segment {
         self.records += records;
         self.offset += length as u64;
         let block = if length < CHUNK / 4 {
             // Slow input must not pin a large buffer for each line.
             let bytes = self.buffer[..length].to_vec();
             self.buffer.copy_within(length..self.filled, 0);
-            Buffer::from(bytes)
+            Buffer { bytes, pool: None }
         } else {
             let next = self.next_buffer(length);
-            Buffer::new(std::mem::replace(&mut self.buffer, next), Pool::clone(&self.pool))
+            let bytes = std::mem::replace(&mut self.buffer, next);
+            Buffer { bytes, pool: Some(Pool::clone(&self.pool)) }
         };
         self.filled -= length;
         self.searched = 0;
-        Block::new(block, length, records)
+        Segment::new(block, length, records)
     }
 
     /// A buffer that begins with what is kept after `length` bytes are handed out.
@@ -225,7 +226,7 @@ mod tests {
                 Some(Ok(block)) => {
                     let before = records.len();
                     records.extend(delimiter.split(block.bytes()).map(<[u8]>::to_vec));
-                    assert_eq!((records.len() - before) as u64, block.records());
+                    assert_eq!((records.len() - before) as u64, block.items());
                 }
                 None => return (records, None),
                 Some(Err(error)) => return (records, Some(error)),

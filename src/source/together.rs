@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use super::Charger;
-use super::charger::Sharing;
 use crate::charge::{Draft, Key};
 
 /// The charges of one release: of limits with a cost of their own the sum, of others one; of limits with keys that for
@@ -20,11 +19,11 @@ impl Together {
     pub(crate) fn add(&mut self, charger: &Charger, mut record: Draft) {
         let Some(first) = self.charges.first() else { return self.charges.push(record) };
         let has_same_keys = first.keys == record.keys;
-        for (limit, sharing) in charger.sharing().enumerate() {
-            let place = if has_same_keys { 0 } else { self.place(limit, &sharing, &record) };
+        for (limit, rule) in charger.limits.iter().enumerate() {
+            let place = if has_same_keys { 0 } else { self.place(limit, rule.key, &record) };
             if let Some(charge) = self.charges.get_mut(place) {
                 let (cost, added) = (&mut charge.costs[limit], std::mem::take(&mut record.costs[limit]));
-                *cost = if sharing.sums { cost.saturating_add(added) } else { added.max(*cost) };
+                *cost = if rule.sums { cost.saturating_add(added) } else { added.max(*cost) };
             }
         }
         if record.costs.iter().any(|cost| *cost > 0) {
@@ -33,10 +32,12 @@ impl Together {
     }
 
     /// The index of the charge that a limit adds a record to: the next one, if there is none yet.
-    fn place(&mut self, limit: usize, sharing: &Sharing, record: &Draft) -> usize {
-        let key = sharing.key.map(|key| &record.keys[key]).filter(|_| record.costs[limit] > 0);
-        match key {
-            Some(key) if Some(key) != sharing.key.map(|key| &self.charges[0].keys[key]) => {
+    fn place(&mut self, limit: usize, key: Option<usize>, record: &Draft) -> usize {
+        match key
+            .filter(|_| record.costs[limit] > 0)
+            .map(|key| (&record.keys[key], &self.charges[0].keys[key]))
+        {
+            Some((key, first)) if key != first => {
                 *self.places.entry((limit, key.clone())).or_insert(self.charges.len())
             }
             _ => 0,

@@ -58,22 +58,17 @@ pub fn keeper(shared: &Shared) -> Result<Box<dyn Keeper>, StoreError> {
         State::File(path) => Ok(Box::new(StateFile(path.clone()))),
         #[cfg(feature = "sqlite")]
         State::Name(name) => Ok(Box::new(StateFile(place(name)?))),
-        #[cfg(not(all(feature = "redis", feature = "sqlite")))]
-        state => Err(absent(state)),
+        #[cfg(not(feature = "redis"))]
+        State::Server(_) => Err(left_out("servers", "redis, or name a file")),
+        #[cfg(not(feature = "sqlite"))]
+        State::File(_) | State::Name(_) => Err(left_out("files", "sqlite, or use redis://")),
     }
 }
 
 /// The refusal of a state whose store was left out of this build.
 #[cfg(not(all(feature = "redis", feature = "sqlite")))]
-fn absent(state: &State) -> StoreError {
-    let error = match state {
-        State::Server(_) => {
-            anyhow!("this throttle was built without servers: build it with --features redis, or name a file")
-        }
-        State::Name(_) | State::File(_) => {
-            anyhow!("this throttle was built without files: build it with --features sqlite, or use redis://")
-        }
-    };
+fn left_out(what: &str, advice: &str) -> StoreError {
+    let error = anyhow!("this throttle was built without {what}: build it with --features {advice}");
     StoreError { exit: Exit::Usage, error }
 }
 

@@ -15,14 +15,6 @@ pub struct Status {
     pub lock: Option<LockStatus>,
 }
 
-#[cfg(feature = "redis")]
-impl Status {
-    /// Keys may be held, each by itself.
-    pub(super) fn has_keys(&self) -> bool {
-        self.limits.iter().any(|limit| limit.rate.key.is_some())
-    }
-}
-
 /// The holder of a state's lock.
 #[derive(Clone, Copy, Debug)]
 pub enum LockStatus {

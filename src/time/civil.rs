@@ -1,4 +1,4 @@
-//! Civil periods: days, weeks, months, years and even parts of days, as a zone has them.
+//! Civil periods of a zone: days, weeks, months, years, and parts that divide a day evenly.
 
 use jiff::ToSpan;
 use jiff::civil::Date;
@@ -8,7 +8,7 @@ use super::{SECOND, Zone};
 /// A civil period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Civil {
-    /// One of several parts of a day, of this number of nanoseconds each; the last one of a day ends with it.
+    /// A part of a day, of this number of nanoseconds; the last one ends with the day.
     Part(u64),
     /// From the first instant of a date.
     Day,
@@ -20,7 +20,7 @@ pub enum Civil {
     Year,
 }
 
-/// From an instant up to, but not including, another one, in nanoseconds since 1970.
+/// A half-open stretch of time, in nanoseconds since 1970.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Stretch {
     /// The first instant.
@@ -32,13 +32,12 @@ pub struct Stretch {
 const DAY: u64 = 86_400 * SECOND;
 const HALF_DAY: u64 = DAY / 2;
 const WEEK: u64 = 7 * DAY;
-/// As durations count months and years.
+/// The average month and year that durations use.
 const MONTH: u64 = 2_630_016 * SECOND;
 const YEAR: u64 = 31_557_600 * SECOND;
 
 impl Civil {
-    /// The period that this number of nanoseconds stands for, as `1d`, `1w`, `1month` and `1y` are read; if there is
-    /// one.
+    /// The civil period that a duration in nanoseconds stands for, as `1d`, `1w`, `1month` and `1y` parse, if any.
     pub fn new(period: u64) -> Option<Self> {
         match period {
             SECOND..=HALF_DAY if DAY.is_multiple_of(period) => Some(Civil::Part(period)),
@@ -50,7 +49,7 @@ impl Civil {
         }
     }
 
-    /// The most nanoseconds that it lasts, unless the zone changes its clocks.
+    /// The longest that it lasts, in nanoseconds, unless clocks change.
     pub fn longest(self) -> u64 {
         match self {
             Civil::Part(nanos) => nanos,
@@ -61,13 +60,13 @@ impl Civil {
         }
     }
 
-    /// The one that an instant is in.
+    /// The period that an instant is in.
     pub fn around(self, zone: Zone, at: i128) -> Stretch {
         let whole = self.whole(zone, at);
         if let Civil::Part(nanos) = self { part(whole, nanos.into(), at) } else { whole }
     }
 
-    /// The number of periods from the one that `first` is in to the one that `last` is in.
+    /// The number of periods from the one holding `first` to the one holding `last`, both included.
     pub fn number(self, zone: Zone, first: i128, last: i128) -> i128 {
         let (mut number, mut at) = (0, first);
         while at <= last {
@@ -84,7 +83,7 @@ impl Civil {
         number
     }
 
-    /// The period, or the day of which it is a part.
+    /// The period that an instant is in; for a part of a day, the whole day.
     fn whole(self, zone: Zone, at: i128) -> Stretch {
         let mut first = self.first_date(zone.date(at));
         loop {
@@ -93,7 +92,7 @@ impl Civil {
             if at < end {
                 return Stretch { start: zone.first_of(first), end };
             }
-            // The clocks were set back across the end of this period, so the instant is in a later one.
+            // Clocks were set back across the end of this period, so the instant is in a later one.
             first = next;
         }
     }

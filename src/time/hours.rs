@@ -8,7 +8,7 @@ use anyhow::{Context, Error, Result};
 use super::zone::DAY;
 use super::{SECOND, Zone};
 
-/// The days from Monday on, as they are typed.
+/// The days of the week, as they are typed.
 const DAYS: [&str; 7] = ["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"];
 
 /// In nanoseconds.
@@ -19,20 +19,20 @@ const MINUTE: i128 = 60 * SECOND as i128;
 /// Minutes of a day.
 const MIDNIGHT: u32 = 24 * 60;
 
-/// Some hours of each week. Prints as it is typed.
+/// Some hours of each week. Prints as it was typed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Week {
     spans: Vec<Span>,
-    /// In nanoseconds from Monday 00:00 on, in order, none touching the next.
+    /// Half-open spans in nanoseconds since Monday 00:00, in order; no two touch.
     covered: Vec<(i128, i128)>,
 }
 
-/// The same time on each of some days.
+/// One span of time, on each of some days.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Span {
-    /// The first and the last; without them, every day.
+    /// The first and the last day; `None` for every day.
     days: Option<(usize, usize)>,
-    /// The first minute and the one after the last, which is on the next day if it is not later; without them, all day.
+    /// The first minute, and the one after the last, which is on the next day if it is not later; `None` for all day.
     times: Option<(u32, u32)>,
 }
 
@@ -59,7 +59,8 @@ impl Week {
         self.covered == [(0, WEEK)]
     }
 
-    /// Reports whether it covers the time `shown` by clocks, and the nanoseconds for which that remains so at least.
+    /// Reports whether it covers the time `shown` by clocks, and for how many nanoseconds at least that will not
+    /// change.
     fn covers(&self, shown: i128) -> (bool, i128) {
         // 1970 began on a Thursday.
         let at = (shown + 3 * DAY).rem_euclid(WEEK);
@@ -72,7 +73,7 @@ impl Week {
 }
 
 impl Span {
-    /// Nanoseconds from Monday 00:00 on.
+    /// The spans it covers, in nanoseconds since Monday 00:00.
     fn covered(&self) -> Vec<(i128, i128)> {
         let (first, last) = self.days.unwrap_or((0, 6));
         let (start, end) = self.times.unwrap_or((0, MIDNIGHT));
@@ -110,7 +111,7 @@ fn parse_times(text: &str) -> Option<(u32, u32)> {
     (start < MIDNIGHT).then_some((start, end))
 }
 
-/// `09:05` up to `24:00`, in minutes.
+/// Parses a time up to `24:00`, such as `09:05`, into minutes.
 fn parse_time(text: &str) -> Option<u32> {
     let (hour, minute) = text.split_once(':')?;
     let number = |text: &str, digits: &[usize]| {
@@ -165,19 +166,19 @@ impl fmt::Display for Span {
 /// Hours of the week as the clocks of a zone show them. Instants are nanoseconds since 1970.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Hours {
-    /// As the clocks of `zone` show them.
+    /// The hours that the zone's clocks show.
     pub week: Week,
-    /// The zone of these clocks.
+    /// The zone.
     pub zone: Zone,
 }
 
 impl Hours {
-    /// Reports whether clocks show a time in them.
+    /// Reports whether clocks show a time in these hours at `at`.
     pub fn contain(&self, at: i128) -> bool {
         self.week.covers(at + self.zone.stretch(at).0).0
     }
 
-    /// The first instant from `at` on that is in them; or that is not.
+    /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
     pub fn first(&self, at: i128, inside: bool) -> Option<i128> {
         if self.week.is_all() {
             return inside.then_some(at);

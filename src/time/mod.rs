@@ -1,4 +1,4 @@
-//! Instants, as whole nanoseconds since an origin that the world chooses, and the calendar.
+//! Instants, in whole nanoseconds since an origin that the world chooses, and the calendar.
 
 mod civil;
 mod hours;
@@ -18,8 +18,8 @@ pub const SECOND: u64 = 1_000_000_000;
 
 /// An instant: nanoseconds since an origin.
 ///
-/// The real world counts from the start of the process on the monotonic clock, the simulated one from
-/// wherever its arrivals do (epoch seconds fit until the year 2554). Spans are plain `u64` nanoseconds.
+/// The real world counts from the start of the process, by the monotonic clock; the simulated one from the origin of
+/// its arrivals (epoch seconds fit until the year 2554). Spans are plain `u64` nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 pub struct Time(pub u64);
 
@@ -38,33 +38,34 @@ impl Time {
         Time(self.0.saturating_add(nanos))
     }
 
-    /// Nanoseconds from `earlier` to `self`; 0 if `earlier` is the later of the two.
+    /// Nanoseconds from `earlier` to `self`; 0 if `earlier` is later.
     pub fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)
     }
 }
 
-/// The clock on the wall: the time line of a run, laid on the calendar.
+/// The wall clock: maps the time line of a run to the calendar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wall {
-    /// The time that it shows at the run's origin, in nanoseconds since 1970.
+    /// The time it shows at the origin of the run, in nanoseconds since 1970.
     origin: i128,
 }
 
 impl Wall {
-    /// It shows the instants of the run.
+    /// For runs whose origin is 1970: shows instants unchanged.
     pub const EPOCH: Wall = Wall { origin: 0 };
 
-    /// A clock that is off by more nanoseconds than this has been set. On Linux, both clocks run at the same speed.
+    /// A wall clock that is off by more nanoseconds than this was set. On Linux, it runs at the speed of the monotonic
+    /// clock.
     const SET: u128 = 100_000;
 
-    /// The clock that shows `shown`, an instant since 1970, when it is `now` in the run.
+    /// The clock that shows `shown`, since 1970, at `now` in the run.
     pub fn new(now: Time, shown: Time) -> Self {
         Wall { origin: i128::from(shown.0) - i128::from(now.0) }
     }
 
-    /// Follows a clock that has been set, and shows `shown` now, or up to `within` nanoseconds ago. Otherwise instants
-    /// stay as far apart as they are in the run.
+    /// Follows a clock that showed `shown` at `now`, or up to `within` nanoseconds before, if it has been set.
+    /// Otherwise changes nothing, so that instants stay as far apart as they are in the run.
     pub fn follow(&mut self, now: Time, shown: Time, within: u64) {
         let found = Wall::new(now, shown);
         if found.origin.abs_diff(self.origin) > Wall::SET + u128::from(within) {
@@ -72,28 +73,28 @@ impl Wall {
         }
     }
 
-    /// The time that it shows at an instant of the run, since 1970; at most what a [`Time`] can hold.
+    /// The time it shows at an instant of the run, since 1970, clamped to what a [`Time`] can hold.
     pub fn shows(self, at: Time) -> Time {
         Time(u64::try_from(self.nanos(at).max(0)).unwrap_or(u64::MAX))
     }
 
-    /// As [`Wall::shows`], in nanoseconds, without bounds.
+    /// As [`Wall::shows`], in nanoseconds, not clamped.
     pub fn nanos(self, at: Time) -> i128 {
         self.origin + i128::from(at.0)
     }
 
-    /// The first instant of the run at which it shows this; `None` past the end of its time line.
+    /// The first instant of the run at which it shows `nanos` or more; `None` past the end of the time line.
     pub fn when(self, nanos: i128) -> Option<Time> {
         u64::try_from((nanos - self.origin).max(0)).ok().map(Time)
     }
 }
 
-/// The time that the clock on the wall shows now, since 1970.
+/// The time that the system's wall clock shows now, since 1970.
 pub fn shown() -> Time {
     Time(nanos(SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()))
 }
 
-/// At most what a [`Time`] can hold.
+/// A span in nanoseconds, at most what a [`Time`] can hold.
 pub(crate) fn nanos(span: Duration) -> u64 {
     u64::try_from(span.as_nanos()).unwrap_or(u64::MAX)
 }
@@ -103,7 +104,7 @@ pub fn seconds(nanos: u64) -> String {
     format!("{}.{:03}", nanos / SECOND, nanos % SECOND / 1_000_000)
 }
 
-/// Seconds with exactly nine decimals, so that no digit is lost.
+/// Seconds with exactly nine decimals, so no digit is lost.
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}.{:09}", self.0 / SECOND, self.0 % SECOND)

@@ -1,6 +1,6 @@
-//! Zones, and the time that their clocks show.
+//! Time zones, and the time that their clocks show.
 //!
-//! Instants are nanoseconds since 1970, as a signed number: the day that holds the first of them begins before it.
+//! Instants are signed nanoseconds since 1970: the day or period around the epoch may begin before it.
 
 use std::fmt;
 use std::str::FromStr;
@@ -16,27 +16,21 @@ use super::SECOND;
 /// Nanoseconds in one day of 24 hours.
 pub(super) const DAY: i128 = 86_400 * SECOND as i128;
 
-/// No zone is as far from UTC as this.
+/// More than any zone is away from UTC, in nanoseconds.
 const FAR: i128 = 26 * 3600 * SECOND as i128;
 
-/// A zone of the system's database. Each that is named lives as long as the program, so it is cheap to copy.
+/// A zone of the system's database. Zones are never freed, so they are cheap to copy.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Zone(&'static NamedZone);
+pub struct Zone(&'static TimeZone);
 
-#[derive(PartialEq, Eq, Debug)]
-struct NamedZone {
-    name: String,
-    rules: TimeZone,
-}
-
-/// Those that have been named.
-static ZONES: Mutex<Vec<&'static NamedZone>> = Mutex::new(Vec::new());
+/// All zones named so far.
+static ZONES: Mutex<Vec<&'static TimeZone>> = Mutex::new(Vec::new());
 
 impl Zone {
-    /// The zone of the system: `TZ`, or `/etc/localtime`; UTC, if there is neither.
+    /// The zone of the system: `TZ`, or `/etc/localtime`, or UTC if there is neither.
     ///
     /// # Errors
-    /// `TZ` is set to what is no zone.
+    /// `TZ` is set, but is no zone.
     pub fn local() -> Result<Self> {
         match TimeZone::try_system() {
             Ok(rules) => Ok(Zone::known(rules)),
@@ -52,29 +46,28 @@ impl Zone {
     }
 
     fn known(rules: TimeZone) -> Self {
-        let new = NamedZone { name: rules.iana_name().unwrap_or(LOCAL).to_owned(), rules };
         let mut known = ZONES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let found = known.iter().find(|zone| ***zone == new).copied();
+        let found = known.iter().find(|zone| ***zone == rules).copied();
         Zone(found.unwrap_or_else(|| {
-            let zone = Box::leak(Box::new(new));
+            let zone = Box::leak(Box::new(rules));
             known.push(zone);
             zone
         }))
     }
 
-    /// The nanoseconds by which clocks are ahead of UTC from `at` on, and the instant until which they are.
+    /// The nanoseconds by which clocks are ahead of UTC from `at` on, and the instant at which that changes.
     pub(super) fn stretch(self, at: i128) -> (i128, i128) {
         let at = timestamp(at);
-        let offset = self.0.rules.to_offset(at);
-        let next = self.0.rules.following(at).next().map(|next| next.timestamp().as_nanosecond());
+        let offset = self.0.to_offset(at);
+        let next = self.0.following(at).next().map(|next| next.timestamp().as_nanosecond());
         (i128::from(offset.seconds()) * i128::from(SECOND), next.unwrap_or(i128::MAX))
     }
 
     pub(super) fn date(self, at: i128) -> Date {
-        self.0.rules.to_datetime(timestamp(at)).date()
+        self.0.to_datetime(timestamp(at)).date()
     }
 
-    /// The first instant at which clocks show this date, or a later one if the zone skips it.
+    /// The first instant at which clocks show this date, or a later date if the zone skips it.
     pub(super) fn first_of(self, date: Date) -> i128 {
         let shown = DateTime::from(date).to_zoned(TimeZone::UTC).map_or(Timestamp::MAX, |at| at.timestamp());
         let midnight = shown.as_nanosecond();
@@ -90,10 +83,10 @@ impl Zone {
     }
 }
 
-/// The name of the zone of the system, if that has none.
+/// The name of the system's zone if it has no other.
 const LOCAL: &str = "local";
 
-/// The calendar goes on far beyond what a [`Time`](super::Time) can hold.
+/// Clamps only what is far beyond a [`Time`](super::Time).
 fn timestamp(at: i128) -> Timestamp {
     Timestamp::from_nanosecond(at).unwrap_or(Timestamp::MAX)
 }
@@ -119,7 +112,7 @@ impl FromStr for Zone {
 
 impl fmt::Display for Zone {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0.name)
+        f.write_str(self.0.iana_name().unwrap_or(LOCAL))
     }
 }
 
@@ -140,7 +133,7 @@ mod tests {
         }
     }
 
-    /// Clocks that go on from 23:30 to 00:30, show midnight twice, or never show a date.
+    /// Clocks that jump from 23:30 to 00:30, show midnight twice, or skip a date.
     #[test]
     fn a_date_begins_when_it_is_first_shown() {
         let table = [

@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use serde_json::{Value, json};
 
 use super::stats::{PACE_UNITS, count_of};
-use crate::audit::{Audit, AuditedLimit, Number, Numbers, Violation, Worst};
+use crate::audit::{Audit, AuditedLimit, Numbers, Violation, Worst};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
 use crate::printable::{escaped, excerpt};
@@ -14,29 +14,24 @@ use crate::time::{SECOND, Time};
 /// The number of keys that are named, at most.
 const MOST_KEYS: usize = 5;
 
-#[derive(Clone, Copy, Default)]
-pub(crate) struct Form {
+pub(crate) struct AuditReport {
+    out: BufWriter<Box<dyn Write>>,
+    is_quiet: bool,
     /// Stamps are dates and times, not numbers.
     pub(crate) is_calendar: bool,
     /// Some records are of several items, so what is judged are releases.
     pub(crate) has_batches: bool,
 }
 
-impl Form {
-    fn noun(self) -> &'static str {
-        if self.has_batches { "release" } else { "item" }
-    }
-}
-
-pub(crate) struct AuditReport<W: Write> {
-    out: BufWriter<W>,
-    is_quiet: bool,
-}
-
-impl<W: Write> AuditReport<W> {
+impl AuditReport {
     /// Writes to `out`, unless quiet.
-    pub(crate) fn new(level: Report, out: W) -> Self {
-        AuditReport { out: BufWriter::with_capacity(64 << 10, out), is_quiet: level == Report::Quiet }
+    pub(crate) fn new(level: Report, out: impl Write + 'static) -> Self {
+        AuditReport {
+            out: BufWriter::with_capacity(64 << 10, Box::new(out)),
+            is_quiet: level == Report::Quiet,
+            is_calendar: false,
+            has_batches: false,
+        }
     }
 
     /// Writes what is still buffered.
@@ -51,13 +46,13 @@ impl<W: Write> AuditReport<W> {
     ///
     /// # Errors
     /// It cannot be written.
-    pub(crate) fn violation(&mut self, violation: &Violation, form: Form) -> io::Result<()> {
+    pub(crate) fn violation(&mut self, violation: &Violation) -> io::Result<()> {
         if self.is_quiet {
             return Ok(());
         }
         let Violation { number, at, rate, key, count, early } = *violation;
         let limit = escaped(&rate.to_string());
-        let (noun, at) = (form.noun(), instant(at, form.is_calendar));
+        let (noun, at) = (self.noun(), self.instant(at));
         let key = key.map_or(String::new(), |key| format!(" for {}", excerpt(key)));
         let period = format_duration(rate.padded_terms().period);
         let how = early.map_or_else(
@@ -71,28 +66,29 @@ impl<W: Write> AuditReport<W> {
     ///
     /// # Errors
     /// They cannot be written.
-    pub(crate) fn summary(&mut self, audit: &Audit, form: Form) -> io::Result<()> {
+    pub(crate) fn summary(&mut self, audit: &Audit) -> io::Result<()> {
         if !self.is_quiet {
-            audit.limits().iter().try_for_each(|limit| self.limit(limit, form))?;
+            audit.limits.iter().try_for_each(|limit| self.limit(limit))?;
         }
         self.out.flush()
     }
 
-    fn limit(&mut self, limit: &AuditedLimit, form: Form) -> io::Result<()> {
-        let (tally, noun, out) = (limit.tally(), form.noun(), &mut self.out);
+    fn limit(&mut self, limit: &AuditedLimit) -> io::Result<()> {
+        let (tally, noun) = (limit.tally, self.noun());
         let Numbers { releases, violations, earliest } = tally.numbers;
         let by = (earliest > 0).then(|| format!(", by up to {}", rounded_duration(earliest)));
         let by = by.unwrap_or_default();
-        let (rate, all) = (escaped(&limit.rate().to_string()), count_of(releases, noun));
-        writeln!(out, "limit {rate}: {violations} of {all} too early{by}")?;
+        let (rate, all) = (escaped(&limit.rate.to_string()), count_of(releases, noun));
+        writeln!(self.out, "limit {rate}: {violations} of {all} too early{by}")?;
         if releases == 0 {
             return Ok(());
         }
         let (period, worst) = (format_duration(limit.period()), tally.worst);
         let (count, number) = (worst.count, worst.number);
-        let (start, end) = (instant(worst.start, form.is_calendar), instant(worst.end, form.is_calendar));
+        let (start, end) = (self.instant(worst.start), self.instant(worst.end));
+        let out = &mut self.out;
         writeln!(out, "  worst window  {count} in {period}: {start} to {end}, {noun} {number}")?;
-        let [one, all] = if limit.rate().key.is_some() { [" for one key", " for all"] } else { [""; 2] };
+        let [one, all] = if limit.rate.key.is_some() { [" for one key", " for all"] } else { [""; 2] };
         if let Some(share) = limit.share(count) {
             let mean = limit.mean_share().map(|mean| format!(", {} on average", percent(mean)));
             let mean = mean.unwrap_or_default();
@@ -106,27 +102,39 @@ impl<W: Write> AuditReport<W> {
             let worst = limit.worst_keys(MOST_KEYS);
             let worst = worst.iter().map(|(key, of)| format!("{} {}", excerpt(key), of.worst.count));
             let worst = worst.collect::<Vec<_>>().join(", ");
-            let about = if let Number::About(_) = keys { "about " } else { "" };
-            writeln!(out, "  keys          {about}{}, most in a window: {worst}", keys.value())?;
+            let about = if keys.is_exact { "" } else { "about " };
+            writeln!(out, "  keys          {about}{}, most in a window: {worst}", keys.number)?;
         }
         Ok(())
+    }
+
+    fn noun(&self) -> &'static str {
+        if self.has_batches { "release" } else { "item" }
+    }
+
+    /// As the stamps were: seconds, or a date and a time in UTC.
+    fn instant(&self, at: Time) -> String {
+        match jiff::Timestamp::from_nanosecond(at.0.into()) {
+            Ok(timestamp) if self.is_calendar => timestamp.to_string(),
+            _ => at.to_string(),
+        }
     }
 }
 
 /// The numbers as one JSON object. Instants are text, since numbers would lose digits.
 pub(crate) fn json(audit: &Audit, exit: Exit) -> Value {
     json!({
-        "read": audit.releases(),
-        "too_early": audit.too_early(),
-        "limits": audit.limits().iter().map(limit_json).collect::<Vec<_>>(),
+        "read": audit.releases,
+        "too_early": audit.too_early,
+        "limits": audit.limits.iter().map(limit_json).collect::<Vec<_>>(),
         "exit": exit.status(),
     })
 }
 
 fn limit_json(limit: &AuditedLimit) -> Value {
-    let tally = limit.tally();
+    let tally = limit.tally;
     let mut numbers = numbers_json(limit, tally.numbers, &tally.worst);
-    numbers["limit"] = limit.rate().to_string().into();
+    numbers["limit"] = limit.rate.to_string().into();
     numbers["share_mean"] = limit.mean_share().into();
     numbers["rate_mean"] = limit.mean_rate().into();
     if let Some(keys) = limit.keys() {
@@ -136,7 +144,7 @@ fn limit_json(limit: &AuditedLimit) -> Value {
             numbers
         });
         numbers["worst_keys"] = worst_keys.collect();
-        numbers["keys"] = keys.value().into();
+        numbers["keys"] = keys.number.into();
     }
     numbers
 }
@@ -155,14 +163,6 @@ fn numbers_json(limit: &AuditedLimit, numbers: Numbers, worst: &Worst) -> Value 
         "share_highest": limit.share(worst.count),
         "rate_highest": as_float(worst.count) * as_float(SECOND) / as_float(limit.period()),
     })
-}
-
-/// As the stamps were: seconds, or a date and a time in UTC.
-fn instant(at: Time, is_calendar: bool) -> String {
-    match jiff::Timestamp::from_nanosecond(at.0.into()) {
-        Ok(timestamp) if is_calendar => timestamp.to_string(),
-        _ => at.to_string(),
-    }
 }
 
 fn percent(share: f64) -> String {

@@ -16,7 +16,7 @@ pub(crate) struct Progress {
 }
 
 /// The pace is that of the items that left within this number of nanoseconds.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recent {
     pub(super) items: u64,
     pub(super) nanos: u64,

@@ -5,7 +5,7 @@ use anyhow::anyhow;
 use super::report::Reporter;
 use super::stats::items;
 use super::wall::clock_to_the_second;
-use crate::config::{CountFrom, HaltOn, Report, rounded_duration};
+use crate::config::{HaltOn, Rate, Report, rounded_duration};
 use crate::exit::{End, signal_name};
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, HoldBegun, Notice};
@@ -26,7 +26,7 @@ impl Reporter {
             }
             Notice::BadItem(error) => self.say_failed(Report::Normal, 1, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
-                let counts_exits = limit.as_ref().is_some_and(|limit| limit.from != CountFrom::Start);
+                let counts_exits = limit.as_ref().is_some_and(Rate::counts_exits);
                 let how = match early {
                     Some(early) => format!("came {} too early", rounded_duration(*early)),
                     None if counts_exits => "came while too much was running".to_owned(),

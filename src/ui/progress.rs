@@ -29,6 +29,7 @@ const FLASH: u64 = SECOND / 500;
 const RECENT: usize = 60;
 
 /// Shows progress: one line that changes on a terminal, otherwise lines.
+#[derive(Default)]
 pub(crate) struct Display {
     can_redraw: bool,
     /// `None` unless items are written where it is shown; then, whether they end lines.
@@ -40,8 +41,9 @@ pub(crate) struct Display {
     /// Items have been written, and the last line has not ended.
     is_in_line: Cell<bool>,
     redraw_at: Cell<Time>,
-    is_first: Cell<bool>,
-    /// The totals at each of the last redraws, the newest last.
+    /// It was time to show it, for the first time.
+    has_begun: Cell<bool>,
+    /// The totals at each of the last redraws, the newest last; before them there was nothing.
     history: RefCell<VecDeque<Recent>>,
 }
 
@@ -53,16 +55,7 @@ impl Display {
         if when == When::Auto && !can_redraw {
             return None;
         }
-        Some(Display {
-            can_redraw,
-            mixing,
-            shown: RefCell::new(None),
-            hidden: RefCell::new(None),
-            is_in_line: Cell::new(false),
-            redraw_at: Cell::new(Time::ZERO),
-            is_first: Cell::new(true),
-            history: RefCell::new(VecDeque::from([Recent { items: 0, nanos: 0 }])),
-        })
+        Some(Display { can_redraw, mixing, ..Display::default() })
     }
 
     pub(crate) fn redraw_at(&self) -> Time {
@@ -88,13 +81,14 @@ impl Display {
             self.redraw(now, &Progress { stats, running, forecast, wall: wall() });
         }
         let is_next_near = || schedule.next_release().is_some_and(|next| next.since(now) <= FLASH);
-        if self.is_hidden() && schedule.running() == 0 && !is_next_near() {
-            self.unhide();
+        if self.hidden.borrow().is_some() && schedule.running() == 0 && !is_next_near() {
+            // No more items are written for a while.
+            self.hidden.take().into_iter().for_each(|line| self.draw(&line));
         }
     }
 
     fn redraw(&self, now: Time, progress: &Progress) {
-        if self.is_first.replace(false) && progress.stats.elapsed(now) < FIRST {
+        if !self.has_begun.replace(true) && progress.stats.elapsed(now) < FIRST {
             return self.redraw_at.set(now.saturating_add(FIRST));
         }
         self.redraw_at.set(now.saturating_add(EVERY));
@@ -111,8 +105,8 @@ impl Display {
     fn recent(&self, latest: Recent) -> Recent {
         let mut history = self.history.borrow_mut();
         history.push_back(latest);
-        let first = if history.len() > RECENT { history.pop_front() } else { history.front().copied() };
-        let first = first.unwrap_or(latest);
+        let first = if history.len() > RECENT { history.pop_front() } else { None };
+        let first = first.unwrap_or_default();
         Recent { items: latest.items - first.items, nanos: latest.nanos.saturating_sub(first.nanos) }
     }
 
@@ -133,15 +127,6 @@ impl Display {
             self.hidden.replace(Some(line));
         }
         self.is_in_line.set(self.can_redraw && !ends_line);
-    }
-
-    fn is_hidden(&self) -> bool {
-        self.hidden.borrow().is_some()
-    }
-
-    /// No more items are written for a while.
-    fn unhide(&self) {
-        self.hidden.take().into_iter().for_each(|line| self.draw(&line));
     }
 
     /// Takes it off the screen for good.

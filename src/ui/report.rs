@@ -17,7 +17,8 @@ use crate::store::Reach;
 use crate::time::{Time, Wall};
 use anyhow::Error;
 
-/// Tells the user what is worth telling, at the level that was asked for.
+/// Tells the user what is worth telling, at the level that was asked for. The default tells nothing, not even errors.
+#[derive(Default)]
 pub struct Reporter {
     /// `None` tells nothing at all.
     level: Option<Report>,
@@ -34,7 +35,7 @@ pub struct Reporter {
     /// `None` unless commands are logged; then, whether it is the log of a run that this one resumes.
     resumes: Option<bool>,
     /// The number of items of the input, if they are counted within this time.
-    total: Box<dyn Fn(Duration) -> Option<Total>>,
+    total: Option<Box<dyn Fn(Duration) -> Option<Total>>>,
     /// The items that are left of this number are told at the end.
     counts_rest: bool,
 }
@@ -48,47 +49,30 @@ const MOST_FAILURES: u64 = 20;
 impl Reporter {
     pub(crate) fn new(level: Report) -> Self {
         let is_watched = level != Report::Quiet && io::stderr().is_terminal();
-        Reporter { level: Some(level), is_watched, ..Reporter::silent() }
+        Reporter { level: Some(level), is_watched, ..Reporter::default() }
     }
 
     /// Tells what a run of `config` has to tell: also, at its end, how to go on, and the numbers as JSON.
     pub(crate) fn of(config: &Config) -> Self {
-        let logged = config.command().filter(|run| run.log.is_some());
+        let logged = config.command.as_ref().filter(|run| run.log.is_some());
         let resumes = logged.map(|run| run.resume.is_some());
         Reporter { resumes, as_json: config.as_json, ..Reporter::new(config.report) }
     }
 
-    /// Tells nothing at all, not even errors.
-    pub fn silent() -> Self {
-        Reporter {
-            level: None,
-            display: None,
-            as_json: false,
-            failures: Cell::new(0),
-            unnamed: Cell::new(0),
-            is_watched: false,
-            explains: Cell::new(false),
-            resumes: None,
-            total: Box::new(|_| None),
-            counts_rest: false,
-        }
-    }
-
-    /// Shows progress as well, or else explains the first long wait.
-    pub(crate) fn with_display(mut self, display: Option<Display>) -> Self {
-        self.explains.set(self.is_watched && display.is_none());
-        self.display = display;
-        self
-    }
-
-    /// Tells the progress towards a `total`, once that is known, and if it `counts_rest`, the items that are left.
-    pub(crate) fn with_total(
-        mut self,
+    /// Shows progress as well, or else explains the first long wait. Tells the progress towards a `total`, once that is
+    /// known, and if it `counts_rest`, the items that are left.
+    pub(crate) fn with_progress(
+        self,
+        display: Option<Display>,
         total: impl Fn(Duration) -> Option<Total> + 'static,
         counts_rest: bool,
     ) -> Self {
-        (self.total, self.counts_rest) = (Box::new(total), counts_rest);
-        self
+        let explains = Cell::new(self.is_watched && display.is_none());
+        Reporter { display, explains, total: Some(Box::new(total)), counts_rest, ..self }
+    }
+
+    fn total(&self, within: Duration) -> Option<Total> {
+        self.total.as_ref()?(within)
     }
 
     /// `None` if no progress is shown.
@@ -145,17 +129,13 @@ impl Reporter {
     /// Shows how far a run has come that waits, or why nothing happens.
     pub(crate) fn show(&self, schedule: &Schedule, now: Time, wall: impl FnOnce() -> Wall) {
         if let Some(display) = &self.display {
-            display.show(schedule, now, || (self.total)(Duration::ZERO), wall);
+            display.show(schedule, now, || self.total(Duration::ZERO), wall);
         } else if self.explains.get() && hints::is_long(now, schedule.next_release()) {
-            self.explain(&schedule.forecast(now, None), now, wall());
-        }
-    }
-
-    /// Explains a long wait; only the first.
-    fn explain(&self, Forecast { next, wait_reason, .. }: &Forecast, now: Time, wall: Wall) {
-        if let Some(text) = hints::explanation(wall, now, *next, wait_reason) {
-            self.explains.set(false);
-            self.notice(&text);
+            let Forecast { next, wait_reason, .. } = schedule.forecast(now, None);
+            if let Some(text) = hints::explanation(wall(), now, next, &wait_reason) {
+                self.explains.set(false);
+                self.notice(&text);
+            }
         }
     }
 
@@ -200,7 +180,7 @@ impl Reporter {
             ));
         } else if self.counts_rest
             && exit == Exit::Refused
-            && let Some(total) = (self.total)(COUNTING)
+            && let Some(total) = self.total(COUNTING)
         {
             let left = total.items.max(stats.read) - stats.settled - stats.skipped;
             self.notice(&format_args!("ended early: {} left", items(left)));

@@ -40,7 +40,7 @@ impl<'a> Setup<'a> {
     pub(crate) fn new(config: &'a Config) -> Result<Self> {
         let reporter = Reporter::of(config);
         config.warnings().for_each(|warning| reporter.notice(&warning));
-        let mut files = LimitsFiles::new(config.limits.clone(), check_for(&config.action));
+        let mut files = LimitsFiles::new(config.limits.clone(), check_for(config));
         let rates = files.load()?;
         reporter.limits(&rates);
         let jitter = config.queue.jitter.iter();
@@ -54,7 +54,8 @@ impl<'a> Setup<'a> {
         if config.input.file.is_none() && !matches!(config.action, Verb::Once(_)) {
             reporter.reads_terminal();
         }
-        let writes_items = matches!(config.action, Verb::Pass | Verb::DryRun { .. });
+        let writes_items =
+            matches!((&config.action, &config.command), (Verb::DryRun { .. }, _) | (Verb::Run, None));
         ensure!(
             !writes_items || !input.is_fed_by_stdout(),
             "the input is the output: it would feed itself for ever"
@@ -74,9 +75,9 @@ impl<'a> Setup<'a> {
 }
 
 /// The check of each limit, whenever those in files are read.
-fn check_for(action: &Verb) -> fn(&Rate) -> Result<()> {
-    match action {
-        Verb::Pass | Verb::DryRun { run: None, .. } => check_without_commands,
+fn check_for(config: &Config) -> fn(&Rate) -> Result<()> {
+    match config.action {
+        Verb::Run | Verb::DryRun { .. } if config.command.is_none() => check_without_commands,
         Verb::Once(_) => Once::check,
         _ => |_| Ok(()),
     }

@@ -39,12 +39,13 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     ensure!(has_date || !by_date, "--arrivals have no date that --until could be reached by: add --at TIME");
     let interrupt = Arc::new(Interrupt::for_this_thread());
     let stdout = Stdout::new(delimiter.clone(), Arc::clone(&interrupt));
-    let capacity = config.command().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
-    let on_line = config.command().filter(|run| run.stdin != Feed::Items);
+    let capacity =
+        config.command.as_ref().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
+    let on_line = config.command.as_ref().filter(|run| run.stdin != Feed::Items);
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
-    if let Some((log, resume)) = config.command().and_then(|run| run.log.as_ref().zip(run.resume)) {
+    if let Some((log, resume)) = config.command.as_ref().and_then(|run| run.log.as_ref().zip(run.resume)) {
         let mut completed = Completed::look(log, resume)?;
         schedule.skip(Box::new(move |item| completed.take(item)));
     }

@@ -39,12 +39,12 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let count =
         (display.is_some() || counts_rest).then(|| Count::of_rest(reader.input(), &position, &config.input));
     let total = move |patience| count.as_ref()?.within(patience);
-    let reporter = reporter.with_total(total, counts_rest).with_display(display);
+    let reporter = reporter.with_progress(display, total, counts_rest);
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
-    let log = config.command().map(|run| open_log(config, run)).transpose()?.flatten();
+    let (log, completed) = open_log(config)?;
     let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
-    if world.is_over() && config.input.file.is_none() && config.command().is_some() {
+    if world.is_over() && config.input.file.is_none() && config.command.is_some() {
         reporter.notice(&"no items on standard input");
     }
     world.watch_reader().context("cannot start")?;
@@ -53,15 +53,12 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     if let Some((shared, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(shared, &rates, store, &mut world, &reporter)?);
     }
-    if let Some(run) = config.command() {
+    if let Some(run) = &config.command {
         schedule = schedule.with_commands(run, fastrand::u64(..));
     }
-    let log = log.map(|(log, completed)| {
-        if let Some(mut completed) = completed {
-            schedule.skip(Box::new(move |item| completed.take(item)));
-        }
-        log
-    });
+    if let Some(mut completed) = completed {
+        schedule.skip(Box::new(move |item| completed.take(item)));
+    }
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let mut sink = sink_for(config, &mut world)?;
     let delimiter = Delimiter::new(&config.input.delimiter);
@@ -69,7 +66,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
-    let exit = driver.with_log(log, delimiter).with_metrics(metrics).run(&mut schedule);
+    let exit = driver.noting(log.zip(Some(delimiter)), metrics).run(&mut schedule);
     *consumed = schedule.consumed();
     reporter.summary(&schedule, world.now(), exit);
     let drawn = drawing.map_or(Ok(()), |drawing| drawing.draw(world.interrupt()));
@@ -78,7 +75,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
 
 /// `None` unless output goes where progress is shown, a terminal; then, whether it ends lines.
 fn mixing(config: &Config) -> Option<bool> {
-    match config.command() {
+    match &config.command {
         Some(run) => (run.output == Output::Shared).then_some(true),
         None => io::stdout().is_terminal().then(|| config.input.delimiter.ends_with(b"\n")),
     }
@@ -86,7 +83,7 @@ fn mixing(config: &Config) -> Option<bool> {
 
 /// The end of the run tells the rest of all items. Of those that are not read yet, some may be done already.
 fn counts_rest(config: &Config) -> bool {
-    let resumes = config.command().is_some_and(|run| run.resume.is_some());
+    let resumes = config.command.as_ref().is_some_and(|run| run.resume.is_some());
     config.queue.until.is_some() && !resumes
 }
 
@@ -123,21 +120,21 @@ pub(super) fn share(
 
 fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
-    if let Some(run) = config.command() {
+    if let Some(run) = &config.command {
         world.watch_commands().context("cannot start")?;
         let separator = config.input.separator.as_deref();
-        let watch = (run.output == Output::Lines).then(|| world.watch_output()).transpose();
-        let watch = watch.context("cannot start")?;
-        return Ok(Box::new(Commands::new(run.clone(), delimiter, separator, interrupt, watch)?));
+        return Ok(Box::new(Commands::new(Run::clone(run), delimiter, separator, interrupt)?));
     }
     runtime::sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))
 }
 
-fn open_log(config: &Config, run: &Run) -> Result<Option<(JobLog, Option<Completed>)>> {
-    let Some(path) = &run.log else { return Ok(None) };
-    let log = JobLog::open(path, run.log_format)?;
-    let log = if config.batch == BatchSize::SINGLE { log } else { log.of_batches() };
+/// The log of a run, and the items of it that are not run again, if there are any of these.
+fn open_log(config: &Config) -> Result<(Option<JobLog>, Option<Completed>)> {
+    let Some((run, path)) = config.command.as_ref().and_then(|run| Some((run, run.log.as_ref()?))) else {
+        return Ok((None, None));
+    };
+    let log = JobLog::open(path, run.log_format, config.queue.batch != BatchSize::SINGLE)?;
     let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
-    Ok(Some((log, completed)))
+    Ok((Some(log), completed))
 }

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 
 use fastrand::Rng;
 use serde_json::Value;
-use throttle::source::Block;
+use throttle::source::Segment;
 use throttle::time::Time;
 
 use crate::simulated::commands::{Behaviour, Outcome, run};
@@ -228,7 +228,7 @@ impl Case {
             at += random.u64(0..30);
             let bytes: Vec<u8> =
                 items.iter().flat_map(|item| [item, &[self.delimiter][..]].concat()).collect();
-            blocks.push(Block::of(bytes, items.len() as u64, Time(at)));
+            blocks.push(Segment::of(bytes, items.len() as u64, Time(at)));
         }
         let lasts = random.u64(..);
         let args: Vec<_> = args.iter().map(String::as_str).chain(resume.iter().copied()).collect();

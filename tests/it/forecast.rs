@@ -6,7 +6,7 @@ use fastrand::Rng;
 use nix::sys::signal::Signal::SIGTERM;
 use throttle::exit::{End, JobEnd};
 use throttle::schedule::{Action, Forecast, Precision, Schedule, Total, WaitReason};
-use throttle::source::{Block, Capacity};
+use throttle::source::{Capacity, Segment};
 use throttle::time::{SECOND, Time};
 
 use crate::support::{Directory, Running, eventually, of_any_period, seeds, text, throttle};
@@ -25,7 +25,7 @@ impl Run {
         let rates = config.limits.given().expect("limits");
         let mut schedule = Schedule::new(&throttle::config::Plan::of(&config), rates, Time::ZERO);
         let count = items.split_inclusive(|byte| *byte == b'\n').count();
-        schedule.input(Block::of(items.to_vec(), count as u64, Time::ZERO));
+        schedule.input(Segment::of(items.to_vec(), count as u64, Time::ZERO));
         if is_whole {
             schedule.end_of_input(Time::ZERO, None);
         }
@@ -236,8 +236,8 @@ fn an_item_that_backs_off_in_order_puts_off_the_end() {
     let config = throttle::cli::parse(args.map(Into::into)).unwrap_or_else(|_| panic!("a command line"));
     let rates = config.limits.given().expect("limits");
     let mut schedule = Schedule::new(&throttle::config::Plan::of(&config), rates, Time::ZERO)
-        .with_commands(config.command().unwrap(), 1);
-    schedule.input(Block::of(b"1\n2\n3\n".to_vec(), 3, Time::ZERO));
+        .with_commands(config.command.as_ref().unwrap(), 1);
+    schedule.input(Segment::of(b"1\n2\n3\n".to_vec(), 3, Time::ZERO));
     schedule.end_of_input(Time::ZERO, None);
     let capacity = Capacity { vacancies: 1, ..Capacity::UNLIMITED };
     let Action::Send(admission) = schedule.poll(Time::ZERO, capacity) else { panic!("nothing goes") };
@@ -255,7 +255,7 @@ fn each_limit_is_counted_once_for_each_instant_that_is_waited_for() {
     let mut run = Run::new(&["-r3/1s", "-r6/1m"], &lines(13), false);
     run.step();
     // An arrival during a wait does not start another one.
-    run.schedule.input(Block::of(b"1 1\n".to_vec(), 1, Time(1)));
+    run.schedule.input(Segment::of(b"1 1\n".to_vec(), 1, Time(1)));
     run.now = Time(1);
     run.step();
     run.schedule.end_of_input(Time(1), None);

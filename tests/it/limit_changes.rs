@@ -12,7 +12,7 @@ use throttle::time::SECOND;
 
 use crate::random::Told;
 use crate::simulated::{Change, Outcome, Release, Simulation, block};
-use crate::support::{OWN_TESTS, of_any_period, seeds};
+use crate::support::{of_any_period, seeds};
 
 /// The number of cases that take less than a second.
 const CASES: u64 = 60;
@@ -41,7 +41,7 @@ impl Case {
         let mut random = Rng::with_seed(seed);
         // Idle state is evicted after a second.
         let unit = if random.bool() { 1 } else { 300_000_000 };
-        let kinds: Vec<_> = (0..random.u8(1..=2)).map(|_| kind(&mut random)).collect();
+        let kinds: Vec<_> = (0..random.u8(1..=2)).map(|_| kind(&mut random, unit)).collect();
         let mut lists = vec![(0, list(&mut random, unit, &kinds))];
         let mut at = 0;
         for _ in 0..random.u8(1..=6) {
@@ -50,7 +50,8 @@ impl Case {
             lists.push((at, next));
         }
         // In the end, everything can go.
-        lists.push((at + 10 * unit, kinds.iter().map(|kind| format!("5/{unit}ns{kind}")).collect()));
+        let last = |kind: &String| format!("5/{}ns{kind}", if is_calendar(kind) { SECOND } else { unit });
+        lists.push((at + 10 * unit, kinds.iter().map(last).collect()));
         let items = items(&mut random, unit, at);
         let delays = if random.bool() { (0, 0) } else { (random.u64(0..3 * unit), random.u64(0..3 * unit)) };
         let hours = items[0].0 + random.u64(0..=at + 10 * unit);
@@ -71,8 +72,10 @@ impl Case {
 }
 
 /// The options of a kind of limit. Limits of one kind see the same releases.
-fn kind(random: &mut Rng) -> String {
-    let algorithm = random.choice(of_any_period()).expect("an algorithm");
+fn kind(random: &mut Rng, unit: u64) -> String {
+    let is_civil = unit > 1 && random.u8(0..4) == 0;
+    let of_any_period = random.choice(of_any_period()).expect("an algorithm");
+    let algorithm = if is_civil { "calendar" } else { of_any_period };
     let cost = random.choice(["", ",cost=col:1"]).expect("a cost");
     let key = random.choice(["", ",key=col:2", ",key=col:2", ",key=col:2,only=a"]).expect("a key");
     // Under other algorithms, more than the count may be released before the hours, which the model does not cover.
@@ -81,16 +84,26 @@ fn kind(random: &mut Rng) -> String {
     format!(",algo={algorithm}{cost}{key}{hours}")
 }
 
+fn is_calendar(kind: &str) -> bool {
+    kind.contains("calendar")
+}
+
+/// A random period. Calendar periods divide a day.
+fn period(random: &mut Rng, unit: u64, kind: &str) -> u64 {
+    let seconds = random.choice([1, 2, 3, 4, 5, 10, 20]).expect("one");
+    if is_calendar(kind) { seconds * SECOND } else { random.u64(1..=12) * unit }
+}
+
 /// Counts are at least as high as any cost, so that everything can go. A 0 in the first list would keep items from
 /// being read.
 fn list(random: &mut Rng, unit: u64, kinds: &[String]) -> Vec<String> {
     let rates = (0..random.u8(1..=3)).map(|_| {
         let kind = random.choice(kinds).expect("a kind");
-        let mut rate = format!("{}/{}ns{kind}", random.u8(2..=6), random.u64(1..=12) * unit);
+        let mut rate = format!("{}/{}ns{kind}", random.u8(2..=6), period(random, unit, kind));
         if kind.contains("bucket") && random.bool() {
             rate = format!("{rate},burst={}", random.u8(0..=6));
         }
-        if random.u8(0..8) == 0 {
+        if random.u8(0..8) == 0 && !is_calendar(kind) {
             rate = format!("{rate},margin={}ns", random.u64(1..=3) * unit);
         }
         if random.u8(0..8) == 0 {
@@ -112,7 +125,8 @@ fn next_list(random: &mut Rng, unit: u64, kinds: &[String], lists: &[(u64, Vec<S
     };
     random.shuffle(&mut next);
     if random.u8(0..6) == 0 {
-        next[0] = format!("0/{}ns{}", random.u64(1..=12) * unit, random.choice(kinds).expect("a kind"));
+        let kind = random.choice(kinds).expect("a kind");
+        next[0] = format!("0/{}ns{kind}", period(random, unit, kind));
     }
     next
 }
@@ -178,7 +192,7 @@ impl History<'_> {
                 Algorithm::Fixed => {
                     in_window(rate, &charges) <= rate.count + self.most(known, list, rate, &charge)
                 }
-                Algorithm::Calendar => unreachable!("{OWN_TESTS}"),
+                Algorithm::Calendar => self.in_period(rate, &charges) <= rate.count,
                 Algorithm::Bucket => {
                     (0..charges.len()).all(|first| self.is_filled(known..list + 1, rate, &charges[first..]))
                 }
@@ -188,7 +202,6 @@ impl History<'_> {
 
     /// The first of the consecutive lists up to this one that all contain something that knows what `rate` counts.
     fn known_since(&self, list: usize, rate: &Rate) -> usize {
-        let is_for_all = |pause: &Rate| pause.count == 0 && pause.cost.is_none() && pause.only.is_none();
         let knows = |other: &Rate| is_alike(rate, other) || is_for_all(other);
         let lists = (0..=list).rev().take_while(|at| self.lists[*at].iter().any(knows));
         lists.last().expect("the list itself")
@@ -202,6 +215,13 @@ impl History<'_> {
         lists.filter(|other| is_alike(rate, other)).map(|rate| rate.count).max().unwrap_or(0)
     }
 
+    /// The total cost in the civil period of the last charge.
+    fn in_period(&self, rate: &Rate, charges: &[Charge]) -> u64 {
+        let period = |at: u64| (MINUTE - self.hours + at) / rate.period;
+        let last = period(charges.last().expect("a charge").start);
+        charges.iter().filter(|charge| period(charge.end) >= last).map(|charge| charge.cost).sum()
+    }
+
     /// Whether a bucket, as full as any could be at the first of these charges, had enough for all of them.
     fn is_filled(&self, lists: Range<usize>, rate: &Rate, charges: &[Charge]) -> bool {
         let (first, last) = (&charges[0], &charges[charges.len() - 1]);
@@ -213,7 +233,8 @@ impl History<'_> {
                 burst = alike.clone().filter_map(|rate| rate.burst).fold(burst, u64::max);
             }
             // A paused bucket fills up as before.
-            speed = alike.map(|rate| self.speed(rate)).max().unwrap_or(speed);
+            let paused = self.lists[list].iter().any(Rate::pauses).then_some(speed);
+            speed = alike.map(|rate| self.speed(rate)).chain(paused).max().unwrap_or(speed);
             let (from, until) = (times.start.max(first.end), times.end.min(last.start));
             accrued += u128::from(speed) * u128::from(until.saturating_sub(from));
         }
@@ -225,6 +246,11 @@ impl History<'_> {
     fn speed(&self, rate: &Rate) -> u64 {
         rate.count * (COMMON_MULTIPLE / ((rate.period + rate.margin) / self.unit))
     }
+}
+
+/// Whether it pauses all items. A count of 0 with hours is no pause.
+fn is_for_all(rate: &Rate) -> bool {
+    rate.pauses() && rate.cost.is_none() && rate.only.is_none()
 }
 
 /// Whether both see the same releases by the same rule.
@@ -331,4 +357,15 @@ fn what_waits_remembers_the_release_before_it_when_limits_change() {
         let starts: Vec<_> = outcome.releases.iter().map(|release| release.start).collect();
         assert_eq!(starts, [10, 17, 27], "{changes}");
     }
+}
+
+/// Releases outside its hours count under it, as under any limit.
+#[test]
+fn a_count_of_0_at_some_hours_keeps_its_history() {
+    let rate = |count: u8| format!("{count}/10ns,during=00:01-24:00,tz=UTC");
+    let simulation = Simulation::new(&["-r", &rate(2)]).wall_set(0, MINUTE - 5);
+    let simulation = simulation.relimited(1, &[&rate(0)]).relimited(3, &[&rate(2)]);
+    let outcome = simulation.run(vec![block(0, &["a"]), block(2, &["b"]), block(6, &["c", "d"])]);
+    let starts: Vec<_> = outcome.releases.iter().map(|release| release.start).collect();
+    assert!(starts[1] == 2 && starts[2] >= 10 && starts[3] >= 12, "{starts:?}");
 }

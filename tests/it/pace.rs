@@ -114,3 +114,13 @@ fn a_limit_that_goes_by_the_calendar_is_told_the_clock() {
     pace.commit(admission, now);
     assert_eq!(pace.earliest(&item, now), Some(now + Duration::from_secs(43_200)));
 }
+
+#[test]
+fn a_clock_of_ones_own_is_the_one_that_limits_start_by() {
+    let now = Instant::now();
+    let mut pace = Pace::new("1/d,algo=calendar,tz=UTC,start=empty", now).unwrap();
+    let noon = std::time::UNIX_EPOCH + Duration::from_secs(43_200);
+    pace.set_clock(now, noon);
+    let item = pace.item(b"", now).unwrap();
+    assert_eq!(pace.earliest(&item, now), Some(now + Duration::from_secs(43_200)));
+}

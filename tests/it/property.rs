@@ -62,7 +62,10 @@ fn what_is_refused_charges_nothing() {
         let queue = &case.config.queue;
         // An item that waits in vain holds up its lane.
         let is_plain = queue.max_wait.is_none() && queue.until.is_none() && queue.jitter.is_none();
-        case.config.on_limit == OnLimit::Drop && case.config.batch.items.get() == 1 && starts_full && is_plain
+        case.config.queue.on_limit == OnLimit::Drop
+            && case.config.queue.batch.items.get() == 1
+            && starts_full
+            && is_plain
     };
     for_each_case(3 * CASES, |case| {
         if is_policed(case) {

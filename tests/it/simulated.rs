@@ -20,7 +20,7 @@ use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, TextFile, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Sent, Sink};
-use throttle::source::{Batch, Block, Capacity, Delimiter, Segment, SourceError};
+use throttle::source::{Batch, Capacity, Delimiter, Segment, SourceError};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
@@ -44,8 +44,8 @@ fn drive(
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");
-    let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::silent());
-    let driver = &mut Driver::new(world, sink, &reporter).with_log(log, delimiter).with_metrics(metrics);
+    let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::default());
+    let driver = &mut Driver::new(world, sink, &reporter).noting(log.zip(Some(delimiter)), metrics);
     let exit = driver.run(&mut schedule);
     (exit, schedule.stats())
 }
@@ -131,12 +131,12 @@ impl Simulation {
     /// far.
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
         let rates = self.config.limits.parse(&rates.join("\n")).expect("limits");
-        self.events.push_back((at, Event::Limits(rates)));
+        self.events.push_back((at, Event::Limits(Ok(rates))));
         self
     }
 
     /// Runs to the end, to standard output.
-    pub(crate) fn run(mut self, blocks: Vec<Block>) -> Outcome {
+    pub(crate) fn run(mut self, blocks: Vec<Segment>) -> Outcome {
         let mut sink = Recorder::new(self.sends());
         let releases = Rc::clone(&sink.releases);
         self.run_into(blocks, &mut sink, releases, |schedule| (schedule, None))
@@ -153,7 +153,7 @@ impl Simulation {
 
     fn run_into(
         self,
-        blocks: Vec<Block>,
+        blocks: Vec<Segment>,
         sink: &mut dyn Sink,
         releases: Rc<RefCell<Vec<Release>>>,
         ready: impl FnOnce(Schedule) -> (Schedule, Option<JobLog>),
@@ -168,9 +168,9 @@ impl Simulation {
 }
 
 /// Lines that arrive together.
-pub(crate) fn block(at: u64, lines: &[impl AsRef<str>]) -> Block {
+pub(crate) fn block(at: u64, lines: &[impl AsRef<str>]) -> Segment {
     let text: String = lines.iter().flat_map(|line| [line.as_ref(), "\n"]).collect();
-    Block::of(text.into_bytes(), lines.len() as u64, Time(at))
+    Segment::of(text.into_bytes(), lines.len() as u64, Time(at))
 }
 
 /// A random delay, every now and then.
@@ -196,7 +196,7 @@ impl Delay {
 }
 
 /// The simulated world of a run.
-struct Simulated<I: Iterator<Item = Result<Block, SourceError>>> {
+struct Simulated<I: Iterator<Item = Result<Segment, SourceError>>> {
     sim: Sim<I>,
     run: Simulation,
     releases: Rc<RefCell<Vec<Release>>>,
@@ -204,7 +204,7 @@ struct Simulated<I: Iterator<Item = Result<Block, SourceError>>> {
     waits: u32,
 }
 
-impl<I: Iterator<Item = Result<Block, SourceError>>> Simulated<I> {
+impl<I: Iterator<Item = Result<Segment, SourceError>>> Simulated<I> {
     /// What happens next before the end of a wait, apart from arrivals, and when.
     fn next(&self, wait: &Wait) -> Option<(Time, fn(&mut Self) -> Wake)> {
         let set = self.run.settings.front().map(|(at, _)| Time(*at));
@@ -225,7 +225,7 @@ impl<I: Iterator<Item = Result<Block, SourceError>>> Simulated<I> {
     }
 }
 
-impl<I: Iterator<Item = Result<Block, SourceError>>> World for Simulated<I> {
+impl<I: Iterator<Item = Result<Segment, SourceError>>> World for Simulated<I> {
     fn now(&self) -> Time {
         self.sim.now()
     }

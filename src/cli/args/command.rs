@@ -1,4 +1,4 @@
-//! Commands, and how they get their items.
+//! Commands: how they get their items, and what follows if they fail.
 
 use std::ffi::OsString;
 use std::num::{NonZeroU64, NonZeroUsize};
@@ -6,13 +6,14 @@ use std::num::{NonZeroU64, NonZeroUsize};
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use super::failure::FailureArgs;
-use super::log::LogArgs;
-use crate::config::{BatchSize, Feed, Output, Run, Template, parse_count};
+use super::report::ReportArgs;
+use crate::config::{
+    Backoff, BatchSize, Feed, Halt, Output, Retry, Run, Template, parse_count, parse_duration,
+};
 
 /// How commands are made of items, and how many run at once.
 #[derive(Args, Debug)]
-#[expect(clippy::struct_excessive_bools)]
+#[expect(clippy::doc_markdown, clippy::struct_excessive_bools)]
 pub(crate) struct CommandArgs {
     /// What stands for the item in COMMAND [default: {}]
     ///
@@ -66,8 +67,47 @@ pub(crate) struct CommandArgs {
     #[arg(long, conflicts_with = "placeholder", hide_short_help = true)]
     pub(crate) pipe: bool,
 
-    #[command(flatten)]
-    failure: FailureArgs,
+    /// End a command that runs longer than DUR
+    ///
+    /// It, and what it started, get TERM, and KILL if it is still there 2 seconds later. It counts as killed.
+    #[arg(long, value_name = "DUR", value_parser = parse_timeout)]
+    pub(crate) timeout: Option<u64>,
+
+    /// Try a failed item up to N times more
+    ///
+    /// Every attempt waits for the limits like a new item, and is charged to them. A command can say how long to wait
+    /// before the next one: see --max-hold.
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    pub(crate) retries: Option<u64>,
+
+    /// Wait before a retry: 1s..5m, or 22,75=1s..5m
+    ///
+    /// [CODES=]MIN..MAX, or one time for a wait that stays the same.
+    /// The wait is a random time between MIN and twice MIN, then four times MIN, and so on up to MAX.
+    /// Other items go on meanwhile; then the item is next in line. With --in-order it keeps its place, and the others
+    /// wait. A time that a command puts into $THROTTLE_HEADERS holds up everything with the same keys. With CODES, only
+    /// commands that exit with one of these are tried again, and none that was killed. Without --backoff, a retry goes
+    /// when the limits admit it.
+    #[arg(long, value_name = "WAIT", requires = "retries")]
+    pub(crate) backoff: Option<Backoff>,
+
+    /// Hold for at most DUR when a server asks for a pause [default: 1h]
+    ///
+    /// COMMAND tells in the file named by $THROTTLE_HEADERS what the server has said, as from curl -D
+    /// "$THROTTLE_HEADERS", also when it succeeds. Retry-After, or else a quota of which nothing is left, holds up
+    /// everything with the same keys until there is more. A server that asks for more than DUR is asked again after
+    /// DUR.
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    pub(crate) max_hold: Option<u64>,
+
+    /// When to end the run: soon,fail=10%, now,success=1
+    ///
+    /// soon: no more commands are started. now: running ones get TERM, too. fail=N: when N items have failed, after all
+    /// their retries. fail=N%: when N of a hundred have: of all items once the input has been read to its end, before
+    /// that of those that are done with, if these are three or more. success= and done= count items that succeeded, or
+    /// ended in any way. After success=, the status is 0.
+    #[arg(long, value_name = "WHEN")]
+    pub(crate) halt: Option<Halt>,
 
     /// Print each command before it runs
     ///
@@ -78,7 +118,7 @@ pub(crate) struct CommandArgs {
 
 impl CommandArgs {
     /// Runs `command`. If items come `from_file`, standard input is free for it.
-    pub(crate) fn run(self, command: &[OsString], from_file: bool, log: LogArgs) -> Result<Run> {
+    pub(crate) fn run(self, command: &[OsString], from_file: bool, report: ReportArgs) -> Result<Run> {
         let stdin = match (self.pipe, from_file) {
             (true, _) => Feed::Items,
             (false, true) => Feed::Ours,
@@ -94,7 +134,11 @@ impl CommandArgs {
             _ => Output::Whole,
         };
         let template = self.template(command)?;
-        log.check()?;
+        let max_hold = self.max_hold.unwrap_or(Retry::default().max_hold);
+        ensure!(
+            report.log.as_deref().is_none_or(|log| log.as_os_str() != "-"),
+            "--log - would be standard output, where COMMAND writes: name a file, or ./- for one of that name"
+        );
         Ok(Run {
             template,
             jobs,
@@ -102,12 +146,12 @@ impl CommandArgs {
             stdin,
             trace: self.trace,
             tag: self.tag,
-            timeout: self.failure.timeout,
-            halt: self.failure.halt,
-            retry: self.failure.retry(),
-            log: log.log,
-            log_format: log.log_format,
-            resume: log.resume,
+            timeout: self.timeout,
+            halt: self.halt,
+            retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff, max_hold },
+            log: report.log,
+            log_format: report.log_format,
+            resume: report.resume,
         })
     }
 
@@ -135,4 +179,10 @@ fn parse_jobs(text: &str) -> Result<NonZeroUsize> {
     let jobs = usize::try_from(parse_count(text)?)?;
     NonZeroUsize::new(jobs)
         .context("at least 1 has to run; as many as there are items would be -j 1000 or so")
+}
+
+fn parse_timeout(text: &str) -> Result<u64> {
+    let timeout = parse_duration(text)?;
+    ensure!(timeout > 0, "a timeout of 0 would end every command: leave it out for none");
+    Ok(timeout)
 }

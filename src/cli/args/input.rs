@@ -63,7 +63,7 @@ pub(crate) struct InputArgs {
     /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1
     /// if nothing worse happens, even with -q.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
-    #[arg(value_parser = choice::<OnBad>())]
+    #[arg(value_parser = choice(&[("fail", OnBad::Fail), ("skip", OnBad::Skip)]))]
     pub(crate) on_bad: Option<OnBad>,
 }
 

@@ -15,6 +15,9 @@ use crate::config::{
 };
 use crate::rule::Algorithm;
 
+const ON_LIMIT: &[(&str, OnLimit)] =
+    &[("wait", OnLimit::Wait), ("drop", OnLimit::Drop), ("latest", OnLimit::Latest), ("fail", OnLimit::Fail)];
+
 /// Limits, and the discipline of those who wait for them.
 #[derive(Args, Debug)]
 pub(crate) struct LimitArgs {
@@ -89,7 +92,7 @@ pub(crate) struct LimitArgs {
     ///
     /// fail: it ends the run with status 75.
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
-    #[arg(value_parser = choice::<OnLimit>())]
+    #[arg(value_parser = choice(ON_LIMIT))]
     pub(crate) on_limit: Option<OnLimit>,
 
     /// Keep the order of the input, also among different keys
@@ -140,9 +143,10 @@ impl LimitArgs {
         sources.extend(self.rate.iter().cloned());
         ensure!(!is_released || !sources.is_empty(), misplaced::no_limit(command));
         let limits = LimitOptions { sources, defaults };
-        limits.given()?;
+        // What is in a file may have a burst, too.
+        let takes_burst = limits.given()?.iter().any(|rate| rate.burst.is_some());
         ensure!(
-            self.burst.is_none() || limits.may_have_burst(),
+            self.burst.is_none() || takes_burst || limits.files().next().is_some(),
             "--burst is for the token bucket: add -A bucket"
         );
         Ok(limits)

@@ -2,10 +2,8 @@
 
 mod command;
 mod control;
-mod failure;
 mod input;
 mod limits;
-mod log;
 mod report;
 mod state;
 
@@ -19,11 +17,10 @@ use self::command::CommandArgs;
 use self::control::ControlArgs;
 use self::input::InputArgs;
 use self::limits::LimitArgs;
-use self::log::LogArgs;
 use self::report::ReportArgs;
 use self::state::StateArgs;
 use super::packaged;
-use crate::config::Named;
+use crate::config::named;
 
 const EXAMPLES: &str = "\
 Examples:
@@ -66,9 +63,6 @@ pub struct Cli {
 
     #[command(flatten, next_help_heading = "Control")]
     pub(crate) control: ControlArgs,
-
-    #[command(flatten, next_help_heading = "Control")]
-    pub(crate) log: LogArgs,
 
     #[command(flatten, next_help_heading = "Control")]
     pub(crate) report: ReportArgs,
@@ -118,7 +112,9 @@ pub(crate) fn name(option: &Arg) -> Option<String> {
     option.get_short().map(|short| format!("-{short}")).or(long)
 }
 
-fn choice<T: Named + Send + Sync>() -> impl TypedValueParser<Value = T> {
-    let names = T::NAMES.iter().map(|(name, _)| *name);
-    PossibleValuesParser::new(names).try_map(|name| T::named(&name))
+fn choice<T: Copy + Send + Sync + 'static>(
+    choices: &'static [(&'static str, T)],
+) -> impl TypedValueParser<Value = T> {
+    let names = choices.iter().map(|(name, _)| *name);
+    PossibleValuesParser::new(names).try_map(|name| named(choices, &name))
 }

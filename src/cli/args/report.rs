@@ -7,15 +7,48 @@ use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
 use super::choice;
-use crate::config::{Report, StatsFormat, When};
+use crate::config::{LogFormat, Report, Resume, StatsFormat, When};
 
 /// Formats that a name may promise, and that are not drawn.
 const PICTURES: [&str; 11] = ["png", "jpg", "jpeg", "gif", "webp", "pdf", "ps", "eps", "bmp", "tif", "tiff"];
 
-/// Messages, numbers and drawings.
+/// A log of the commands that were run and its use, messages, numbers and drawings.
 #[derive(Args, Debug)]
 #[expect(clippy::doc_markdown)]
 pub(crate) struct ReportArgs {
+    /// Note the end of each command in FILE
+    ///
+    /// A line for each command, tab-separated, with a header: seq, start, wait, runtime, attempt, exit, signal, item. A
+    /// batch is one line, with a column for each item. What FILE holds is kept.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) log: Option<PathBuf>,
+
+    /// Write a new log as tsv (default) or json
+    ///
+    /// json: an object a line, with the columns of the log as its members; an item that is not UTF-8 is an array of its
+    /// bytes. With -B there are items and seqs, lists, in place of item. A log that is there already is continued in
+    /// its own format.
+    #[arg(
+        long,
+        value_name = "FORMAT",
+        requires = "log",
+        hide_short_help = true,
+        hide_possible_values = true
+    )]
+    #[arg(value_parser = choice(&[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)]))]
+    pub(crate) log_format: Option<LogFormat>,
+
+    /// Do not run again what the log says is done
+    ///
+    /// Items that the log of --log has with exit 0 are passed over; all others are run. They are known by their
+    /// content, so the list may have been edited. Each time that an item was completed counts for one of its kind. With
+    /// --resume=new, items that the log has as failed are passed over as well, and only those that it does not have are
+    /// run.
+    #[arg(long, value_name = "WHICH", requires = "log", num_args = 0..=1, require_equals = true)]
+    #[arg(value_parser = choice(&[("unfinished", Resume::Unfinished), ("new", Resume::New)]))]
+    #[arg(default_missing_value = "unfinished", hide_possible_values = true)]
+    pub(crate) resume: Option<Resume>,
+
     /// Print the limits at the start, a summary at the end
     ///
     /// On standard error, as all messages.
@@ -35,7 +68,8 @@ pub(crate) struct ReportArgs {
     /// last may go under the limits. With --progress=always also where standard error is no terminal, as lines. Drawn
     /// once a second.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
-    #[arg(value_parser = choice::<When>(), hide_possible_values = true)]
+    #[arg(value_parser = choice(&[("auto", When::Auto), ("always", When::Always)]))]
+    #[arg(hide_possible_values = true)]
     pub(crate) progress: Option<When>,
 
     /// Report numbers: json at the end, or prom:FILE

@@ -1,4 +1,4 @@
-//! Claims to slots of limits that are shared, see [`crate::store`]: which slots are held, ordered and expected.
+//! Claims to slots of shared limits (see [`crate::store`]): which slots are held, ordered and expected.
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
@@ -14,17 +14,18 @@ use crate::gate::charges::{Claim, Taken};
 use crate::gate::{Charged, Eviction, Opening, Request};
 use crate::time::Time;
 
-/// Lets one release go in each slot.
+/// Allows one release in each slot.
 ///
-/// It knows no rule: that was kept when the slots were given out. A slot is for the claim it was booked for, a key and
-/// certain costs; a claim without one is told *never*: not before more slots have come.
+/// It knows no rule, as the store obeyed the rule when it gave out the slots. A slot can be used only for the claim
+/// that it was booked for: a key and certain costs. The answer to a claim without a slot is *never*, until more slots
+/// come.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
-    /// Each key has slots of its own.
+    /// Each key has its own slots.
     by_key: bool,
     keys: HashMap<Key, KeyClaims, RandomState>,
     eviction: Eviction,
-    /// The end of the first slot of each claim; also of one that has been used.
+    /// The end of the first slot of each claim; may include slots already used.
     ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
 }
 
@@ -37,7 +38,7 @@ impl Claims {
         self.by_key
     }
 
-    /// The key of a request, if each key has slots of its own.
+    /// The key of a request, if each key has its own slots.
     fn key<'a>(&self, request: &Request<'a>) -> &'a [u8] {
         charged_key(request.keys, self.by_key)
     }
@@ -47,9 +48,10 @@ impl Claims {
         self.keys.entry(key.clone()).or_default().ordered(costs)
     }
 
-    /// Takes the answer of a store at `now`.
+    /// Takes the answer of a store, at `now`.
     pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
-        // A slot that is over is not given up in place of one that is too close to an overrun.
+        // First drop the slots that are over, or they would be given up instead of ones that are too close to an
+        // overrun.
         self.expire(now);
         self.keys.entry(order.key.clone()).or_default().hear(now, order, answer);
         self.add(&order.key, &order.costs, answer.slots.iter().copied());
@@ -59,7 +61,6 @@ impl Claims {
         });
     }
 
-    /// Adds slots to those that are held.
     fn add(&mut self, key: &Key, costs: &[u64], slots: impl IntoIterator<Item = Slot>) {
         match self.keys.entry(key.clone()).or_default().put(costs, slots) {
             Some((end, costs)) => _ = self.ends.insert((end, key.clone(), costs)),
@@ -67,8 +68,8 @@ impl Claims {
         }
     }
 
-    /// A server asks for a pause: nothing like this request is released before `until`. Returns the order that tells
-    /// the others; until that is answered, no slot is used.
+    /// Holds requests like this until `until`, as a server asked. Returns the order that reports it to the other runs;
+    /// until that is answered, no slot is used.
     pub(super) fn silence(&mut self, request: &Request, until: Time) -> Order {
         let key = Key::from(self.key(request));
         let known = self.keys.entry(key.clone()).or_default();
@@ -77,7 +78,7 @@ impl Claims {
         Order { hold: Some(until), ..Order::new(key, request.costs, 0) }
     }
 
-    /// The end of the hold of requests like this, as far as is known.
+    /// The end of the hold on requests like this, as far as is known.
     pub(super) fn held_until(&self, request: &Request) -> Time {
         self.held_by_key(self.key(request))
     }
@@ -101,12 +102,12 @@ impl Claims {
         next.filter(|at| *at > request.since)
     }
 
-    /// The number of slots, of all claims, that are not after `at`.
+    /// The number of slots of all claims up to and including `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
         self.keys.values().map(|known| known.until(at)).sum()
     }
 
-    /// The first slot for requests like this. One that is free needs none.
+    /// The first slot for requests like this. A request that costs nothing needs none.
     pub(super) fn opening(&self, request: &Request) -> Opening {
         if request.is_free() {
             return Opening::at(request.since.max(self.held_until(request)));
@@ -118,12 +119,12 @@ impl Claims {
         self.slots(request).next().map_or(Opening::NEVER, opening)
     }
 
-    /// A request may use a slot at `now`.
+    /// True if a request may use a slot at `now`.
     pub(super) fn is_open(&self, now: Time, request: &Request) -> bool {
         request.is_free() || self.slots(request).next().is_some_and(|slot| slot.is_good(now))
     }
 
-    /// Takes out up to `most` slots that can be used at `now`.
+    /// Takes up to `most` slots that can be used at `now`.
     pub(super) fn take(&mut self, now: Time, request: &Request, most: u64) -> Taken {
         let key = self.key(request);
         let known = self.keys.get_mut(key);
@@ -131,8 +132,8 @@ impl Claims {
         Taken { claim: (key.into(), request.costs.into()), slots }
     }
 
-    /// The first `releases` of these slots have been used, by releases that were over at `now`; the others are put
-    /// back. Adds their costs to what each limit was `charged`. Returns a report of those that were late.
+    /// The first `releases` of these slots have been used, by releases that were over at `now`; puts the others back.
+    /// Adds the costs to what each limit was `charged`. Returns a report of the releases that were late.
     pub(super) fn commit(
         &mut self,
         now: Time,
@@ -157,7 +158,7 @@ impl Claims {
         })
     }
 
-    /// Gives up the slots that were not used in time. Returns true if there are any.
+    /// Drops the slots that were not used in time. Returns true if there were any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let mut is_any = false;
         while let Some((_, key, costs)) = self.ends.first().filter(|(end, ..)| *end < now).cloned() {
@@ -170,8 +171,8 @@ impl Claims {
         is_any
     }
 
-    /// Takes out the slots after `now` that are not needed, the last ones first, to be given back. None of them can be
-    /// used here any more. `needed` is for a claim.
+    /// Takes out the slots after `now` that are not needed, to be given back; keeps the earliest. Those taken out can
+    /// no longer be used here. `needed` returns what a claim needs.
     pub(super) fn take_surplus(
         &mut self,
         now: Time,
@@ -184,12 +185,12 @@ impl Claims {
             surplus.extend(of_key.map(|(costs, slots)| (order(costs, slots.len() as u64), slots)));
         }
         surplus.iter().for_each(|(order, _)| self.forget(&order.key));
-        // The order of a hash map is random.
+        // A hash map iterates in random order.
         surplus.sort_by(|(a, _), (b, _)| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
         surplus
     }
 
-    /// Forgets what is of no use of a key.
+    /// Forgets what is no longer of use for a key.
     fn forget(&mut self, key: &Key) {
         if self.keys.get_mut(key).is_some_and(|known| !known.is_of_use()) {
             self.keys.remove(key);
@@ -212,13 +213,13 @@ mod tests {
         Request { since: Time(since), costs, keys }
     }
 
-    /// As a store answers to an order at 0, at which nothing is overrun.
+    /// The answer of a store to an order at 0, with nothing overrun.
     fn put(claims: &mut Claims, key: &Key, costs: &[u64], instants: &[(u64, u64)]) {
         let answer = Answer { slots: slots(instants), ..Answer::default() };
         claims.put(Time(0), &Order::new(key.clone(), costs, 1), &answer);
     }
 
-    /// The number of slots that may be used at `now`.
+    /// The number of slots that can be used at `now`.
     fn usable(claims: &mut Claims, now: u64, request: &Request) -> usize {
         let taken = claims.take(Time(now), request, 9);
         let count = taken.slots.len();
@@ -315,12 +316,12 @@ mod tests {
         assert!(claims.keys.len() < 1000, "{}", claims.keys.len());
     }
 
-    /// An overrun takes the place of the first slots that were booked before it was known.
+    /// An overrun replaces the first slots that were booked before it was known.
     #[test]
     fn slots_are_given_up_for_what_was_overrun() {
         let overruns = |costs: [u64; 2], until| Overruns { costs: costs.into(), until: Time(until) };
-        // What was overrun, until when that matters, and which slots are left: those at 5, 8 and 12 cost (1, 0), that
-        // at 6 costs (1, 2).
+        // What was overrun, until when that matters, and which slots are left. Those at 5, 8 and 12 cost (1, 0), the
+        // one at 6 costs (1, 2).
         let table: [([u64; 2], u64, &[u64]); 7] = [
             ([0, 0], 0, &[5, 6, 8, 12]),
             ([1, 0], 99, &[6, 8, 12]),
@@ -349,7 +350,7 @@ mod tests {
         }
     }
 
-    /// Which of the others are too close is known only then.
+    /// Only the answer tells which of the others are too close.
     #[test]
     fn no_slot_is_used_until_a_report_is_answered() {
         let (mut claims, mut charged) = (Claims::default(), Vec::new());
@@ -358,7 +359,7 @@ mod tests {
         let taken = claims.take(Time(6), &one, 2);
         let report = claims.commit(Time(8), taken, 2, &mut charged).expect("both were late");
         assert_eq!((report.overrun, report.count), (Some(Time(8)), 2));
-        // An answer to what was asked before.
+        // The answer to an earlier order.
         put(&mut claims, &Key::new(), &[1], &[(10, 12)]);
         assert_eq!((claims.opening(&one).from, usable(&mut claims, 10, &one)), (Verdict::Never, 0));
         assert_eq!(claims.take_surplus(Time(8), |_| Needed::default()), []);
@@ -367,7 +368,7 @@ mod tests {
         assert_eq!(claims.opening(&one).from, Verdict::At(Time(20)));
     }
 
-    /// A slot that is over allows no release, and would spare one that is too close.
+    /// A slot that is over allows no release anyway; giving it up would spare one that is too close.
     #[test]
     fn no_slot_that_is_over_is_given_up_in_place_of_another() {
         let mut claims = Claims::default();
@@ -378,7 +379,7 @@ mod tests {
         assert_eq!(claims.opening(&request(0, &[1], &[])).from, Verdict::At(Time(20)));
     }
 
-    /// The store counts from 0 again once its state was lost.
+    /// A store that has lost its state counts from 0 again.
     #[test]
     fn slots_are_given_up_for_a_report_whatever_the_store_has_counted() {
         for counted in [1, 5, 6] {

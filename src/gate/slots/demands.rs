@@ -10,13 +10,13 @@ use super::lease::Needed;
 use super::{Order, Wanted, charged_key};
 use crate::gate::charges::Claim;
 
-/// Slots that some lanes need, all for the same claim.
+/// The slots that some lanes need for one claim.
 pub(super) struct Demand {
     pub(super) claim: Claim,
     pub(super) needed: Needed,
-    /// More might join some of the releases.
+    /// More items might join some of the releases.
     pub(super) is_open: bool,
-    /// Slots that are more nanoseconds ahead are of no use.
+    /// Slots further ahead than this, in nanoseconds, are of no use.
     pub(super) within: u64,
 }
 
@@ -30,7 +30,7 @@ pub(super) struct Demands {
 }
 
 impl Demand {
-    /// For this number of slots.
+    /// An order for `count` slots.
     pub(super) fn order(&self, count: u64) -> Order {
         let (key, costs) = &self.claim;
         Order::new(key.clone(), &**costs, count)
@@ -38,10 +38,10 @@ impl Demand {
 }
 
 impl Demands {
-    /// Gathers what lanes want, of which some is charged nothing.
+    /// Gathers what the lanes want, except what costs nothing.
     ///
     /// # Errors
-    /// An item costs more than the store ever grants, which is `dearest` under each limit.
+    /// An item costs more than the store ever grants: `dearest` under each limit.
     pub(super) fn gather<'a>(
         wanted: impl Iterator<Item = Wanted<'a>>,
         by_key: bool,
@@ -59,7 +59,7 @@ impl Demands {
         self.all.iter()
     }
 
-    /// The slots for a claim that are of use.
+    /// The slots that a claim needs.
     pub(super) fn needed(&self, claim: &Claim) -> Needed {
         self.places.get(claim).map_or(Needed::default(), |place| self.all[*place].needed)
     }

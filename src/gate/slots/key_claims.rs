@@ -1,4 +1,4 @@
-//! The claims of one key, and what the store has told of it.
+//! The claims of one key, and what the store has said about it.
 
 use std::rc::Rc;
 
@@ -8,18 +8,18 @@ use super::lease::{Held, Lease, Needed};
 use super::order::{Answer, Order, Ordered, Slot};
 use crate::time::{SECOND, Time};
 
-/// What is held, ordered and expected for one key, by what a release costs.
+/// What is held, ordered and expected for one key, by the costs of a release.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyClaims {
-    /// A key is seldom charged in more than one way.
+    /// Inline for one, as a key rarely has more than one set of costs.
     claims: SmallVec<[CostsClaim; 1]>,
-    /// The costs of overruns, for each limit.
+    /// The costs of overruns under each limit, by the last answer.
     overrun: Box<[u64]>,
     /// The instant of the last answer.
     heard: Option<Time>,
-    /// The number of reports that have not been answered: until then no slot is used.
+    /// The number of unanswered reports; no slot is used while there are any.
     reports: usize,
-    /// The end of a hold, as far as is known here; the origin, if there is none.
+    /// The end of a hold, as far as is known here; the origin if there is none.
     held_until: Time,
 }
 
@@ -28,7 +28,7 @@ struct CostsClaim {
     costs: Rc<[u64]>,
     lease: Lease,
     ordered: Option<Ordered>,
-    /// The next slot, which nobody has yet, as far as the store has told of it. None is before it.
+    /// The instant of the next free slot, if the store has named it.
     next: Option<Time>,
 }
 
@@ -37,7 +37,8 @@ impl CostsClaim {
         !self.lease.is_empty() || self.ordered.is_some() || self.next.is_some()
     }
 
-    /// Whoever waits until an instant asks then, or soon after; and an item that arrived before is judged soon.
+    /// Forgets instants a second after they have passed: a lane that waits for one asks then or soon after, and an item
+    /// that arrived earlier is judged soon.
     fn forget_past(&mut self, now: Time) {
         let soon = Time(now.0.saturating_sub(SECOND));
         self.ordered.take_if(|ordered| matches!(ordered, Ordered::NotBefore(at, _) if *at <= soon));
@@ -63,7 +64,7 @@ impl KeyClaims {
         &mut self.claims[at]
     }
 
-    /// Without claims, overruns are of no use.
+    /// True if anything is left to remember. Without claims, overruns need not be.
     pub(super) fn is_of_use(&mut self) -> bool {
         self.claims.retain(|claim| claim.is_of_use());
         self.reports > 0 || self.held_until > Time::ZERO || !self.claims.is_empty()
@@ -76,12 +77,11 @@ impl KeyClaims {
         }
     }
 
-    /// What was ordered.
     pub(super) fn ordered(&mut self, costs: &[u64]) -> &mut Option<Ordered> {
         &mut self.get_or_open(costs).ordered
     }
 
-    /// Takes the answer of a store at `now`, but for its slots.
+    /// Takes the answer of a store, at `now`, except its slots.
     pub(super) fn hear(&mut self, now: Time, order: &Order, answer: &Answer) {
         self.reports -= usize::from(!order.is_for_slots()).min(self.reports);
         let is_first = self.heard.replace(now).is_none();
@@ -91,23 +91,23 @@ impl KeyClaims {
         }
         match answer.held {
             Some(until) => self.hold(until),
-            // Not by an answer to an order from before the report of a hold; and a report of an overrun is answered
-            // even while all are held.
+            // Otherwise it lifts no hold: an answer to an order from before our report may not know of it, and the
+            // report of an overrun is answered whether or not there is a hold.
             None if order.overrun.is_none() && self.reports == 0 => self.held_until = Time::ZERO,
             None => {}
         }
-        // One that does not wait may still be judged by what was told before.
+        // An item that does not wait may still be judged by the earlier answer.
         if order.is_for_slots() && (answer.next.is_some() || order.within > 0) {
             self.get_or_open(&order.costs).next = answer.next;
         }
     }
 
-    /// A report is sent. No slot is used until it is answered.
+    /// Notes that a report is sent. No slot is used until it is answered.
     pub(super) fn report(&mut self) {
         self.reports += 1;
     }
 
-    /// Holds it until an instant, and gives up its slots before that.
+    /// Holds the key until an instant, and drops its slots before that.
     pub(super) fn hold(&mut self, until: Time) {
         self.held_until = until;
         self.claims.iter_mut().for_each(|claim| claim.lease.drop_before(until));
@@ -117,8 +117,7 @@ impl KeyClaims {
         self.held_until
     }
 
-    /// Gives up the first slots, in place of those that were overrun: slots before `until` that cost as much as is
-    /// `left`.
+    /// Drops the first slots before `until`, to make up for overruns, as long as costs are `left`.
     fn give_up_for(&mut self, mut left: Box<[u64]>, until: Time) {
         let is_charged =
             |left: &[u64], costs: &[u64]| left.iter().zip(costs).any(|(left, cost)| left.min(cost) > &0);
@@ -132,7 +131,7 @@ impl KeyClaims {
         }
     }
 
-    /// Adds slots. Returns the end of the first one, if there is any, and the costs.
+    /// Adds slots. Returns the end of the first slot and the costs, if there is a slot.
     pub(super) fn put(
         &mut self,
         costs: &[u64],
@@ -143,9 +142,9 @@ impl KeyClaims {
         claim.lease.first().map(|first| (first.until, Rc::clone(&claim.costs)))
     }
 
-    /// The slots that may be used, earliest first.
+    /// The slots that can be used, earliest first.
     pub(super) fn slots(&self, costs: &[u64]) -> impl DoubleEndedIterator<Item = Slot> {
-        // They may be too close to a release that was late, and it is not known yet which.
+        // Until a report is answered, it is not known which are too close to a release that was late.
         let claim = self.claim(costs).filter(|_| self.reports == 0);
         claim.into_iter().flat_map(|claim| claim.lease.iter())
     }
@@ -156,24 +155,24 @@ impl KeyClaims {
         Held { heard: self.heard, ordered: claim.and_then(|claim| claim.ordered), ..held }
     }
 
-    /// The instant of the next slot, as far as that is known.
+    /// The instant of the next free slot, if known.
     pub(super) fn next(&self, costs: &[u64]) -> Option<Time> {
         self.claim(costs)?.next
     }
 
-    /// The number of slots that are not after `at`.
+    /// The number of slots up to and including `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
         self.claims.iter().map(|claim| claim.lease.until(at)).sum()
     }
 
-    /// Takes out up to `most` slots that can be used at `now`.
+    /// Takes up to `most` slots that can be used at `now`.
     pub(super) fn take(&mut self, now: Time, costs: &[u64], most: u64) -> Vec<Slot> {
         let may_be_used = self.reports == 0;
         let claim = self.claim_mut(costs).filter(|_| may_be_used);
         claim.map_or_else(Vec::new, |claim| claim.lease.take(now, most))
     }
 
-    /// Gives up the slots that were not used in time. Returns true if there are any.
+    /// Drops the slots that were not used in time. Returns true if there were any.
     pub(super) fn expire(&mut self, now: Time, costs: &[u64]) -> bool {
         let Some(CostsClaim { lease, .. }) = self.claim_mut(costs) else { return false };
         let is_any = lease.is_over(now);
@@ -181,13 +180,13 @@ impl KeyClaims {
         is_any
     }
 
-    /// Takes out the slots after `now` that are not needed, the last ones first, with their costs.
+    /// Takes out the slots after `now` that are not needed, with their costs; keeps the earliest.
     pub(super) fn take_surplus(
         &mut self,
         now: Time,
         needed: impl Fn(&Rc<[u64]>) -> Needed,
     ) -> impl Iterator<Item = (&Rc<[u64]>, Vec<Slot>)> {
-        // Of others, some are too close to a release that was late.
+        // Until a report is answered, some may be too close to a release that was late.
         let may_be_used = self.reports == 0;
         let claims = self.claims.iter_mut().filter(move |claim| may_be_used && !claim.lease.is_empty());
         let surplus = claims.map(move |CostsClaim { costs, lease, .. }| {

@@ -1,19 +1,19 @@
-//! The slots that were booked for one claim.
+//! The slots booked for one claim.
 
 use std::collections::VecDeque;
 
 use super::order::{Ordered, Slot};
 use crate::time::Time;
 
-/// The slots that are of use, of those for a key and certain costs.
+/// The slots that are of use to a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Needed {
     pub(super) count: u64,
-    /// Those that are over before this are not.
+    /// Slots that end before this are of no use.
     pub(super) since: Time,
 }
 
-/// The slots that there are, or are to come, for a key and certain costs.
+/// The slots held or ordered for a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Held {
     pub(super) count: u64,
@@ -24,14 +24,14 @@ pub(super) struct Held {
     pub(super) ordered: Option<Ordered>,
 }
 
-/// Slots, earliest first.
+/// The slots of a claim, earliest first.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lease {
     all: VecDeque<Slot>,
 }
 
 impl Lease {
-    /// Some may be earlier than those held already: slots that others gave back.
+    /// Adds slots. Some may be earlier than those held: slots that other runs gave back.
     pub(super) fn put(&mut self, slots: impl IntoIterator<Item = Slot>) {
         self.all.extend(slots);
         self.all.make_contiguous().sort_by_key(|slot| slot.at);
@@ -50,12 +50,12 @@ impl Lease {
         Held { count: self.all.len() as u64, first, last, ..Held::default() }
     }
 
-    /// The number of slots that are not after `at`.
+    /// The number of slots up to and including `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
         self.all.iter().take_while(|slot| slot.at <= at).count() as u64
     }
 
-    /// Takes out up to `most` that can be used at `now`.
+    /// Takes up to `most` that can be used at `now`.
     pub(super) fn take(&mut self, now: Time, most: u64) -> Vec<Slot> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
         let good = self.all.iter().take(most).take_while(|slot| slot.is_good(now)).count();
@@ -74,17 +74,17 @@ impl Lease {
         self.all.retain(|slot| slot.at >= end);
     }
 
-    /// The first one was not used in time.
+    /// True if the first slot was not used in time.
     pub(super) fn is_over(&self, now: Time) -> bool {
         self.first().is_some_and(|slot| slot.until < now)
     }
 
-    /// Gives up those that were not used in time.
+    /// Drops the slots that were not used in time.
     pub(super) fn expire(&mut self, now: Time) {
         self.all.retain(|slot| slot.until >= now);
     }
 
-    /// Takes out those after `now` that are not needed, the last ones first.
+    /// Takes out the slots after `now` that are not needed; keeps the earliest.
     pub(super) fn take_surplus(&mut self, now: Time, Needed { count, since }: Needed) -> Vec<Slot> {
         if self.all.len() as u64 <= count && !self.is_over(since) {
             return Vec::new();
@@ -93,7 +93,7 @@ impl Lease {
         let (kept, surplus): (Vec<_>, Vec<_>) = self.all.drain(..).partition(|slot| {
             let is_needed = left > 0 && slot.until >= since;
             left -= u64::from(is_needed);
-            // A slot that has begun is of no use to others.
+            // A slot that has begun is of no use to other runs.
             is_needed || slot.at <= now
         });
         self.all = kept.into();
@@ -115,7 +115,7 @@ mod tests {
         slots.into_iter().map(|slot| slot.at.0).collect()
     }
 
-    /// As those are that others gave back.
+    /// Such as slots that other runs gave back.
     #[test]
     fn slots_may_come_that_are_earlier_than_those_held() {
         let mut slots = slots(&[(5, 7), (9, 11)]);
@@ -146,18 +146,18 @@ mod tests {
         assert_eq!(instants(slots.iter()), [6]);
     }
 
-    /// Slots that are given back are moved out: they cannot be used here any more.
+    /// Slots that are given back are moved out, so they can no longer be used here.
     #[test]
     fn slots_that_are_not_needed_are_taken_out() {
-        // Now, how many are needed and since when; those taken out, and those left.
+        // The time, how many are needed and since when; the slots taken out, and those left.
         let table: [(u64, u64, u64, &[u64], &[u64]); 7] = [
             (0, 3, 0, &[], &[5, 6, 20]),
             (0, 9, 7, &[], &[5, 6, 20]),
             (0, 1, 0, &[6, 20], &[5]),
             (0, 0, 0, &[5, 6, 20], &[]),
-            // A slot that has begun is of no use to others.
+            // A slot that has begun is of no use to other runs.
             (5, 0, 0, &[6, 20], &[5]),
-            // An item has to wait for longer than the first two are good.
+            // An item must wait beyond the end of the first two.
             (0, 9, 10, &[5, 6], &[20]),
             (5, 1, 10, &[6], &[5, 20]),
         ];

@@ -1,4 +1,4 @@
-//! Slots of limits that are shared: booked for what waits, and given back when they are not needed.
+//! Slots of shared limits: booked for waiting items, and given back when they are not needed.
 
 mod claims;
 mod demands;
@@ -29,62 +29,62 @@ use crate::time::{Time, Wall};
 /// The terms on which a store gives out slots.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct BookingTerms {
-    /// The most slots that one order may ask for.
+    /// The most slots that one order asks for.
     pub span: u64,
-    /// The most if answers take long.
+    /// The most that one order asks for if answers are slow.
     pub longest_span: u64,
-    /// The most that a release may cost under each limit.
+    /// The most that one release may cost under each limit.
     pub most: Vec<u64>,
-    /// The longest that the end of a run waits for an answer, in nanoseconds.
+    /// The longest wait for an answer at the end of a run, in nanoseconds.
     pub patience: u64,
 }
 
-/// The next release of a lane.
+/// The next releases of a lane, all alike.
 #[derive(Clone, Copy, Debug)]
 pub struct Wanted<'a> {
     /// The instant at which it became next in line.
     pub since: Time,
-    /// The charge of each limit.
+    /// The cost under each limit.
     pub costs: &'a Rc<[u64]>,
-    /// The keys that limits go by.
+    /// The values of the limits' key selectors.
     pub keys: &'a [Key],
-    /// The number of such releases.
+    /// The number of releases like this.
     pub count: u64,
-    /// More might join it, and change what it costs.
+    /// More items might join it and change what it costs.
     pub is_open: bool,
-    /// The number of its first item.
+    /// The number of the first item.
     pub first: u64,
-    /// It does not wait for a slot that is more nanoseconds ahead.
+    /// A slot further ahead than this, in nanoseconds, is of no use.
     pub within: u64,
 }
 
-/// What has to be done so that the items which wait can be released in time.
+/// What must be done so that waiting items can be released in time.
 #[derive(Debug, Default)]
 pub struct Needs {
-    /// Have these booked.
+    /// Orders to send to the store.
     pub orders: Vec<Order>,
-    /// Give these back; they are not used any more.
+    /// Slots to give back; they are not used any more.
     pub returned: Vec<(Order, Vec<Slot>)>,
-    /// Let nothing more join the releases of these keys and costs.
+    /// Releases that nothing more may join.
     pub closed: Vec<Closed>,
-    /// Look again at this instant.
+    /// The instant at which to look again.
     pub again: Option<Time>,
 }
 
-/// Releases that nothing more may join, as slots are booked for what they cost.
+/// Releases that nothing more may join, as slots are booked for their present costs.
 #[derive(Debug)]
 pub struct Closed {
-    /// Their key; `None` if it does not matter.
+    /// Their key; `None` if keys share slots.
     pub key: Option<Key>,
-    /// The charge of each, by limit.
+    /// The cost of each under each limit.
     pub costs: Box<[u64]>,
-    /// There is a slot for one of them already.
+    /// True if one of them already has a slot.
     pub has_slot: bool,
 }
 
-/// Lets one release go in each slot that a store has booked.
+/// The gate of shared limits: allows one release in each slot that a store has booked.
 ///
-/// It knows no rule: that was kept when the slots were given out.
+/// It knows no rule, as the store obeyed the rule when it gave out the slots.
 #[derive(Clone)]
 pub struct Slots {
     rates: Vec<Rate>,
@@ -96,21 +96,21 @@ pub struct Slots {
     news: Option<News>,
     revision: u64,
     terms: BookingTerms,
-    /// The end of the wait for an answer at the end of the run.
+    /// When the wait for answers at the end of the run ends.
     ends: Option<Time>,
 }
 
-/// The key that a release is charged to, if each key has slots of its own.
+/// The key that a release is charged to; empty unless each key has its own slots.
 fn charged_key(keys: &[Key], by_key: bool) -> &[u8] {
     keys.first().filter(|_| by_key).map_or(&[], |key| key.as_slice())
 }
 
 impl Slots {
-    /// For limits that are shared on these terms. Releases that may `wait` take slots to come.
+    /// Slots for limits shared on these terms. If releases may `wait`, future slots are booked, too.
     pub fn new(rates: Vec<Rate>, terms: BookingTerms, wait: bool) -> Self {
         let by_key = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
-        // No slot is before one that is booked already. Where limits are for some items only, one of these that has to
-        // wait for long would hold up the others; so each takes what is free when it asks.
+        // No slot is before one already booked. If limits apply only to some items, an item with a long wait would hold
+        // up the others, so each books only what is free when it asks.
         let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());
         Slots {
             properties: Properties::new(&rates, Some(&terms), false),
@@ -131,7 +131,7 @@ impl Slots {
         self.claims.slots(request)
     }
 
-    /// The number of slots held for a key and costs.
+    /// The number of slots held for a claim.
     pub fn count(&self, key: &Key, costs: &[u64]) -> u64 {
         self.claims.held(key, costs).count
     }
@@ -147,7 +147,7 @@ impl Slots {
             let held = self.claims.held(key, costs);
             let plan = self.orders.plan(now, demand, held, vacancies);
             let has_slot = held.count > 0 && needed.since <= now;
-            // From here on, a batch costs what its slot is booked for.
+            // From here on, the costs of a batch must stay those its slot is booked for.
             if *is_open && (has_slot || matches!(plan, NextOrder::Ask(_))) {
                 let key = Some(key.clone()).filter(|_| self.claims.is_by_key());
                 needs.closed.push(Closed { key, costs: (**costs).into(), has_slot });
@@ -164,7 +164,7 @@ impl Slots {
         }
     }
 
-    /// At the end of the run: the end of the wait for an answer, if any is to come.
+    /// At the end of the run: when to stop waiting for answers, if any are still to come.
     fn last_answer(&mut self, now: Time) -> Option<Time> {
         if self.orders.coming() == 0 {
             return None;
@@ -173,7 +173,7 @@ impl Slots {
         Some(ends).filter(|ends| *ends > now)
     }
 
-    /// Those that wait for later than `at`, for slots of this key, may have to wait for less.
+    /// Notes that answers for this key later than `at` may have become more lenient.
     fn tell(&mut self, at: Time, key: &Key) {
         let are_keyed = self.claims.is_by_key();
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
@@ -215,7 +215,7 @@ impl Gate for Slots {
     }
 
     fn why(&self, _: &Request) -> Option<Why> {
-        // Of several that are shared, it is not known which one.
+        // With several shared limits, it is not known which one.
         Some(Why::Slot((self.rates.len() == 1).then_some(0)))
     }
 
@@ -264,7 +264,7 @@ impl Gate for Slots {
     }
 
     fn most_wanted(&self) -> u64 {
-        // No more slots are booked at once.
+        // No more slots than these are booked at a time.
         2 * self.orders.span()
     }
 
@@ -303,7 +303,7 @@ impl Gate for Slots {
         if order.within == 0 && answer.next.is_some() {
             self.tell(Time(u64::MAX), &order.key);
         }
-        // They may be earlier than those held: slots that others gave back.
+        // New slots may be earlier than those held: slots that other runs gave back.
         if let Some(first) = answer.slots.first() {
             self.tell(first.at, &order.key);
         }
@@ -337,7 +337,7 @@ impl Gate for Slots {
     }
 }
 
-/// The limit that charges something, if there is no other.
+/// The only limit that charges something, if there is just one.
 fn only_charged(costs: &[u64]) -> Option<usize> {
     let mut charged = (0..costs.len()).filter(|&limit| costs[limit] > 0);
     charged.next().filter(|_| charged.next().is_none())
@@ -347,7 +347,7 @@ fn only_charged(costs: &[u64]) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// An answer that is on its way at the end is waited for, but not for ever.
+    /// At the end, an answer still to come is waited for, but not for ever.
     #[test]
     fn the_end_waits_for_an_answer_for_a_while() {
         let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };

@@ -1,33 +1,33 @@
-//! Orders to the store: how many slots are asked for at once, and when.
+//! How many slots to order at once, and when.
 
 use super::demands::Demand;
 use super::lease::{Held, Needed};
 use super::order::{Answer, Order, Ordered};
 use crate::time::{SECOND, Time};
 
-/// Nanoseconds before the last slot is due at which the next ones are asked for; more if answers take longer.
+/// How many nanoseconds before the last slot held the next ones are ordered; more if answers take longer.
 const LEAD: u64 = SECOND / 20;
 
-/// Nanoseconds after an answer without slots before it is asked again.
+/// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
 
-/// How orders are paced, for all claims.
+/// The pacing of orders, for all claims.
 #[derive(Clone)]
 pub(super) struct Orders {
     /// As [`BookingTerms::span`](super::BookingTerms::span).
     span: u64,
     longest_span: u64,
-    /// Slots to come are booked, too.
+    /// Future slots are booked, too.
     waits: bool,
-    /// The number of slots on their way.
+    /// The number of slots in unanswered orders.
     coming: u64,
     /// Nanoseconds that the last answer took.
     took: u64,
-    /// The number of times that the span is halved, as no slot has come in time.
+    /// How many times the span is halved, as no slot came in time.
     halvings: u32,
 }
 
-/// The step to be taken for a demand.
+/// The next step for a demand.
 pub(super) enum NextOrder {
     Nothing,
     /// Look again at this instant.
@@ -36,7 +36,7 @@ pub(super) enum NextOrder {
 }
 
 impl NextOrder {
-    /// Looks again at `when` at the latest, if there is nothing to ask at once.
+    /// Looks again at `when` at the latest, unless there is something to ask at once.
     fn or_later(self, when: Time) -> NextOrder {
         match self {
             NextOrder::Ask(order) => NextOrder::Ask(order),
@@ -52,12 +52,12 @@ impl Orders {
         Orders { span, longest_span, waits, coming: 0, took: 0, halvings: 0 }
     }
 
-    /// Nanoseconds before it is due at which the next slot is asked for.
+    /// How long before it is due a slot is ordered or checked, in nanoseconds.
     pub(super) fn lead(&self) -> u64 {
         LEAD.saturating_add(self.took)
     }
 
-    /// The number of slots to ask for at once: those for 50 ms, or for twice as long as an answer takes.
+    /// The number of slots to ask for at once: enough for 50 ms, or for twice the time that an answer takes.
     pub(super) fn span(&self) -> u64 {
         let times = self.took.saturating_mul(2).div_ceil(LEAD).max(1);
         let span = self.span.saturating_mul(times).min(self.longest_span);
@@ -68,14 +68,14 @@ impl Orders {
         self.coming
     }
 
-    /// Decides on a demand when only `vacancies` more slots can be used.
+    /// Decides what to do for a demand when only `vacancies` more slots can be used.
     pub(super) fn plan(&self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> NextOrder {
         let Needed { count, since } = demand.needed;
         let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, demand, held);
         }
-        // An item that backs off is not ready for a slot yet.
+        // An item that backs off needs no slot before `since`.
         let when = held.last.map_or(since, |last| since.max(Time(last.0.saturating_sub(self.lead()))));
         let (when, turn) = match held.ordered {
             Some(Ordered::Coming(..)) => return NextOrder::Nothing,
@@ -88,7 +88,7 @@ impl Orders {
         NextOrder::Ask(Order { within: self.within(demand), turn, ..demand.order(lacking) })
     }
 
-    /// Slots that were booked long ago may be too close to a later overrun: asks about those before they are used.
+    /// Slots booked long ago may be too close to a later overrun, so the store is asked before they are used.
     fn check(&self, now: Time, demand: &Demand, held: Held) -> NextOrder {
         let Some((first, heard)) = held.first.zip(held.heard) else { return NextOrder::Nothing };
         let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
@@ -106,13 +106,13 @@ impl Orders {
         if self.waits { demand.within } else { 0 }
     }
 
-    /// An order for this number of slots is sent.
+    /// Notes that an order for `count` slots is sent.
     pub(super) fn sent(&mut self, now: Time, count: u64) -> Ordered {
         self.coming += count;
         Ordered::Coming(now, count)
     }
 
-    /// An order has been answered. Returns what is `ordered` of its claim from now on.
+    /// Notes the answer to an order. Returns what is `ordered` for its claim from now on.
     pub(super) fn answered(
         &mut self,
         now: Time,
@@ -122,10 +122,10 @@ impl Orders {
     ) -> Option<Ordered> {
         if let Some(Ordered::Coming(since, count)) = ordered {
             self.took = now.since(since);
-            // There are none once they were given up.
+            // Saturates, as `give_up` sets it to 0.
             self.coming = self.coming.saturating_sub(count);
         }
-        // The more are booked at once, the longer it takes.
+        // The more slots are booked at once, the longer the answer takes.
         let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
         if is_in_time {
             self.halvings = self.halvings.saturating_sub(1);
@@ -137,7 +137,7 @@ impl Orders {
         answer.ask_again.or(pause).map(|not_before| Ordered::NotBefore(not_before, answer.turn))
     }
 
-    /// No order is going to be answered.
+    /// No order will be answered any more.
     pub(super) fn give_up(&mut self) {
         self.coming = 0;
     }
@@ -151,7 +151,7 @@ mod tests {
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
-    /// For one claim.
+    /// Orders for one claim.
     struct Asker {
         orders: Orders,
         ordered: Option<Ordered>,
@@ -200,10 +200,10 @@ mod tests {
             (one, 3, 0, &[], Err(None)),
             (one, 3, 2, &[], Ok(2)),
             (one, 1, 9, &[one], Err(None)),
-            // The last slot is a while off; the next is asked for shortly before.
+            // The last slot is far off; the next is ordered shortly before it.
             (one, 3, 9, &[two], Err(Some(Time(1_950_000_000)))),
             (two, 3, 9, &[two], Ok(2)),
-            // It backs off.
+            // The item backs off until 1 s.
             (zero, 3, 9, &[], Err(Some(one))),
         ];
         for (now, wanted, vacancies, held, expected) in table {
@@ -236,10 +236,10 @@ mod tests {
         asker.answered(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });
         assert_eq!(plan(&mut asker, two, 3, 9, &[]), Err(Some(three)));
         assert_eq!(plan(&mut asker, three, 3, 9, &[]), Ok(3));
-        // An answer that is of no use is not asked for again at once.
+        // After an answer without slots, it does not ask again at once.
         asker.answered(three, &order, &Answer::default());
         assert_eq!(plan(&mut asker, three, 3, 9, &[]), Err(Some(Time(3_010_000_000))));
-        // That the first answer took a second is no longer of concern.
+        // The second that the first answer took no longer counts.
         assert_eq!((asker.orders.took, asker.orders.lead()), (0, LEAD));
     }
 }

@@ -1,4 +1,4 @@
-//! Commands that are running, and what follows from how they end.
+//! Running commands, and the rules for how they end.
 
 mod retries;
 
@@ -11,24 +11,24 @@ use crate::gate::OwnedRequest;
 use crate::source::Segment;
 use crate::time::Time;
 
-/// All commands that are running, and the rules for how they end.
+/// All running commands, and the rules for how they end.
 #[derive(Default)]
 pub(super) struct Jobs {
-    /// Releases are commands: they run on, and their ends are told.
+    /// True if releases are commands, which run on and whose ends are reported.
     pub(super) exist: bool,
-    /// Outputs wait for those of the items before them.
+    /// True if the output of a command waits for that of the items before.
     pub(super) keep_order: bool,
-    /// By the number of the first item.
+    /// The running attempts, by the number of the first item.
     pub(super) in_flight: HashMap<u64, Attempt>,
     pub(super) items_in_flight: u64,
     pub(super) retries: Retries,
     pub(super) halt: Option<Halt>,
-    /// A signal has been passed on to them.
+    /// True if a signal has been passed on to the commands.
     interrupted: bool,
 }
 
 impl Jobs {
-    /// By the rules of `run`; `seed` makes the jitter of backoffs.
+    /// Jobs under the rules of `run`; `seed` is for the jitter of backoffs.
     pub(super) fn new(run: &Run, seed: u64) -> Self {
         Jobs {
             exist: true,
@@ -67,7 +67,7 @@ impl Jobs {
 pub struct Attempt {
     /// The items.
     pub segments: Vec<Segment>,
-    /// The request that they were charged for, all together.
+    /// The request that was charged for all of them together.
     pub asked: OwnedRequest,
     /// The instant that was checked before the command started.
     pub started: Time,
@@ -88,7 +88,7 @@ impl Attempt {
         self.segments.iter().map(|segment| segment.bytes().len() as u64).sum()
     }
 
-    /// Counted from 1.
+    /// The number of the attempt, counted from 1.
     pub fn number(&self) -> u64 {
         self.segments.first().map_or(1, Segment::attempt)
     }

@@ -1,4 +1,4 @@
-//! Items whose command has failed and is tried again.
+//! Items whose command failed and is retried.
 
 use std::collections::BTreeMap;
 
@@ -12,32 +12,32 @@ use crate::time::Time;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Outcome {
-    /// All is well.
+    /// Its items are done.
     Completed,
     /// Its items are tried again.
     Retry {
-        /// After this number of nanoseconds.
+        /// The nanoseconds to wait first.
         after: u64,
-        /// The server asks for it: all that goes by the same keys waits as well.
+        /// True if a server asks for the wait: everything with the same keys waits as well.
         holds: bool,
     },
     /// Its items have failed for good.
     Failed,
 }
 
-/// The rules for what is tried again, and what waits for that.
+/// The rules for retries, and the items waiting for one.
 #[derive(Default)]
 pub(crate) struct Retries {
     pub(crate) rules: Retry,
     jitter: Rng,
-    /// Items that wait for their next attempt, by its first possible instant and the first item.
+    /// Items that wait for their next attempt, by its earliest instant and the first item.
     backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
-    /// The last failure of what is to be tried again, by its first item.
+    /// The last failure of each attempt that is to be retried, by the first item.
     pub(crate) failed_so_far: BTreeMap<u64, Failed>,
 }
 
 impl Retries {
-    /// By these rules; `seed` makes the jitter of backoffs.
+    /// Retries under these rules; `seed` is for the jitter of backoffs.
     pub(super) fn new(rules: Retry, seed: u64) -> Self {
         Retries { rules, jitter: Rng::with_seed(seed), ..Retries::default() }
     }
@@ -56,23 +56,23 @@ impl Retries {
         Outcome::Retry { after: hold.unwrap_or(jitter), holds: hold.is_some() }
     }
 
-    /// The pause that a server asks for, in nanoseconds, as far as it is heeded.
+    /// The pause that a server asks for, in nanoseconds, up to `--max-hold`.
     pub(crate) fn hold(&self, ended: &JobEnd) -> Option<u64> {
         ended.retry_after.map(|asked| asked.min(self.rules.max_hold))
     }
 
     fn is_worth_a_retry(&self, end: End) -> bool {
         let codes = self.rules.backoff.as_ref().map_or(&[][..], |backoff| &backoff.codes);
-        // 255 asks to stop, unless it is among the codes.
+        // 255 means stop, unless it is among the codes.
         if codes.is_empty() { end != End::Exited(255) } else { codes.contains(&end.code()) }
     }
 
-    /// Items wait until an instant before they are tried again.
+    /// Makes items wait until an instant before they are retried.
     pub(crate) fn back_off(&mut self, until: Time, first: u64, segments: Vec<Segment>) {
         self.backing_off.insert((until, first), segments);
     }
 
-    /// The end of the first backoff; none while nothing backs off.
+    /// The end of the first backoff; `None` if nothing backs off.
     pub(crate) fn backoff_until(&self) -> Option<Time> {
         self.backing_off.keys().next().map(|(until, _)| *until)
     }
@@ -82,7 +82,7 @@ impl Retries {
         self.backing_off.keys().next_back().map(|(until, _)| *until)
     }
 
-    /// Items whose backoff is over by `now`.
+    /// Takes out items whose backoff is over by `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Vec<Segment>> {
         let entry = self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?;
         Some(entry.remove())

@@ -1,4 +1,4 @@
-//! Items are put together into one release. Nothing else opens, extends or closes one.
+//! Forms releases of one or more items. Nothing else opens, extends or closes a release.
 
 use std::rc::Rc;
 
@@ -7,37 +7,37 @@ use crate::gate::BatchTerms;
 use crate::source::{Capacity, Items};
 use crate::time::Time;
 
-/// Tells of the costs of a batch whether they are allowed.
+/// Decides whether the costs of a batch are allowed.
 type Allows<'a> = &'a mut dyn FnMut(&[u64]) -> bool;
 
-/// Forms releases out of items that wait in a lane.
+/// Forms releases from the items that wait in a lane.
 pub(crate) struct Batcher {
     batch: BatchSize,
     pub(crate) terms: BatchTerms,
     pub(crate) capacity: Capacity,
-    /// A batch was too long for the system: no more items than these.
+    /// The most items, after a batch was too long for the system.
     shrunk: u64,
-    /// A batch took so long to form that its slot was over: for now, no more items than these.
+    /// The most items for now, after a batch took so long to form that its slot had ended.
     timely: u64,
-    /// The end of the input. All lanes have to be reopened after it is set.
+    /// When the input ended. All lanes must be reopened after this is set.
     pub(crate) ended: Option<Time>,
 }
 
-/// The next release of a lane, as far as it is put together.
+/// The next release of a lane, as far as it is formed.
 #[derive(Clone, Debug)]
 pub(crate) struct Open {
     pub(crate) items: u64,
-    /// The instant at which it was complete, without regard to what was released before.
+    /// The instant at which it is complete, regardless of earlier releases.
     pub(crate) since: Time,
-    /// By limit.
+    /// The cost under each limit.
     pub(crate) costs: Rc<[u64]>,
-    /// Its room on a command line.
+    /// The room it needs on a command line.
     weight: usize,
-    /// The instant at which it closes by itself: it is full, has lingered long enough, or the input has ended.
+    /// The instant at which it closes of its own accord: it is full, has lingered long enough, or the input has ended.
     closes: Option<Time>,
-    /// Nothing can join any more.
+    /// True if nothing can join any more.
     is_full: bool,
-    /// A slot is booked for what it costs: nothing joins, whatever happens.
+    /// True if a slot is booked for its costs, so nothing may join, whatever happens.
     pub(crate) is_fixed: bool,
 }
 
@@ -47,7 +47,7 @@ impl Open {
         Open { is_full: true, is_fixed: true, ..self }
     }
 
-    /// It is complete at an instant, whatever comes after that.
+    /// Makes it complete at an instant, whatever comes later.
     fn close(&mut self, at: Time, front: &Items) {
         self.closes = Some(at);
         self.since = at.max(front.segment.not_before());
@@ -71,12 +71,12 @@ impl Batcher {
         self.forms_batches() && self.terms.sums.contains(&true)
     }
 
-    /// True if slots are booked for the cost of a batch, so that it has to be known before its release what joins then.
+    /// True if slots are booked for the cost of a batch, so it must be known in advance what will join at its release.
     pub(crate) fn composes_ahead(&self) -> bool {
         self.terms.is_ahead && self.sums_costs() && !self.lingers()
     }
 
-    /// The number of items that wait, and their cost under a limit in the batches that they would make.
+    /// The number of waiting items, and their cost under a limit in the batches they would form.
     pub(crate) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
         let is_summed = self.terms.sums.get(limit).is_some_and(|&sums| sums);
         let (mut count, mut cost) = (0u64, 0u64);
@@ -90,18 +90,17 @@ impl Batcher {
         }
     }
 
-    /// A batch of this number of items was too long for the system.
+    /// Notes that a batch of this number of items was too long for the system.
     pub(crate) fn shrink(&mut self, items: u64) {
         self.shrunk = (items / 2).max(1);
     }
 
-    /// A batch of this number of items was formed too late for its slot. If that is as it took so long, a smaller one
-    /// may not be.
+    /// Notes that a batch of this number of items was formed too late for its slot. A smaller one may be in time.
     pub(crate) fn was_late(&mut self, items: u64) {
         self.timely = (items / 2).max(1);
     }
 
-    /// A batch was formed in time.
+    /// Notes that a batch was formed in time.
     pub(crate) fn was_timely(&mut self) {
         self.timely = self.timely.saturating_mul(2);
     }
@@ -118,13 +117,13 @@ impl Batcher {
         self.most_items() > 1
     }
 
-    /// A batch closes by itself, apart from its release.
+    /// True if a batch may close before its release.
     pub(crate) fn lingers(&self) -> bool {
         self.batch.linger.is_some()
     }
 
-    /// Opens a release with `front`, the first of those `waiting`. Others join at once if it lingers, or else at the
-    /// release. `filled`: the arrival of the last item that a batch can hold.
+    /// Opens a release with `front`, the first of those `waiting`. Others join at once if batches linger, otherwise at
+    /// the release. `filled`: the arrival of the item that makes a batch full.
     pub(crate) fn open<'a>(
         &self,
         front: &Items,
@@ -150,7 +149,8 @@ impl Batcher {
         open
     }
 
-    /// `items` have joined the lane of `front`, which now holds `total` of them: do they join what is `open`?
+    /// Extends `open` by `items`, as far as they may join. They have joined the lane of `front`, which now holds
+    /// `total` items.
     pub(crate) fn extend(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
         let Some(closes) = open.closes else { return };
         if items.segment.arrival() > closes {
@@ -162,12 +162,12 @@ impl Batcher {
         }
     }
 
-    /// Lets `items` join what is `open` before its release, as far as they may.
+    /// Extends `open` by `items` before its release, as far as they may join.
     pub(crate) fn join_ahead(&self, open: &mut Open, front: &Items, items: &Items) {
         self.join(open, front, items, 0, &mut |costs| self.ever_admits(costs));
     }
 
-    /// Completes what is `open` for its release, with all of `waiting` that is allowed as well.
+    /// Completes `open` for its release, with all of `waiting` that may join.
     pub(crate) fn complete<'a>(
         &self,
         open: &Open,
@@ -181,12 +181,12 @@ impl Batcher {
         open
     }
 
-    /// As [`Batcher::complete`], if any cost were allowed that ever is.
+    /// As [`Batcher::complete`], allowing any costs that are ever admitted.
     pub(crate) fn composed<'a>(&self, open: &Open, waiting: impl Iterator<Item = &'a Items>) -> Open {
         self.complete(open, waiting, |costs| self.ever_admits(costs))
     }
 
-    /// Lets all of `waiting` that may join what is `open`, in which the first of them has.
+    /// Extends `open` by all of `waiting` that may join. The first of them already has.
     fn fill<'a>(&self, open: &mut Open, waiting: impl Iterator<Item = &'a Items>, allows: Allows) {
         let mut waiting = waiting.peekable();
         let Some(&front) = waiting.peek() else { return };
@@ -199,7 +199,7 @@ impl Batcher {
         }
     }
 
-    /// Lets as many of `items` as may be join what is `open`; the first `joined` of them have.
+    /// Extends `open` by as many of `items` as may join. The first `joined` already have.
     fn join(&self, open: &mut Open, front: &Items, items: &Items, joined: u64, allows: Allows) {
         open.is_full |= !items.may_join(front);
         let added = &items.charge.costs;
@@ -224,7 +224,7 @@ impl Batcher {
         open.is_full |= left != 0;
     }
 
-    /// Adds costs under the limits that charge a batch the sum of its items.
+    /// Adds costs, under the limits that charge a batch the sum of its items.
     pub(crate) fn sum(&self, costs: &[u64], added: &[u64]) -> Rc<[u64]> {
         let pairs = costs.iter().zip(added).zip(&self.terms.sums);
         pairs.map(|((&cost, &added), &sums)| if sums { cost.saturating_add(added) } else { cost }).collect()

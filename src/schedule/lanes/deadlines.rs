@@ -1,4 +1,4 @@
-//! Until when items may wait that are to be sent for the first time.
+//! Deadlines of items that are to be sent for the first time.
 
 use std::collections::BTreeMap;
 
@@ -6,13 +6,13 @@ use super::turns::Position;
 use crate::source::Segment;
 use crate::time::Time;
 
-/// The deadline of each lane: that of the first of its items that was not sent yet, which need not be its front.
+/// The deadline of each lane: that of its first item that was never sent, which need not be its front.
 pub(super) struct Deadlines {
-    /// Nanoseconds from the arrival of an item on.
+    /// The nanoseconds that an item may wait after its arrival.
     wait: u64,
-    /// By the number of the item, as arrivals are in that order.
+    /// The deadlines by item number, which is also the order of arrival.
     by_item: BTreeMap<Position, Time>,
-    /// The number of the item, by lane.
+    /// The item number, by lane.
     items: Vec<Option<u64>>,
 }
 
@@ -25,7 +25,7 @@ impl Deadlines {
         *self = Deadlines::new(self.wait);
     }
 
-    /// The first item of a lane that was not sent yet is this one now.
+    /// Sets which item of a lane is the first that was never sent.
     pub(super) fn set(&mut self, at: usize, fresh: Option<&Segment>) {
         if self.items.len() <= at {
             self.items.resize(at + 1, None);
@@ -47,7 +47,7 @@ impl Deadlines {
         self.by_item.first_key_value().map(|(_, &deadline)| deadline)
     }
 
-    /// The lanes whose deadlines are no later than `now`, in the order of the input.
+    /// The lanes whose deadlines are no later than `now`, in input order.
     pub(super) fn until(&self, now: Time) -> impl Iterator<Item = (Time, usize)> {
         let all = self.by_item.iter().map(|(&(_, at), &deadline)| (deadline, at));
         all.take_while(move |(deadline, _)| *deadline <= now)

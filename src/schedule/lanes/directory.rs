@@ -1,4 +1,4 @@
-//! The lanes, by the keys that they are for.
+//! The lanes, by their keys.
 
 use std::collections::{HashMap, VecDeque};
 use std::ops::{Index, IndexMut};
@@ -15,24 +15,24 @@ use crate::time::Time;
 /// The number of idle lanes that keep their buffers.
 const FEW_LANES: usize = 64;
 
-/// A lane, and what is known of it.
+/// A lane, and what is known about it.
 #[derive(Default)]
 pub(super) struct NamedLane {
     pub(super) name: Rc<[Key]>,
     pub(super) lane: Lane,
-    /// The answer of the limits that go by key.
+    /// The answer of the limits by key.
     pub(super) kept: Kept,
-    /// Something is still to be charged that its answers do not know of.
+    /// True if something admitted is not charged yet, so its answers are out of date.
     pub(super) is_uncharged: bool,
 }
 
-/// All lanes. What was empty for long is used again.
+/// All lanes. Those that have long been empty are reused.
 #[derive(Default)]
 pub(super) struct Directory {
     entries: Vec<NamedLane>,
     free: Vec<usize>,
     names: HashMap<Rc<[Key]>, usize, RandomState>,
-    /// Lanes that became empty, and when. Their last release matters until an item has arrived after it.
+    /// Lanes that became empty, and when. The last release of such a lane matters until an item arrives after it.
     emptied: VecDeque<(Time, usize)>,
 }
 
@@ -41,7 +41,7 @@ impl Directory {
         if self.names.is_empty() { None } else { self.names.get(name).copied() }
     }
 
-    /// The lane of this name; if there is none, one of which nothing is released before `held`.
+    /// The lane of this name; if there is none, a new one that is held until `held`.
     pub(super) fn get_or_open(&mut self, name: &Rc<[Key]>, held: impl FnOnce() -> Time) -> usize {
         if let Some(&at) = self.names.get(name) {
             return at;
@@ -65,7 +65,7 @@ impl Directory {
         self.entries.iter().map(|entry| &entry.lane)
     }
 
-    /// Gives up all that waits, as of `now`. The lanes stay, for as long as their last releases matter.
+    /// Takes out all that waits, as of `now`. The lanes stay as long as their last releases matter.
     pub(super) fn take_all(&mut self, now: Time) -> Vec<Items> {
         let mut waiting = Vec::new();
         for (at, entry) in self.entries.iter_mut().enumerate() {
@@ -78,26 +78,26 @@ impl Directory {
         waiting
     }
 
-    /// A lane has become empty. `remember`: when its last release was matters.
+    /// Notes that a lane has become empty. `remember`: the instant of its last release matters.
     pub(super) fn empty(&mut self, at: usize, now: Time, remember: bool) {
         let are_many = self.names.len() > FEW_LANES;
         if are_many && !remember {
             return self.forget(at);
         }
         if are_many {
-            // Most lanes hold one item, once.
+            // Frees its buffers: most lanes only ever hold one item.
             self.entries[at].lane.clear();
         }
         self.emptied.push_back((now, at));
     }
 
-    /// Forgets the empty lanes whose last release was no later than `arrival`.
+    /// Forgets the empty lanes whose last release was not later than `arrival`.
     pub(super) fn forget_emptied(&mut self, arrival: Time) {
         while let Some(&(_, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
             self.emptied.pop_front();
             let lane = &self.entries[at].lane;
             match lane.front() {
-                // It is noted again when it becomes empty.
+                // In use: noted again when it becomes empty.
                 Some(_) => {}
                 None if lane.previous <= arrival => self.forget(at),
                 None => self.emptied.push_back((lane.previous, at)),
@@ -136,7 +136,7 @@ mod tests {
         directory.get_or_open(&name, || Time::ZERO)
     }
 
-    /// Lanes of this number of keys, which became empty at 5.
+    /// A directory of `count` lanes that became empty at 5.
     fn emptied(count: u64, remember: bool) -> Directory {
         let mut directory = Directory::default();
         let lanes: Vec<_> = (0..count).map(|number| open(&mut directory, number)).collect();
@@ -156,7 +156,7 @@ mod tests {
         let mut directory = emptied(200, true);
         directory.forget_emptied(Time(4));
         assert_eq!(directory.names.len(), 200);
-        // It was over later than it was let go.
+        // Its last release was over later than it was admitted.
         directory[7].lane.released(Time(6));
         directory.forget_emptied(Time(5));
         assert_eq!((directory.names.len(), directory.free.len()), (1, 199));

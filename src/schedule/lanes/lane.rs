@@ -1,4 +1,4 @@
-//! Items that wait their turn, first in, first out, and what of them would be released next.
+//! A queue of waiting items, first in, first out, and its next release.
 
 use std::collections::VecDeque;
 
@@ -6,20 +6,20 @@ use super::batch::{Batcher, Open};
 use crate::source::{Delimiter, Items, Segments};
 use crate::time::Time;
 
-/// A queue of items. All go by the same keys, unless the order of the input is kept.
+/// A queue of items. All have the same keys, unless input order is kept.
 #[derive(Default)]
 pub(crate) struct Lane {
     waiting: VecDeque<Items>,
     pub(super) items: u64,
-    /// The next release; none while nothing waits.
+    /// The next release; `None` if nothing waits.
     pub(crate) open: Option<Open>,
-    /// The same with all that joins it at its release, if a slot is booked for what that costs.
+    /// The next release with all that will join it at its release, if slots are booked for its costs.
     ahead: Option<Open>,
     /// The instant of the last release.
     pub(super) previous: Time,
-    /// The next release is delayed until then, and not again.
+    /// The instant until which the next release is delayed, once.
     pub(crate) delay: Option<Time>,
-    /// Nothing is released before that, whatever the limits say: a server asked for it.
+    /// Nothing is released before this instant, whatever the limits say: a server asked for a pause.
     pub(crate) hold: Time,
 }
 
@@ -36,7 +36,7 @@ impl Lane {
         }
     }
 
-    /// Puts items in their places among those that wait.
+    /// Puts items back in their places among those that wait.
     pub(crate) fn requeue(&mut self, items: Vec<Items>, batcher: &Batcher) {
         self.items += items.iter().map(|items| items.segment.items()).sum::<u64>();
         let last = items.iter().map(|items| items.segment.first()).max();
@@ -47,7 +47,7 @@ impl Lane {
         self.reopen(batcher);
     }
 
-    /// Composes anew what would be released next.
+    /// Forms the next release again from what waits.
     pub(crate) fn reopen(&mut self, batcher: &Batcher) {
         let filled = if batcher.lingers() { self.arrival_of(batcher.most_items()) } else { None };
         self.open = self.front().map(|front| batcher.open(front, self.waiting(), filled));
@@ -55,7 +55,7 @@ impl Lane {
         self.ahead = open.map(|open| batcher.composed(open, self.waiting()));
     }
 
-    /// The arrival of the item at a place in the lane, counted from 1.
+    /// The arrival of the item at this place in the lane, counted from 1.
     fn arrival_of(&self, place: u64) -> Option<Time> {
         if place > self.items {
             return None;
@@ -68,12 +68,12 @@ impl Lane {
         Some(items?.segment.arrival())
     }
 
-    /// The next release with all that joins it then, if its costs were allowed.
+    /// The next release with all that will join it, if its costs are allowed.
     pub(crate) fn composed(&self) -> Option<&Open> {
         self.ahead.as_ref().or(self.open.as_ref())
     }
 
-    /// Lets nothing more join what would be released next.
+    /// Lets nothing more join the next release.
     pub(crate) fn fix(&mut self) {
         self.open = self.composed().cloned().map(Open::fixed);
         self.ahead = None;
@@ -91,17 +91,17 @@ impl Lane {
         self.waiting.iter()
     }
 
-    /// The first of those that are to be sent for the first time, and its place. Others may stand before it.
+    /// The first item that was never sent, and its place. Others may be before it.
     pub(crate) fn fresh(&self) -> Option<(usize, &Items)> {
         self.waiting.iter().enumerate().find(|(_, items)| items.segment.attempt() == 1)
     }
 
-    /// The number of parts in which items are kept.
+    /// The number of parts that hold the items.
     pub(crate) fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// The number of items from the front on that are charged the same, up to `most`.
+    /// The number of items at the front that are charged the same, up to `most`.
     pub(crate) fn alike(&self, most: u64) -> u64 {
         let Some(front) = self.front() else { return 0 };
         let mut count = 0;
@@ -114,13 +114,13 @@ impl Lane {
         count
     }
 
-    /// Since when what would be released next has been next in line.
+    /// The instant at which the next release became next in line.
     pub(crate) fn since(&self) -> Option<Time> {
         let since = self.open.as_ref()?.since;
         Some(since.max(self.previous).max(self.hold))
     }
 
-    /// Takes out `count` items, from the one in this place on. The last release was at `at`.
+    /// Takes out `count` items from `place` on. The last release was at `at`.
     pub(crate) fn take(
         &mut self,
         place: usize,
@@ -148,12 +148,12 @@ impl Lane {
         taken
     }
 
-    /// The first release was over at `at`, later than it was let go.
+    /// Notes that the last release was over only at `at`.
     pub(crate) fn released(&mut self, at: Time) {
         self.previous = self.previous.max(at);
     }
 
-    /// Gives up what waits to be sent for the first time.
+    /// Takes out the items that were never sent.
     pub(crate) fn take_fresh(&mut self, batcher: &Batcher) -> Vec<Items> {
         let (fresh, again): (Vec<_>, _) =
             self.clear().into_iter().partition(|items| items.segment.attempt() == 1);
@@ -161,7 +161,7 @@ impl Lane {
         fresh
     }
 
-    /// Gives up all that waits, and the memory of it.
+    /// Takes out all items, and frees the memory.
     pub(crate) fn clear(&mut self) -> Vec<Items> {
         self.items = 0;
         (self.open, self.ahead) = (None, None);
@@ -179,16 +179,16 @@ mod tests {
     use crate::charge::Charge;
     use crate::config::BatchSize;
     use crate::gate::BatchTerms;
-    use crate::source::{Block, Segment};
+    use crate::source::Segment;
 
-    /// Items of which the first has this number; they arrive at the instant of that number.
+    /// Items numbered from `first`, which also is the instant of their arrival.
     fn items(first: u64, count: u64) -> Items {
-        let block = Block::of(b"x\n".repeat(usize::try_from(count).unwrap()), count, Time(first));
+        let block = Segment::of(b"x\n".repeat(usize::try_from(count).unwrap()), count, Time(first));
         let charge = Charge { costs: Rc::default(), keys: Rc::default() };
-        Items { segment: Segment::new(block, first, 0), charge }
+        Items { segment: block.at(first, 0), charge }
     }
 
-    /// The arrivals of all items, one by one.
+    /// The arrival of each item.
     fn arrivals(lane: &Lane) -> Vec<Time> {
         let arrivals =
             |items: &Items| vec![items.segment.arrival(); usize::try_from(items.segment.items()).unwrap()];

@@ -1,9 +1,9 @@
-//! The items that wait, and how those that may go are put together.
+//! The items that wait, and how those that may go form releases.
 //!
-//! Each set of keys has a lane of its own, so that one that is blocked holds up no other. A lane is *waiting* until the
-//! limits that go by key admit its front; then it is *ready*, and only the common limits may hold it back. Of the ready
-//! lanes, those whose fronts ask the same of the common limits get the same answer. So a decision costs O(kinds of
-//! fronts + log lanes), never a scan of the lanes.
+//! Each set of keys has its own lane, so a blocked lane holds up no other. A lane is *waiting* until the limits by key
+//! admit its front; then it is *ready*, and only the common limits may hold it back. Ready lanes whose fronts ask the
+//! same of the common limits get the same answer. So a decision costs O(kinds of fronts + log lanes), never a scan of
+//! the lanes.
 
 mod batch;
 mod deadlines;
@@ -36,7 +36,7 @@ use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
-/// All items that wait, in lanes.
+/// All waiting items, in lanes.
 pub(super) struct Lanes {
     pub(super) discipline: Discipline,
     pub(super) batcher: Batcher,
@@ -52,7 +52,7 @@ impl Lanes {
     pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
         Lanes {
             discipline: Discipline::of(plan),
-            batcher: Batcher::new(plan.batch, terms),
+            batcher: Batcher::new(plan.queue.batch, terms),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
@@ -62,7 +62,7 @@ impl Lanes {
         }
     }
 
-    /// Keeps the fronts at hand in the order of the input, for [`Lanes::first`].
+    /// Keeps track of the fronts in input order, for [`Lanes::first`].
     pub(super) fn track_fronts(&mut self) {
         self.turns.fronts.get_or_insert_default();
     }
@@ -71,13 +71,13 @@ impl Lanes {
         self.size.items == 0
     }
 
-    /// `singly`: items join one by one.
+    /// True if there is room for more. `singly`: items join one by one.
     pub(super) fn have_room(&self, singly: bool) -> bool {
         self.size.has_room(self.discipline.lookahead, self.batcher.most_items(), singly)
     }
 
-    /// True if all that arrives at an instant has to be there before a release: it may join a batch, or take the place
-    /// of what waits.
+    /// True if everything that arrives at an instant must be known before a release at that instant: it may join a
+    /// batch, or replace an item that waits.
     pub(super) fn must_gather(&self) -> bool {
         self.batcher.forms_batches() || self.discipline.on_limit == OnLimit::Latest
     }
@@ -95,23 +95,23 @@ impl Lanes {
         self.directory.lanes().filter(|lane| lane.front().is_some())
     }
 
-    /// The longest that any item has been next in line: since then.
+    /// The earliest instant at which a waiting item became next in line.
     pub(super) fn oldest(&self) -> Option<Time> {
         self.occupied().filter_map(Lane::since).min()
     }
 
-    /// The number of the first item that waits, if fronts are tracked.
+    /// The number of the first waiting item, if fronts are tracked.
     pub(super) fn first(&self) -> Option<u64> {
         self.turns.fronts.as_ref()?.first().map(|(first, _)| *first)
     }
 
-    /// The first instant at which an item is refused unless it has gone by then.
+    /// The first deadline of a waiting item.
     pub(super) fn deadline(&self) -> Option<Time> {
         self.deadlines.as_ref()?.first()
     }
 
-    /// The lanes with an item that may not wait beyond `now`, in the order of the input. `missed`: only those that
-    /// could not have gone in time. What could, and was woken too late, goes.
+    /// The lanes with an item that may not wait beyond `now`, in input order. `missed`: only those that could not have
+    /// gone in time; the others still may if the run woke up late.
     pub(super) fn late(&self, gate: &dyn Gate, now: Time, missed: bool) -> Vec<usize> {
         let has_missed = |deadline: Time, at| {
             let by = Verdict::At(deadline.max(self.lane(at).previous));
@@ -121,7 +121,7 @@ impl Lanes {
         due.filter(|&(deadline, at)| !missed || has_missed(deadline, at)).map(|(_, at)| at).collect()
     }
 
-    /// The number of bytes of the input before the first item that waits.
+    /// The number of input bytes before the first waiting item.
     pub(super) fn offset(&self) -> Option<u64> {
         self.occupied().filter_map(Lane::front).map(|front| front.segment.offset()).min()
     }
@@ -136,7 +136,7 @@ impl Lanes {
         Failed { item, items: segments.iter().map(Segment::items).sum(), text, why }
     }
 
-    /// Items join their empty lane, which is passed over until [`Lanes::finish`]. Returns which that is.
+    /// Adds items to their empty lane, which is passed over until [`Lanes::finish`]. Returns the lane.
     pub(super) fn push_over(&mut self, items: Items) -> usize {
         let at = self.find(&items);
         self.join(at, items);
@@ -144,12 +144,12 @@ impl Lanes {
         at
     }
 
-    /// Items join their lane. Returns how many others they displaced.
+    /// Adds items to their lane. Returns how many others they displaced.
     pub(super) fn push(&mut self, items: Items, gate: &dyn Gate) -> u64 {
         let at = self.find(&items);
         let is_latest = self.discipline.on_limit == OnLimit::Latest;
         let displaced = if is_latest { self.displace(at) } else { 0 };
-        // A lane in which something waits stays where it stands, unless the items complete a batch.
+        // A lane that is not empty keeps its place, unless the items complete a batch.
         let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();
         self.join(at, items);
         if moves {
@@ -170,7 +170,7 @@ impl Lanes {
         }
     }
 
-    /// Puts back what was taken out, to be sent again.
+    /// Puts back items that were taken out, to be sent again.
     pub(super) fn requeue(&mut self, again: impl IntoIterator<Item = Items>, gate: &dyn Gate) {
         let mut by_lane: HashMap<usize, Vec<Items>, RandomState> = HashMap::default();
         for items in again {
@@ -180,7 +180,7 @@ impl Lanes {
         for (at, items) in by_lane {
             let lane = &mut self.directory[at].lane;
             let front = lane.front().map(|front| front.segment.first());
-            // What goes in front is delayed on its own.
+            // A new front gets a delay of its own.
             if items.iter().any(|items| front > Some(items.segment.first())) {
                 lane.delay = None;
             }
@@ -200,7 +200,7 @@ impl Lanes {
         if self.discipline.in_order { Rc::default() } else { Rc::clone(keys) }
     }
 
-    /// Releases nothing with these keys before `until`. Returns until when that was known already.
+    /// Releases nothing with these keys before `until`. Returns the end of the hold known so far.
     pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, gate: &dyn Gate) -> Time {
         let name = self.name(keys);
         let known = self.holds.until(&name);
@@ -220,15 +220,15 @@ impl Lanes {
         self.place(at, gate);
     }
 
-    /// Empties a lane, as an item that is newer takes the place of all in it. Returns the number of those that gave
-    /// way.
+    /// Removes from a lane the items that were never sent, as a newer one replaces them. Returns their number.
     fn displace(&mut self, at: usize) -> u64 {
         let gone = self.directory[at].lane.take_fresh(&self.batcher);
         self.size.remove(gone.iter().map(|items| &items.segment), gone.len());
         gone.iter().map(|items| items.segment.items()).sum()
     }
 
-    /// Gives up all that waits, in the order of the input. If items have `other_keys` from now on, so have the lanes.
+    /// Takes out all that waits, in input order. `other_keys`: the limits' keys have changed, so lanes are not kept,
+    /// and what was held for some keys is held for all.
     pub(super) fn take_all(&mut self, now: Time, other_keys: bool) -> Vec<Segment> {
         (self.turns, self.size) = (self.turns.emptied(), Size::default());
         self.deadlines.iter_mut().for_each(Deadlines::clear);
@@ -244,7 +244,7 @@ impl Lanes {
         segments
     }
 
-    /// Composes anew what all lanes would release next, and finds them their places.
+    /// Forms the next release of every lane again, and places the lanes.
     pub(super) fn reopen_all(&mut self, gate: &dyn Gate) {
         for at in 0..self.directory.len() {
             let lane = &mut self.directory[at].lane;
@@ -255,7 +255,7 @@ impl Lanes {
         }
     }
 
-    /// Lets nothing more join releases. Returns whether something might have.
+    /// Lets nothing more join these releases. Returns true if something might have.
     pub(super) fn fix(&mut self, closed: &Closed, gate: &dyn Gate) -> bool {
         let is_meant = |lane: &Lane| {
             let key = lane.front().and_then(|front| front.charge.keys.first());
@@ -272,7 +272,7 @@ impl Lanes {
         !lanes.is_empty()
     }
 
-    /// Passes over a lane until [`Lanes::finish`]: a limit is used up by what is admitted already.
+    /// Passes over a lane until [`Lanes::finish`], as what is already admitted uses up a limit.
     pub(super) fn pass_over(&mut self, at: usize) {
         self.turns.take(at);
         self.directory[at].is_uncharged = true;
@@ -285,7 +285,7 @@ impl Lanes {
         let place = self.turns.take(at);
         let taken = self.take_out(at, 0, count, now, gate);
         let lane = self.lane(at);
-        // What is charged the same gets the same answer until something is charged.
+        // Items that are charged the same get the same answer until something is charged.
         let is_alike = lane.front().map(|front| &front.charge) == charge.as_ref()
             && lane.since().is_some_and(|since| since <= now)
             && !self.depend_on_since(gate);
@@ -298,8 +298,8 @@ impl Lanes {
         taken
     }
 
-    /// Takes out the first `count` items of a lane that were not sent yet. They are not charged and leave its last
-    /// release where it was.
+    /// Of the items of a lane that were never sent, takes out the first `count`. They are not charged and do not count
+    /// as its last release.
     pub(super) fn discard(&mut self, at: usize, count: u64, gate: &dyn Gate) {
         let lane = self.lane(at);
         if let Some((place, _)) = lane.fresh() {
@@ -322,7 +322,7 @@ impl Lanes {
         taken
     }
 
-    /// The admission is over as of `now`: finds the lanes it came from, and those that were passed over, their places.
+    /// Ends an admission, as of `now`: places the lanes it came from and those that were passed over.
     pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &dyn Gate) {
         admission.lanes.iter().for_each(|&at| self.directory[at].lane.released(now));
         for &at in admission.lanes.iter().chain(&admission.deferred) {
@@ -339,7 +339,7 @@ mod tests {
     use crate::charge::Charge;
     use crate::cli;
     use crate::gate::Own;
-    use crate::source::Block;
+    use crate::source::Segment;
 
     #[test]
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
@@ -348,9 +348,9 @@ mod tests {
         let mut lanes =
             Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
         for number in 10..15u64 {
-            let block = Block::of(format!("{number}\n").into_bytes(), 1, Time(5));
+            let block = Segment::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };
-            let displaced = lanes.push(Items { segment: Segment::new(block, number, 0), charge }, &gate);
+            let displaced = lanes.push(Items { segment: block.at(number, 0), charge }, &gate);
             assert_eq!(displaced, u64::from(number > 10));
         }
         assert_eq!(lanes.size, Size { items: 1, bytes: 3, parts: 1 });

@@ -1,4 +1,4 @@
-//! Which lane is next, by the answers of the gate, which are kept as long as they stand.
+//! Finds the next lane by the answers of the gate, which are kept as long as they stand.
 
 use super::kept::Kept;
 use super::turns::{Group, Place, Position};
@@ -9,32 +9,32 @@ use crate::rule::Verdict;
 use crate::time::Time;
 
 impl Lanes {
-    /// If so, lanes that are empty are remembered for a while.
+    /// True if it matters when an item became next in line. If so, empty lanes are remembered for a while.
     pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
         gate.properties().depends_on_since || self.discipline.on_limit != OnLimit::Wait
     }
 
-    /// The request for the next release of a lane, and true if it is judged instead of made to wait.
+    /// The request for the next release of a lane, and whether it is judged at once instead of waiting.
     pub(crate) fn request<'a>(&self, lane: &'a Lane) -> Option<(bool, Request<'a>)> {
         let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
         let is_judged = self.discipline.judges(front);
-        // What never waits is judged as of the end of its delay.
+        // An item that never waits is judged as of the end of its delay.
         let since = if is_judged { since.max(lane.delay.unwrap_or_default()) } else { since };
         Some((is_judged, Request { since, costs: &open.costs, keys: &front.charge.keys }))
     }
 
-    /// Asks some of the gate for the next release of a lane, from `now` on.
+    /// Asks a part of the gate about the next release of a lane, from `now` on.
     pub(crate) fn ask(&self, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Opening {
         let lane = self.lane(at);
         match self.request(lane) {
-            // It is judged as soon as it is complete.
+            // Judged as soon as it is complete.
             Some((true, request)) => gate.judged(&request),
             Some((false, request)) => gate.ask(part, &request, now.max(lane.delay.unwrap_or_default())),
             None => Opening::NEVER,
         }
     }
 
-    /// The cause for which a lane waits, as far as the gate knows.
+    /// What a lane waits for, as far as the gate knows.
     pub(crate) fn why(&self, at: usize, gate: &dyn Gate) -> Option<Why> {
         gate.why(&self.request(self.lane(at))?.1)
     }
@@ -49,12 +49,12 @@ impl Lanes {
         waiting.into_iter().for_each(|at| self.place(at, gate));
     }
 
-    /// Finds a lane its place among those that wait.
+    /// Puts a lane in its place among those that wait.
     pub(super) fn place(&mut self, at: usize, gate: &dyn Gate) {
         self.turns.take(at);
         let Some(position) = self.position(at) else { return };
         let lane = self.lane(at);
-        // If there is one lane for all, the whole gate is asked at once.
+        // With one lane for all, the whole gate is asked at once, later.
         let opening = match self.discipline.in_order {
             true => Opening::at(lane.delay.unwrap_or_default()),
             false => self.ask(at, gate, Part::Keyed, Time::ZERO),
@@ -67,10 +67,10 @@ impl Lanes {
         self.lane(at).front().map(|front| (front.segment.first(), at))
     }
 
-    /// The lane whose turn it is at `now`: of those that may release, the one that is first in the input.
+    /// The lane whose turn it is at `now`: of those that may release, the one whose front is first in the input.
     ///
     /// # Errors
-    /// The turn of the next one, if none may release; none if nothing waits.
+    /// If no lane may release, the verdict on the next turn; `None` if nothing waits.
     pub(crate) fn next(&mut self, gate: &dyn Gate, now: Time) -> Result<usize, Option<Verdict>> {
         if self.batcher.capacity.before < u64::MAX {
             let (opening, at) = self.soonest_before(gate, now).ok_or(None)?;
@@ -99,7 +99,7 @@ impl Lanes {
         first.map(|(_, at)| at).ok_or(wait)
     }
 
-    /// The lane that may release first, as things stand.
+    /// The lane that may be the first to release, as things stand.
     pub(crate) fn soonest(&self, gate: &dyn Gate) -> Option<usize> {
         if self.batcher.capacity.before < u64::MAX {
             return self.soonest_before(gate, Time::ZERO).map(|(_, at)| at);
@@ -114,7 +114,7 @@ impl Lanes {
         ready.chain(waiting).min().map(|(_, at)| at)
     }
 
-    /// The first release from `now` on, or one that is no later than `by`.
+    /// The first release from `now` on, or one no later than `by`.
     pub(crate) fn earliest(&self, gate: &dyn Gate, now: Time, by: Time) -> Option<Verdict> {
         let lanes = (0..self.directory.len()).filter(|&at| self.lane(at).front().is_some());
         let mut earliest = None;
@@ -127,14 +127,14 @@ impl Lanes {
         earliest
     }
 
-    /// The first of the slots that a store has told of, if it has told each lane that waits of one.
+    /// The first of the free slots that the store has named, if it has named one for each waiting lane.
     pub(crate) fn expected(&self, gate: &dyn Gate) -> Option<Time> {
         let told = self.occupied().map(|lane| gate.expected(&self.request(lane)?.1));
         told.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// The next release of each lane for a store that books slots, and the number of such releases that it has, up to
-    /// `most`. None waits beyond `latest`.
+    /// The next release of each lane, for a store to book slots, with the number of releases like it, up to `most`.
+    /// None waits beyond `latest`.
     pub(crate) fn wanted(
         &self,
         now: Time,
@@ -146,7 +146,7 @@ impl Lanes {
             let (front, since) = lane.front().zip(lane.since())?;
             let first = Some(front.segment.first()).filter(|first| *first < batcher.capacity.before)?;
             let sums = batcher.sums_costs();
-            // What the batch after this one will cost is not known yet.
+            // The costs of the batch after this one are not known yet.
             let open = if sums { lane.composed() } else { lane.open.as_ref() }?;
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
@@ -157,7 +157,7 @@ impl Lanes {
         })
     }
 
-    /// The lane that may release first, at `now` at the earliest, of the few whose items the sink still takes.
+    /// The lane that may be the first to release, from `now` on, among the few whose items the sink still takes.
     fn soonest_before(&self, gate: &dyn Gate, now: Time) -> Option<(Opening, usize)> {
         let fronts = self.turns.fronts.iter();
         let fronts = fronts.flat_map(|fronts| fronts.range(..(self.batcher.capacity.before, 0)));
@@ -165,14 +165,14 @@ impl Lanes {
         answers.min_by_key(|(opening, _)| opening.from.max(Verdict::At(now)))
     }
 
-    /// The only lane that waits, if there is only one. It need not be compared with others, so it is not moved.
+    /// The only waiting lane, if there is just one. It need not be compared with others, so it is not moved.
     fn only(&self) -> Option<usize> {
-        // Others may be passed over for now.
+        // Other lanes may be passed over for now, hence the second test.
         let is_only = |at: usize| self.turns.waiting.len() == 1 && self.lane(at).items == self.size.items;
         self.turns.waiting.first().map(|(_, (_, at))| *at).filter(|&at| is_only(at))
     }
 
-    /// Moves lanes from waiting to ready, as the limits that go by key admit them.
+    /// Moves lanes from waiting to ready, as the limits by key admit them.
     fn promote(&mut self, gate: &dyn Gate, now: Time) {
         self.demote(gate, now);
         while let Some(&(_, position)) = self.turns.waiting.first().filter(|(verdict, _)| verdict.allows(now))
@@ -188,8 +188,8 @@ impl Lanes {
         }
     }
 
-    /// Moves back the lanes that would be next, were it not for another lane that has used up a limit which they
-    /// share by one of several keys.
+    /// Moves back ready lanes that would be next but for another lane, which has used up a limit that they share by one
+    /// of several keys.
     fn demote(&mut self, gate: &dyn Gate, now: Time) {
         loop {
             let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
@@ -208,13 +208,13 @@ impl Lanes {
         !entry.kept.stands(gate, Part::Keyed, entry.lane.since(), now)
     }
 
-    /// The answer to a lane of the limits that go by key.
+    /// The answer of the limits by key to a lane.
     fn ask_if_stale(&mut self, at: usize, gate: &dyn Gate, now: Time) -> Opening {
         self.directory[at].kept = self.refreshed(self.directory[at].kept, at, gate, Part::Keyed, now);
         self.directory[at].kept.opening
     }
 
-    /// The answer to a lane that is `kept`, if it still stands at `now`; otherwise a new one.
+    /// The `kept` answer to a lane, if it still stands at `now`; otherwise a new one.
     fn refreshed(&self, kept: Kept, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Kept {
         let since = self.lane(at).since().filter(|_| part != Part::Common);
         match kept.stands(gate, part, since, now) {
@@ -228,7 +228,7 @@ impl Lanes {
         request.map_or_else(Kind::default, |(_, request)| gate.kind(&request))
     }
 
-    /// The answers to what was in front of a lane are those to what is there now.
+    /// Keeps the answers to the previous front of a lane for the present one.
     pub(super) fn go_on(&mut self, at: usize, position: Position, place: Place, whole: Kept, group: Kept) {
         let since = self.lane(at).since();
         if let Place::Ready(kind) = &place {

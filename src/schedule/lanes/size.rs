@@ -1,11 +1,11 @@
-//! The size of what waits, and its bounds.
+//! The size of all that waits, and its bounds.
 
 use crate::source::Segment;
 
-/// The number of bytes that may wait in lanes, except that a single item may be larger.
+/// The most bytes that may wait in lanes; a single item may be larger.
 const MOST_BYTES: usize = 64 << 20;
 
-/// The number of bytes that may wait if items need not be told apart: what was read last is written while it is in the
+/// The most bytes that may wait if items need not be told apart: what was read is written while it is still in the
 /// cache.
 const MOST_BYTES_ALIKE: usize = 64 << 10;
 
@@ -17,8 +17,7 @@ pub(super) struct Size {
 }
 
 impl Size {
-    /// True up to `lookahead` items, and as long as more are needed to make up a `batch`. `singly`: items join one by
-    /// one.
+    /// True up to `lookahead` items, and as long as a `batch` needs more. `singly`: items join one by one.
     pub(super) fn has_room(self, lookahead: u64, batch: u64, singly: bool) -> bool {
         if singly {
             return self.items < lookahead.max(batch) && (self.bytes < MOST_BYTES || self.items == 0);
@@ -33,7 +32,7 @@ impl Size {
         self.parts += 1;
     }
 
-    /// Items are gone, with `parts` of what waits.
+    /// Removes items, and `parts` of the parts that hold them.
     pub(super) fn remove<'a>(&mut self, segments: impl IntoIterator<Item = &'a Segment>, parts: usize) {
         for segment in segments {
             self.items -= segment.items();
@@ -49,7 +48,8 @@ mod tests {
 
     #[test]
     fn there_is_room_for_as_many_items_and_bytes_and_for_a_batch() {
-        // Whether items join one by one; the most in a batch; items, bytes and parts there are; whether there is room.
+        // Whether items join one by one; the most in a batch; the items, bytes and parts that wait; whether there is
+        // room.
         let table = [
             (true, 1, 3, 0, 9, true),
             (true, 1, 4, 0, 4, false),

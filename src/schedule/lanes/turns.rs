@@ -1,4 +1,4 @@
-//! Whose turn it is: where each lane stands among those that wait.
+//! The place of each lane among those that wait.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -6,44 +6,44 @@ use super::kept::Kept;
 use crate::gate::Kind;
 use crate::rule::Verdict;
 
-/// The number of the item in front of a lane, and the lane. The order is that of the input.
+/// The number of the front item of a lane, and the lane. Sorts in input order.
 pub(super) type Position = (u64, usize);
 
-/// Where a lane is to be found that is neither empty nor passed over.
+/// Where to find a lane that is neither empty nor passed over.
 #[derive(Clone)]
 pub(super) enum Place {
-    /// Until the limits that go by key admit its front.
+    /// The limits by key do not admit its front before this.
     Waiting(Verdict),
     /// Only the common limits may hold it back.
     Ready(Kind),
 }
 
-/// Ready lanes with the same answer of the common limits.
+/// Ready lanes that get the same answer from the common limits.
 #[derive(Default)]
 pub(super) struct Group {
     pub(super) positions: BTreeSet<Position>,
     pub(super) kept: Kept,
 }
 
-/// The lanes in the order of their turns.
+/// The lanes, in the order of their turns.
 #[derive(Default)]
 pub(super) struct Turns {
     places: Vec<Option<(Position, Place)>>,
-    /// The lanes that wait or are ready, in the order of the input, if that is asked for.
+    /// The lanes that wait or are ready, in input order, if tracked.
     pub(super) fronts: Option<BTreeSet<Position>>,
     pub(super) waiting: BTreeSet<(Verdict, Position)>,
     pub(super) ready: BTreeMap<Kind, Group>,
-    /// The answer of the whole gate to the only lane that waits.
+    /// The answer of the whole gate to the only waiting lane.
     pub(super) whole: Kept,
 }
 
 impl Turns {
-    /// The same with no lanes.
+    /// As this one, but with no lanes.
     pub(super) fn emptied(&self) -> Turns {
         Turns { fronts: self.fronts.as_ref().map(|_| BTreeSet::new()), ..Turns::default() }
     }
 
-    /// A lane that is nowhere has this place from now on.
+    /// Sets the place of a lane that has none.
     pub(super) fn set(&mut self, at: usize, position: Position, place: Place) {
         self.fronts.iter_mut().for_each(|fronts| _ = fronts.insert(position));
         match &place {
@@ -74,7 +74,7 @@ impl Turns {
         Some(place)
     }
 
-    /// The answer of the common limits to the group of a lane.
+    /// The answer of the common limits to a lane's group.
     pub(super) fn group_of(&self, at: usize) -> Kept {
         match self.places.get(at) {
             Some(Some((_, Place::Ready(kind)))) => {

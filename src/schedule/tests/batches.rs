@@ -37,7 +37,7 @@ fn a_batch_that_lingers_closes_with_the_item_that_fills_it() {
         (20, Input("b\n"), "wait 50 or input"),
         (30, Input("c\nd\ne\n"), "wait 30 or input"),
         (30, Due, "send a b c; wait 80 or input"),
-        // At its end, what arrives may still join.
+        // What arrives at the very instant it closes may still join.
         (80, Input("f\n"), "wait 80 or input"),
         (80, Due, "send d e f; wait - or input"),
     ]);
@@ -73,12 +73,12 @@ fn an_item_that_costs_nothing_joins_a_batch_for_nothing() {
 #[test]
 fn a_batch_for_a_command_is_no_heavier_than_its_line() {
     let line =
-        CommandLine { several: 12, single: 20, longest: 15, times: 1, overhead: 2, ..CommandLine::NOTHING };
+        CommandLine { several: 12, single: 20, longest: 15, times: 1, overhead: 2, ..CommandLine::default() };
     let scene = |args: &str| {
         let scene = Scene::new(args);
         Scene { capacity: Capacity { line: Some(line), ..scene.capacity }, ..scene }
     };
-    // Each weighs 4 with its delimiter.
+    // Each item weighs 4 with its delimiter.
     for (args, expected) in
         [("-r 9/s -B 9 -- cmd", "send a b c; wait -"), ("-r 9/s -B 2 -- cmd", "send a b; wait -")]
     {
@@ -196,7 +196,7 @@ fn a_batch_without_time_to_linger_is_what_has_arrived_and_fits() {
 fn a_batch_knows_the_capacity_of_the_sink() {
     let scene = Scene::new("-r 9/s -B 9 -- cmd");
     let line =
-        CommandLine { several: 10, single: 20, longest: 15, times: 1, overhead: 2, ..CommandLine::NOTHING };
+        CommandLine { several: 10, single: 20, longest: 15, times: 1, overhead: 2, ..CommandLine::default() };
     let capacity = Capacity { line: Some(line), ..scene.capacity };
     Scene { capacity, ..scene }.check(&[
         // Two items of 1 byte with their delimiters weigh 8, one more would be 12. One of 16 bytes never fits.

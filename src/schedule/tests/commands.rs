@@ -1,9 +1,9 @@
-//! Commands: what is told of them, and what follows from their ends.
+//! Commands: what is reported, and what follows from their ends.
 
 use super::*;
 use crate::charge::Charge;
 
-/// The sink holds what comes after the second item, which backs off, and the first, whose key is held up.
+/// The sink takes no item from the fourth on. The second backs off, and the key of the third is blocked.
 #[test]
 fn only_what_the_sink_still_takes_is_sent() {
     let scene = Scene::new("-r 1/10ns -r 1/60ns,key=col:1 -j 9 -k --retries 1 --backoff 15ns..15ns -- cmd");
@@ -31,7 +31,7 @@ fn in_order_it_is_told_up_to_where_all_have_been_sent() {
         (12, Ended(2, 0), "retire 2 3; wait 20 or input"),
         (15, Ended(1, 1), "wait 20 or input"),
         (20, Due, "send c; wait 50 or input"),
-        // The first one backs off, and is not settled.
+        // The first item backs off, so it is not settled.
         (22, Ended(3, 0), "retire 3 4; wait 50 or input"),
         (50, Due, "send a; wait - or input"),
         (55, Ended(1, 0), "retire 1 4; wait - or input"),
@@ -41,17 +41,17 @@ fn in_order_it_is_told_up_to_where_all_have_been_sent() {
 #[test]
 fn a_carriage_return_in_an_argument_is_told_once() {
     let line =
-        CommandLine { several: 99, single: 99, longest: 99, times: 1, overhead: 0, ..CommandLine::NOTHING };
+        CommandLine { several: 99, single: 99, longest: 99, times: 1, overhead: 0, ..CommandLine::default() };
     let warning = "warning item 2 ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'";
     let input = "a\nb\r\nc\r\n";
     let scene = || Scene::new("-r 9/s -j 9 -- cmd");
     let capacity = Capacity { line: Some(line), ..scene().capacity };
     let told = format!("send a; {warning}; send b; send c; wait - or input");
     Scene { capacity, ..scene() }.check(&[(0, Input(input), &told)]);
-    // It does not become an argument, or is no line.
+    // No warning if it does not become an argument, or if items are not lines.
     scene().check(&[(0, Input(input), "send a; send b; send c; wait - or input")]);
     let mut scene = Scene { capacity, ..Scene::new("-r 9/s -j 9 -d ; -- cmd") };
-    scene.schedule.input(Block::of(b"a\r;b\r;".to_vec(), 2, Time(0)));
+    scene.schedule.input(Segment::of(b"a\r;b\r;".to_vec(), 2, Time(0)));
     assert!(!scene.actions(0).contains("warning"));
 }
 
@@ -62,7 +62,7 @@ fn failures_add_up_until_they_end_the_run() {
         (1, Ended(1, 1), "failed 1; wait - or input"),
         (2, Ended(2, 0), "wait - or input"),
         (3, Ended(3, 1), "failed 3; halted after 2; wait -"),
-        // It is told only once.
+        // The halt is reported only once.
         (4, Ended(4, 1), "failed 4; finish 123"),
     ]);
     Scene::new("-r 9/s -j 9 --halt now,fail=50% -- cmd").check(&[
@@ -172,7 +172,7 @@ fn a_limit_that_counts_from_the_end_of_a_command_starts_then() {
     ]);
     Scene::new("-r 1/100ns,algo=interval -j 9 -- cmd")
         .check(&[(0, Input("a\nb\n"), "send a; wait 100 or input"), (100, Due, "send b; wait - or input")]);
-    // Lanes that wait for a completion, rather than for an instant, learn of it.
+    // Lanes that wait for a completion rather than an instant are re-evaluated.
     Scene::new("-r 1/100ns,from=exit,key=col:1 -j 9 -- cmd").check(&[
         (0, Input("a\nb\na\nb\n"), "send a; send b; wait - or input"),
         (50, Ended(1, 0), "wait 150 or input"),
@@ -226,7 +226,7 @@ fn a_stop_is_passed_on_and_lets_running_commands_end() {
     ]);
 }
 
-/// The first one backs off, and keeps its place; what stands behind it waits for it no longer than it may.
+/// The first item backs off and keeps its place; those behind it wait no longer than they may.
 #[test]
 fn what_waits_behind_another_attempt_is_refused_at_its_deadline() {
     let waits = "-r 1/10ns --in-order -j9 --retries 1 --backoff 100ns..100ns --max-wait 30ns";
@@ -235,7 +235,7 @@ fn what_waits_behind_another_attempt_is_refused_at_its_deadline() {
         (5, Ended(1, 1), "wait 105 or input"),
         (7, Input("b\nc\n"), "wait 37 or input"),
         (20, Input("d\n"), "wait 37 or input"),
-        // Later than it was to be woken.
+        // It wakes up too late.
         (40, Due, "wait 50 or input"),
         (50, Due, "wait 105 or input"),
         (80, Input("e\n"), "wait 105 or input"),

@@ -1,4 +1,4 @@
-//! What is counted, and what is known of a run.
+//! What is counted, and what is known about a run.
 
 use std::collections::VecDeque;
 
@@ -27,7 +27,7 @@ fn a_run_counts_items_bytes_and_the_time_that_they_waited() {
     assert_eq!(schedule.stats().left(), 0);
 }
 
-/// Prometheus takes a counter that falls for one that begins anew.
+/// Prometheus takes a counter that falls for one that was reset.
 #[test]
 fn blank_items_are_not_counted_though_they_were_not_looked_at_yet() {
     let mut scene = Scene::new("-r 1/100ns --skip-blank --lookahead 1");
@@ -111,7 +111,7 @@ fn an_attempt_that_fails_is_counted_apart_from_the_release() {
     ]);
     let stats = schedule.stats();
     assert_eq!((stats.released, stats.retried, stats.failed, stats.settled), (2, 1, 1, 2));
-    // From 0 until 10 an item waited, from then on one that backed off.
+    // From 0 to 10 an item waited; after that, one that backed off.
     assert_eq!((stats.bytes, stats.times.waited, stats.busiest), (5, 40, 3));
 }
 
@@ -133,7 +133,7 @@ fn what_is_to_be_tried_again_is_left_and_named_when_the_run_ends() {
         let stats = schedule.stats();
         assert_eq!((stats.released, stats.failed, stats.left()), (3, 1, 2), "{args}");
     }
-    // What is tried again is not left any more.
+    // An item that is being retried is no longer left.
     let schedule = Scene::new("-r 9/10ns -j 4 --retries 1 --backoff 5ns..5ns -- cmd").check(&[
         (0, Input("a\n"), "send a; wait - or input"),
         (1, Ended(1, 1), "wait 6 or input"),
@@ -144,8 +144,8 @@ fn what_is_to_be_tried_again_is_left_and_named_when_the_run_ends() {
     assert_eq!((schedule.stats().failed, schedule.stats().left()), (1, 0));
 }
 
-/// What a run does that releases one item after the other, the bad ones in their turn: the number released, and failed.
-/// A share is of all items, if their number is `known`, or else of those that have ended.
+/// Models a run that releases one item at a time, bad ones in their turn: returns the numbers released and failed. The
+/// percentage is of all items if their number is `known`, otherwise of those that have ended.
 fn in_turn(items: &[&str], percent: u64, known: bool) -> (u64, u64) {
     let (mut released, mut failed) = (0, 0);
     for (ended, item) in (1..).zip(items) {
@@ -159,14 +159,14 @@ fn in_turn(items: &[&str], percent: u64, known: bool) -> (u64, u64) {
     (released, failed)
 }
 
-/// What a run does that reads `items` in pieces, whenever nothing else happens. It learns that there are no more at the
-/// start, or when all are done with.
+/// The same for a real run that reads `items` in pieces whenever nothing else happens. It learns of the end of the
+/// input at the start if `known`, otherwise when all items are done.
 fn in_pieces(items: &[&str], percent: u64, known: bool, random: &mut fastrand::Rng) -> (u64, u64) {
     let args = format!("-r 1T/s,cost=col:1 --on-bad skip --halt soon,fail={percent}% -- cmd");
     let (mut scene, mut left, mut running) = (Scene::new(&args), items, VecDeque::new());
     if known {
         let text: Vec<u8> = items.iter().flat_map(|item| format!("{item}\n").into_bytes()).collect();
-        scene.schedule.input(Block::of(text, items.len() as u64, Time(0)));
+        scene.schedule.input(Segment::of(text, items.len() as u64, Time(0)));
         scene.schedule.end_of_input(Time(0), None);
     }
     for now in (0..).map(Time) {
@@ -185,7 +185,7 @@ fn in_pieces(items: &[&str], percent: u64, known: bool, random: &mut fastrand::R
                     piece => {
                         let text: Vec<u8> =
                             piece.iter().flat_map(|item| format!("{item}\n").into_bytes()).collect();
-                        scene.schedule.input(Block::of(text, piece.len() as u64, now));
+                        scene.schedule.input(Segment::of(text, piece.len() as u64, now));
                     }
                 }
             }
@@ -224,7 +224,7 @@ fn bad_items_that_were_not_reached_are_left() {
         (5, Interrupt, "SIGTERM; finish 130"),
     ]);
     assert_eq!((schedule.stats().failed, schedule.stats().left(), schedule.consumed()), (0, 2, 2));
-    // The one that is not reached stands behind all that left.
+    // The bad item is not reached, as its turn comes only after all that left.
     let schedule = Scene::new("-r 2/100ns,cost=col:1 --on-bad skip -j 2 -- cmd").check(&[
         (0, Input("1\nx\n1\n"), "send 1; send 1; wait -"),
         (5, Interrupt, "SIGTERM; wait -"),
@@ -266,7 +266,7 @@ fn each_wait_is_counted_once_for_the_limit_that_it_was_for() {
         (100, Due, "send b; wait 1000 or input"),
     ]);
     assert_eq!(waits(&schedule), [1, 1]);
-    // There is no wait if all that arrives at the same instant is asked for.
+    // Asking for more input of the same instant is not a wait.
     let schedule = Scene::new("-r 1/100ns -B 2 -j 1 -- cmd").check(&[
         (0, Input("a\nb\n"), "wait 0 or input"),
         (0, Due, "send a b; wait -"),
@@ -283,7 +283,7 @@ fn items_that_are_done_with_are_passed_over() {
     scene.schedule.skip(Box::new(|item| item == b"b"));
     let schedule = scene.check(&[
         (0, Input("a\nb\nc\n"), "send a c; wait - or input"),
-        // One that was passed over may have had the key.
+        // No warning: the skipped item may have had the key.
         (9, EndOfInput, "finish 0"),
     ]);
     assert_eq!((schedule.stats().skipped, schedule.stats().released), (1, 2));
@@ -322,7 +322,7 @@ fn it_is_known_what_runs_and_when_the_next_release_may_be() {
         scene.happens(Time(at), &event);
         scene.actions(at);
     }
-    // Nothing waits but what backs off.
+    // Only items that back off are waiting.
     assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (2, Some(Time(56))));
 }
 

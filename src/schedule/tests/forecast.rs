@@ -1,9 +1,9 @@
-//! What a run waits for, and what is left of it.
+//! What a run waits for, and how much is left.
 
 use super::*;
 use crate::schedule::{Precision, Total, WaitReason};
 
-/// What is waited for, once all this has happened.
+/// What the run waits for after these events.
 fn wait_reason(mut scene: Scene, events: &[(u64, Event)]) -> WaitReason {
     for (at, event) in events {
         scene.happens(Time(*at), event);
@@ -65,7 +65,7 @@ fn a_busy_sink_and_a_store_hold_up_what_the_limits_allow() {
     scene.happens(Time(0), &Input("a\n"));
     scene.actions(0);
     assert_eq!(scene.schedule.wait_reason(Time(0)), WaitReason::Slot);
-    // Others may book what this run would.
+    // Other runs may take the slots.
     let ends = scene.schedule.forecast(Time(0), Some(Total { items: 3, is_exact: true })).ends;
     assert_eq!(ends, Some((Time(200), Precision::AtLeast)));
 }
@@ -143,6 +143,6 @@ fn how_well_the_end_is_known_if_costs_differ() {
         let total = Total { items, is_exact: true };
         scene.schedule.forecast(Time(0), Some(total)).ends.map(|(_, precision)| precision)
     };
-    // With nothing left there is nothing to be known.
+    // With nothing left, costs do not matter.
     assert_eq!((precision(0), precision(5)), (Some(Precision::About), Some(Precision::AtLeast)));
 }

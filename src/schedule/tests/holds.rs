@@ -10,7 +10,7 @@ fn a_command_that_succeeds_is_heeded_as_well() {
     Scene::new("-r 9/ns -j 9 -- cmd").check(&[
         (0, Input("a\n"), "send a; wait - or input"),
         (5, EndedAndAsks(1, 0, 100), "wait - or input"),
-        // Nothing was there to be held.
+        // The hold began when nothing was waiting.
         (20, Input("b\n"), "wait 105 or input"),
         (105, Due, "send b; wait - or input"),
     ]);
@@ -68,7 +68,7 @@ fn what_is_held_is_so_under_new_limits() {
     ];
     Scene::new("-r 9/ns,key=col:1 -j 9 -- cmd")
         .check(&begun().into_iter().chain(same_keys).collect::<Vec<_>>());
-    // What the keys were that were held means nothing now.
+    // Under other keys, what was held for one is held for all.
     let other_keys = vec![
         (10, Limits("8/ns,key=col:2"), "limits; wait 105 or input"),
         (20, Input("b 3\n"), "wait 105 or input"),

@@ -27,7 +27,7 @@ fn what_is_trimmed_does_not_leave_as_it_lies_in_its_buffer() {
 fn what_no_command_could_be_given_does_not_take_the_short_way_of_a_dry_run() {
     let scene = Scene::new("-r 9/100ns,cost=col:1");
     let line =
-        CommandLine { several: 99, single: 99, longest: 5, times: 1, overhead: 2, ..CommandLine::NOTHING };
+        CommandLine { several: 99, single: 99, longest: 5, times: 1, overhead: 2, ..CommandLine::default() };
     let capacity = Capacity { line: Some(line), ..scene.capacity };
     let schedule = Scene { capacity, ..scene }.check(&[
         (0, Input("1 a\n1 long\n1 b\n"), "send 1 a 1 b; failed 2; wait - or input"),
@@ -91,7 +91,7 @@ fn a_sink_that_is_busy_is_tried_again_after_a_pause() {
     ]);
 }
 
-/// Others may ask less of the common limit, but go only after what is being sent.
+/// Others may cost the common limit less, but go only after what is being sent.
 #[test]
 fn what_the_batch_has_left_of_a_common_limit_is_not_given_to_others_first() {
     Scene { busy: Some(50), ..Scene::new("-r 3/100ns,cost=col:2 -r 9/s,key=col:1") }.check(&[
@@ -142,7 +142,7 @@ fn what_waits_goes_by_its_key_when_the_limit_for_others_opens() {
     ]);
 }
 
-/// As a bucket fills for what costs more than it holds only from when that is next in line.
+/// A bucket fills for an item that costs more than it holds only once that item is next in line.
 #[test]
 fn what_is_next_in_line_is_so_from_when_the_item_before_it_has_left() {
     let scene = Scene::new("-r 10/100ns,algo=bucket,burst=2,cost=col:1");
@@ -165,7 +165,7 @@ fn a_lane_that_waits_for_one_key_may_have_to_wait_for_another() {
         (100, Due, "wait 150 or input"),
         (150, Due, "send a x; wait 250 or input"),
     ]);
-    // Another waits for longer.
+    // The other lane waits longer.
     Scene::new("-r 1/100ns,key=col:1 -r 1/100ns,key=col:2 -r 1/400ns,key=col:1,only=d").check(&[
         (0, Input("a y\nd w\n"), "send a y d w; wait 1000000000 or input"),
         (10, Input("a x\nd v\n"), "wait 100 or input"),
@@ -210,17 +210,17 @@ fn a_margin_makes_the_period_longer() {
     Scene::new("-r 1/100ns,margin=20ns").check(&[(0, Input("a\nb\n"), "send a; wait 120 or input")]);
 }
 
-/// Of keys whose limits are as good as new, nothing is kept.
+/// Nothing is kept for keys whose limits are idle.
 #[test]
 fn limits_of_keys_are_evicted_unless_something_waits_for_them() {
     const S: u64 = 1_000_000_000;
     Scene::new("-r 1/100ns,key=col:1").check(&[
         (0, Input("a\n"), "send a; wait 1000000000 or input"),
-        // What came within the last second may not have been told yet.
+        // What came within the last second may not have been reported yet.
         (S, Due, "wait 2000000000 or input"),
         (2 * S, Due, "wait - or input"),
     ]);
-    // An item that waits asks as of when it became next in line. Nothing can be evicted before it is released.
+    // A waiting item asks as of when it became next in line, so nothing can be evicted before it is released.
     Scene::new("-r 1/100ns,key=col:1 -r 1/10s").check(&[
         (0, Input("a\na\n"), "send a; wait 10000000000 or input"),
         (2 * S, Input("b\n"), "wait 10000000000 or input"),
@@ -231,7 +231,7 @@ fn limits_of_keys_are_evicted_unless_something_waits_for_them() {
     ]);
 }
 
-/// Releases items of this number of keys as they become due. Returns how often the limits were asked.
+/// Releases `items` with this number of keys as they become due. Returns how often the limits were asked.
 fn asked(args: &str, keys: u64, items: u64, step: u64) -> u64 {
     let mut scene = Scene::new(args);
     let lines: Vec<_> = (0..items).map(|item| format!("k{} x{}\n", item % keys, item % 3)).collect();
@@ -260,7 +260,7 @@ fn a_keyed_release_is_asked_about_at_most_twice() {
         for keys in [1, 2, 40] {
             for step in [1, 50] {
                 let asked = asked(args, keys, 200, step);
-                // As it joins its lane, and the others, at first.
+                // Each item and each lane may cost up to two questions.
                 assert!(asked <= 2 * (200 + keys), "{asked} with {keys} keys and a step of {step}: {args}");
             }
         }
@@ -271,7 +271,7 @@ fn a_keyed_release_is_asked_about_at_most_twice() {
 fn all_that_waited_for_too_long_is_refused_however_late_the_run_wakes() {
     let schedule = Scene::new("-r 1/100ns --on-limit drop --max-wait 50ns").check(&[
         (0, Input("a\nb\nc\n"), "send a; wait 50 or input"),
-        // Neither could have gone in time: that one is refused brings the other no sooner.
+        // Neither could have gone in time: refusing one does not bring the other forward.
         (150, Due, "wait - or input"),
         (151, EndOfInput, "finish 0"),
     ]);

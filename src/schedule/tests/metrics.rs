@@ -1,9 +1,9 @@
-//! How a run stands, for monitoring.
+//! The state of a run, for monitoring.
 
 use super::*;
 use crate::rule::Verdict;
 
-/// For each limit, when it allows something, and for how many keys items wait.
+/// For each limit, when it allows the next release, and the number of keys that it makes wait.
 fn limits(schedule: &Schedule, now: u64) -> Vec<(Option<u64>, u64)> {
     let at = |verdict| if let Verdict::At(at) = verdict { at.0 } else { u64::MAX };
     let metrics = schedule.metrics(Time(now)).limits;
@@ -19,7 +19,7 @@ fn next(schedule: &Schedule, now: u64) -> Option<Time> {
 fn each_limit_says_when_it_allows_what_waits() {
     let scene = Scene::new("-r 2/100ns -r 1/100ns,key=col:1 -r 9/100ns,key=col:1 -r 9/100ns,cost=col:2");
     let schedule = scene.check(&[(0, Input("a 1\na 9\nb 1\nb 1\n"), "send a 1 b 1; wait 100 or input")]);
-    // Of the third, nobody waits.
+    // Nothing waits for the third.
     assert_eq!(limits(&schedule, 50), [(Some(100), 0), (Some(100), 2), (Some(50), 0), (Some(50), 0)]);
 }
 

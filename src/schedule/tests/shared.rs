@@ -1,4 +1,4 @@
-//! Limits that are shared, by slots that a store books.
+//! Shared limits, kept by slots that a store books.
 
 use super::*;
 use crate::exit::Exit;
@@ -45,7 +45,7 @@ fn a_slot_says_until_when_its_release_may_leave() {
     let Action::Send(admission) = scene.schedule.poll(Time(10), scene.capacity) else { panic!("it may go") };
     assert_eq!(admission.good_until(), Some(Time(15)));
     scene.schedule.sent(Time(11), admission, 1);
-    // Also once it is charged: there may be a command to become.
+    // Still known after it is charged, as the process may be about to become a command.
     assert_eq!(scene.schedule.good_until(), Some(Time(15)));
 }
 
@@ -55,12 +55,12 @@ fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
     scene.schedule =
         scene.schedule.with_bookings(BookingTerms { span: 3, longest_span: 3, most: vec![9], patience: 20 });
     scene.check(&[
-        // Of a, no more than 3 at once; of b, as many as there are; of c, what is left.
+        // For a, at most 3 at once; for b, as many as there are; for c, the vacancies that are left.
         (0, Input("a\na\na\na\nb\nc\nc\nc\nd\n"), "book 3; book 1; book 3; wait - or input"),
     ]);
 }
 
-/// Or else it would be formed again and again, and be late each time.
+/// Otherwise it would be formed again and again, and be late each time.
 #[test]
 fn a_batch_that_is_formed_too_late_is_made_smaller_for_a_while() {
     let mut scene = scene("-r 99/s,cost=col:1 -B 8", 9, 99);
@@ -112,7 +112,7 @@ fn what_costs_nothing_is_not_booked_for() {
         .check(&[(0, Input("0 a\n"), "busy 0 a; wait 50 or input"), (50, Due, "send 0 a; wait - or input")]);
 }
 
-/// An item that is tried again goes first, and what waits behind it is composed anew.
+/// A retried item goes first, and the batch is formed again with those behind it.
 fn batch_composed_anew(answer: &Answer) -> Scene {
     let mut scene = scene("-r 9/100ns,cost=col:1 -B 4 --retries 1 -j 2 -- cmd", 2, 9);
     let mut rows = |rows: &[(u64, Event, &str)]| {
@@ -160,7 +160,7 @@ fn a_batch_that_was_turned_away_takes_what_comes() {
     ]);
 }
 
-/// The store keeps what a server has asked for: it may be lifted there.
+/// The store keeps the hold that a server asked for, and it may be lifted there.
 #[test]
 fn what_a_server_asks_for_is_told_to_the_store_and_no_slot_is_used_before() {
     let mut scene = scene("-r 9/100ns -j 9 -- cmd", 2, 9);
@@ -175,7 +175,7 @@ fn what_a_server_asks_for_is_told_to_the_store_and_no_slot_is_used_before() {
         (1, Booked(&[10, 40]), "wait 10 or input"),
         (10, Due, "send a; wait 40 or input"),
         (11, EndedAndAsks(1, 0, 50), "hold until 61; book 1; wait - or input"),
-        // What was asked before was booked before.
+        // An earlier order, booked before the hold.
         (12, Booked(&[20]), "wait - or input"),
     ]);
     let hold = Order { hold: Some(Time(61)), ..Order::new(Key::new(), [1], 0) };
@@ -200,7 +200,7 @@ fn slots_are_booked_for_what_waits_and_used_while_they_are_good() {
         (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
         (1, Booked(&[10, 110]), "book 1; wait 10 or input"),
         (10, Due, "send a; wait 110 or input"),
-        // It woke up too late for that one.
+        // It woke up too late for that slot.
         (116, Due, "wait - or input"),
     ]);
 }
@@ -249,12 +249,12 @@ fn a_run_that_is_stopped_gives_its_slots_back_and_those_that_come_late() {
 #[test]
 fn what_finds_no_slot_free_at_its_arrival_is_dropped() {
     Scene::shared("-r 2/100ns --on-limit drop").check(&[
-        // One of the two is free. The other item came too early, and so does one that comes before the next slot.
+        // One of two slots is free. The other item came too early, and so does one that comes before the next slot.
         (0, Input("a\nb\n"), "ask for 2; wait - or input"),
         (1, Free(1, &[1], 101), "send a; wait - or input"),
         (9, Input("c\n"), "wait - or input"),
         (101, Input("d\n"), "ask for 1; wait - or input"),
-        // What comes meanwhile is asked for later.
+        // For what comes meanwhile, it asks later.
         (102, Input("e\n"), "wait - or input"),
         (103, Booked(&[102]), "send d; ask for 1; wait - or input"),
         (104, Free(1, &[], 202), "wait - or input"),
@@ -272,7 +272,7 @@ fn the_first_that_finds_no_slot_free_ends_an_enforced_run() {
     ]);
 }
 
-/// The store tells of a slot that nobody waits for, and books none.
+/// The next slot is later than the run may wait, so the store only names it.
 #[test]
 fn a_run_that_would_wait_too_long_ends_at_once() {
     Scene::shared("-r 1/100ns --max-wait 30ns").check(&[
@@ -283,7 +283,7 @@ fn a_run_that_would_wait_too_long_ends_at_once() {
     ]);
 }
 
-/// The costs of an item are those of the limits that apply to it, and it has slots of its own.
+/// Items are charged only by the limits that apply to them, and those with other costs have other slots.
 #[test]
 fn limits_for_some_items_hold_up_no_others() {
     let scene = Scene::new("-r 9/100ns -r 1/100ns,key=col:1,only=a");
@@ -302,7 +302,7 @@ fn limits_for_some_items_hold_up_no_others() {
     let (order, slots) = answer([1, 0], &[1, 1], None);
     scene.schedule.booked(Time(1), &order, slots);
     assert_eq!(scene.actions(1), "send b c; wait 100 or input");
-    // It is asked for again when it may be free.
+    // It asks again when the slot may be free.
     scene.happens(Time(100), &Due);
     assert_eq!(scene.actions(100), "ask for 1; wait - or input");
 }
@@ -312,7 +312,7 @@ fn a_batch_is_closed_when_a_slot_for_its_costs_is_asked_for() {
     Scene::shared("-r 9/100ns,cost=col:1 -B 3").check(&[
         (0, Input("2 a\n3 b\n"), "wait 0 or input"),
         (0, Due, "book 1; wait - or input"),
-        // There would be room for it.
+        // It would fit, but the batch is closed.
         (1, Input("1 c\n"), "wait 1 or input"),
         (1, Due, "wait - or input"),
         (2, BookedFor("", 5, &[10]), "wait 2 or input"),
@@ -326,7 +326,7 @@ fn a_batch_is_closed_when_a_slot_for_its_costs_is_asked_for() {
         (19, BookedFor("", 1, &[20]), "wait 20"),
         (20, Due, "send 1 c; finish 0"),
     ]);
-    // A batch that costs more than is ever granted is not made, nor is one closed that may wait for more.
+    // No batch costs more than is ever granted, and a batch that may wait for more is not closed.
     Scene::shared("-r 9/100ns,cost=col:1 -B 3,50ns").check(&[
         (0, Input("6 a\n"), "wait 0 or input"),
         (0, Due, "wait 50 or input"),
@@ -347,7 +347,7 @@ fn slots_go_back_at_a_stop_while_commands_run_on() {
         (0, Input("a\nb\nc\n"), "book 2; wait - or input"),
         (1, Booked(&[1, 110]), "send a; book 1; wait 110 or input"),
         (2, Interrupt, "SIGTERM; give back 110; wait 22"),
-        // The end of the command takes longer than an answer is waited for.
+        // The command runs on after the wait for an answer is over.
         (22, Due, "wait -"),
         (23, Booked(&[210]), "give back 210; wait -"),
         (24, Ended(1, 0), "finish 130"),
@@ -356,7 +356,7 @@ fn slots_go_back_at_a_stop_while_commands_run_on() {
 
 #[test]
 fn slots_that_became_useless_go_back_at_once() {
-    // A newer item takes the place of one with another cost.
+    // A newer item replaces one with another cost.
     Scene::shared("-r 9/100ns,cost=col:1 --on-limit latest").check(&[
         (0, Input("2 a\n"), "wait 0 or input"),
         (0, Due, "book 1; wait - or input"),
@@ -370,7 +370,7 @@ fn slots_that_became_useless_go_back_at_once() {
         (4, Due, "wait 20 or input"),
         (20, Due, "send 3 c; wait - or input"),
     ]);
-    // A server asks for a pause: the slot before its end is given up, and what comes is for the store to say.
+    // A server asks for a pause: the slot before its end is dropped, and the store decides on what comes.
     Scene::shared("-r 1/100ns --retries 1 -j 2 -- cmd").check(&[
         (0, Input("a\nb\n"), "book 2; wait - or input"),
         (1, Booked(&[1, 110]), "send a; wait 110 or input"),

@@ -13,11 +13,8 @@ pub(crate) struct Expander {
     fields: Fields,
 }
 
-struct ItemValues<'a> {
-    item: &'a [u8],
-    number: u64,
-    selected: Vec<Option<Cow<'a, [u8]>>>,
-}
+/// An item with its number and what is selected of it.
+type ItemValues<'a> = (u64, &'a [u8], Vec<Option<Cow<'a, [u8]>>>);
 
 impl Expander {
     /// Puts them into `template`, where `separator` stands between columns.
@@ -28,18 +25,18 @@ impl Expander {
 
     /// The command line for a batch: an argument with a place in it is repeated for each item.
     pub(in crate::sink) fn expand(&self, batch: &Batch, delimiter: &Delimiter) -> Vec<OsString> {
-        let items: Vec<_> = batch
+        let items: Vec<ItemValues> = batch
             .numbered(delimiter)
             .map(|(number, record)| {
                 let item = delimiter.trim(record);
-                ItemValues { item, number, selected: self.fields.select(item, record.len()).collect() }
+                (number, item, self.fields.select(item, record.len()).collect())
             })
             .collect();
         let mut line = Vec::with_capacity(self.template.args().len() + items.len());
         for arg in self.template.args() {
             match &arg[..] {
                 [Piece::Text(text)] => line.push(OsStr::from_bytes(text).to_owned()),
-                pieces => line.extend(items.iter().map(|item| item.fill(pieces))),
+                pieces => line.extend(items.iter().map(|item| fill(pieces, item))),
             }
         }
         line
@@ -55,28 +52,26 @@ impl Expander {
     }
 }
 
-impl ItemValues<'_> {
-    fn fill(&self, pieces: &[Piece]) -> OsString {
-        let mut filled = Vec::new();
-        for piece in pieces {
-            match piece {
-                Piece::Text(text) => filled.extend_from_slice(text),
-                Piece::Item => filled.extend_from_slice(self.item),
-                Piece::Number => filled.extend_from_slice(self.number.to_string().as_bytes()),
-                // It was checked before that the item has such a part.
-                Piece::Selected(index) => {
-                    self.selected[*index].iter().for_each(|text| filled.extend_from_slice(text));
-                }
+fn fill(pieces: &[Piece], (number, item, selected): &ItemValues) -> OsString {
+    let mut filled = Vec::new();
+    for piece in pieces {
+        match piece {
+            Piece::Text(text) => filled.extend_from_slice(text),
+            Piece::Item => filled.extend_from_slice(item),
+            Piece::Number => filled.extend_from_slice(number.to_string().as_bytes()),
+            // It was checked before that the item has such a part.
+            Piece::Selected(index) => {
+                selected[*index].iter().for_each(|text| filled.extend_from_slice(text));
             }
         }
-        OsString::from_vec(filled)
     }
+    OsString::from_vec(filled)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::source::{Block, Segment};
+    use crate::source::Segment;
     use crate::time::Time;
 
     #[test]
@@ -97,7 +92,7 @@ mod tests {
             let template = Template::new(&command, placeholder.map(OsStr::new));
             let count = items.trim_end().lines().count() as u64;
             let mut batch = Batch::default();
-            batch.push(Segment::new(Block::of(items.as_bytes().to_vec(), count, Time::ZERO), 7, 0));
+            batch.push(Segment::of(items.as_bytes().to_vec(), count, Time::ZERO).at(7, 0));
             let expander = Expander::new(template, None);
             assert_eq!(expander.expand(&batch, &Delimiter::new(b"\n")), line, "{command:?}");
         }

@@ -1,33 +1,27 @@
 //! Output of commands that is printed line by line, as it comes.
 
 use std::io::{self, ErrorKind, PipeReader, Read};
+use std::os::fd::{AsFd, BorrowedFd};
 use std::process::Command;
 use std::rc::Rc;
-use std::sync::Arc;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::capture::unreadable;
 use super::tag::Tagged;
 use crate::output::Target;
+use crate::sink::Cause;
 use crate::sink::writer::Writer;
-use crate::sink::{Cause, Watch};
 
 /// A longer line is printed in pieces, each a line of its own.
 const LONGEST_LINE: usize = 1 << 20;
-
-/// The most that is read at once. There may be more; others have their turn first.
-const PIECE: usize = 64 << 10;
 
 /// The most that a pipe holds, unless root made it larger.
 const FULL_PIPE: usize = 1 << 20;
 
 /// The outputs of commands that are being read.
-pub(super) struct Lines {
-    watch: Watch,
-    streams: Vec<OutputStream>,
-    buffer: Box<[u8]>,
-}
+#[derive(Default)]
+pub(super) struct Lines(Vec<OutputStream>);
 
 /// The two outputs of a command that is about to start.
 pub(super) type Pipes = [PipeReader; 2];
@@ -37,7 +31,7 @@ struct OutputStream {
     first: u64,
     tag: Rc<[u8]>,
     target: Target,
-    pipe: Arc<PipeReader>,
+    pipe: PipeReader,
     /// The beginning of a line.
     begun: Vec<u8>,
     /// The command has ended; what it left behind may still print.
@@ -45,11 +39,6 @@ struct OutputStream {
 }
 
 impl Lines {
-    /// `watch` tells when there is something to read.
-    pub(super) fn new(watch: Watch) -> Self {
-        Lines { watch, streams: Vec::new(), buffer: vec![0; PIECE].into() }
-    }
-
     /// Has `command` print to pipes.
     pub(super) fn capture(command: &mut Command) -> io::Result<Pipes> {
         let pipe = || {
@@ -65,57 +54,54 @@ impl Lines {
     /// The command for the item of this number has started.
     pub(super) fn start(&mut self, first: u64, tag: &Rc<[u8]>, pipes: Pipes) {
         let targets = [Target::Stdout, Target::Stderr];
-        self.streams.extend(targets.into_iter().zip(pipes).map(|(target, pipe)| OutputStream {
+        self.0.extend(targets.into_iter().zip(pipes).map(|(target, pipe)| OutputStream {
             first,
             tag: Rc::clone(tag),
             target,
-            pipe: Arc::new(pipe),
+            pipe,
             begun: Vec::new(),
             has_ended: false,
         }));
-        self.listen();
+    }
+
+    /// The pipes in which more may come.
+    pub(super) fn pipes(&self) -> Vec<BorrowedFd<'_>> {
+        self.0.iter().map(|stream| stream.pipe.as_fd()).collect()
     }
 
     /// The command for the item of this number has ended.
     pub(super) fn end(&mut self, first: u64) {
-        self.streams
-            .iter_mut()
-            .filter(|stream| stream.first == first)
-            .for_each(|stream| stream.has_ended = true);
+        let own = self.0.iter_mut().filter(|stream| stream.first == first);
+        own.for_each(|stream| stream.has_ended = true);
     }
 
     /// Prints the lines that have come; of commands that have ended, all that they printed. Without a `writer` they are
     /// lost, so that no command waits for a reader.
-    pub(super) fn print(&mut self, writer: Option<&Writer>) -> Result<(), Cause> {
+    pub(super) fn print(&mut self, buffer: &mut [u8], writer: Option<&Writer>) -> Result<(), Cause> {
         let mut result = Ok(());
-        self.streams.retain_mut(|stream| {
-            let read = stream.read(&mut self.buffer, writer);
+        self.0.retain_mut(|stream| {
+            let read = stream.read(buffer, writer);
             let is_open = matches!(read, Ok(true) | Err(Cause::Interrupted));
             result = std::mem::replace(&mut result, Ok(())).and(read.map(drop));
             is_open
         });
         if let Err(Cause::ReaderGone) = result {
             // As it would be without us, commands that go on printing die of SIGPIPE.
-            self.streams.clear();
+            self.0.clear();
         }
-        self.listen();
         result
-    }
-
-    /// Also without any left: what was watched stays open until then.
-    fn listen(&mut self) {
-        (self.watch)(self.streams.iter().map(|stream| Arc::clone(&stream.pipe)).collect());
     }
 }
 
 impl OutputStream {
     /// Reads what has come, and prints whole lines. Returns whether more may come.
     fn read(&mut self, buffer: &mut [u8], writer: Option<&Writer>) -> Result<bool, Cause> {
-        let most = if self.has_ended { FULL_PIPE } else { PIECE };
+        // There may be more; others have their turn first.
+        let most = if self.has_ended { FULL_PIPE } else { buffer.len() };
         let mut is_open = true;
         let mut read = 0;
         while is_open && read < most {
-            match (&*self.pipe).read(buffer) {
+            match self.pipe.read(buffer) {
                 Ok(0) => is_open = false,
                 Ok(length) => {
                     read += length;
@@ -160,22 +146,18 @@ impl OutputStream {
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
-
     use super::*;
 
-    /// What is watched is open, and another command may need its descriptors.
+    /// Another command may need their descriptors.
     #[test]
     fn the_pipes_of_commands_that_have_ended_are_closed() {
-        let watched = Rc::new(RefCell::new(Vec::new()));
-        let now_watched = Rc::clone(&watched);
-        let mut lines = Lines::new(Box::new(move |pipes| *now_watched.borrow_mut() = pipes));
+        let mut lines = Lines::default();
         let mut command = Command::new("true");
         lines.start(1, &Rc::default(), Lines::capture(&mut command).unwrap());
         drop(command);
-        assert_eq!(watched.borrow().len(), 2);
+        assert_eq!(lines.pipes().len(), 2);
         lines.end(1);
-        lines.print(None).unwrap();
-        assert!(watched.borrow().is_empty());
+        lines.print(&mut [0; 8], None).unwrap();
+        assert!(lines.pipes().is_empty());
     }
 }

@@ -21,6 +21,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::iter;
+use std::os::fd::BorrowedFd;
 use std::path::Path;
 use std::process::Command;
 use std::rc::Rc;
@@ -42,17 +43,17 @@ use self::job::{Job, Parent};
 use self::lines::Lines;
 use self::output::Outputs;
 use self::room::command_line;
-use self::shortage::{NextTry, Shortage};
+use self::shortage::Shortage;
 use self::tag::tag;
 use super::writer::Writer;
-use super::{Cause, Flushed, RunningJobs, Sent, Sink, Watch};
+use super::{Cause, Flushed, RunningJobs, Sent, Sink};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::printable::quoted;
 use crate::source::{Batch, Capacity, Delimiter};
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 pub(crate) struct Commands {
     expander: Expander,
@@ -74,7 +75,7 @@ pub(crate) struct Commands {
 
 impl Commands {
     /// Runs the command of `run` for what is released. [`RunningJobs::reap`] has to be called when a command has ended.
-    /// Printing ends early once `interrupt` is raised. Where output is printed line by line, `watch` tells of it.
+    /// Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
     /// Standard output was closed.
@@ -83,7 +84,6 @@ impl Commands {
         delimiter: Delimiter,
         separator: Option<&[u8]>,
         interrupt: Arc<Interrupt>,
-        watch: Option<Watch>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
         Ok(Commands {
@@ -95,11 +95,7 @@ impl Commands {
             jobs: Vec::new(),
             slots: Vec::new(),
             shortage: Shortage::default(),
-            outputs: Outputs::new(
-                Writer::new(interrupt),
-                run.output == Output::InOrder,
-                watch.map(Lines::new),
-            ),
+            outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             header_files: HeaderFiles::new(run.retry.times > 0),
             run,
@@ -135,7 +131,7 @@ impl Commands {
             Ok(pid) => {
                 let first = batch.first();
                 self.jobs.push(Job { pid, first, slot, headers, capture, deadline: None, is_overdue: false });
-                pipes.into_iter().for_each(|pipes| self.outputs.start_lines(first, &tag, pipes));
+                pipes.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
                 Ok(())
             }
             Err(error) => Err(Trouble::Command(error)),
@@ -166,7 +162,9 @@ impl Commands {
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
         match trouble {
             Trouble::TempFile(error) | Trouble::Command(error) if is_passing(&error) => {
-                self.put_off(first, error)
+                let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
+                let why = self.cannot_run(error);
+                self.shortage.persists(will_pass, why)
             }
             Trouble::TempFile(error) => fatal(
                 Exit::Error,
@@ -179,21 +177,6 @@ impl Commands {
 
     fn cannot_run(&self, error: io::Error) -> Error {
         Error::new(error).context(format!("cannot run {}", exec::named(&self.expander.name())))
-    }
-
-    /// The system is short of something: not now, but perhaps later.
-    fn put_off(&mut self, first: u64, error: io::Error) -> Sent {
-        let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
-        let next = self.shortage.persists(will_pass);
-        let error = self.cannot_run(error);
-        match next {
-            NextTry::Again(pause) => Sent::Busy { pause, why: None },
-            NextTry::Tell(pause) => Sent::Busy { pause, why: Some(error) },
-            NextTry::GiveUp => {
-                let error = error.context(format!("tried for {} s", shortage::PATIENCE / SECOND));
-                Sent::Partly(0, Cause::Failed(Exit::CannotRun, error))
-            }
-        }
     }
 
     /// A child has ended; not every child is a job.
@@ -275,6 +258,10 @@ impl RunningJobs for Commands {
 
     fn captures(&self) -> bool {
         self.run.output != Output::Shared
+    }
+
+    fn outputs(&self) -> Vec<BorrowedFd<'_>> {
+        self.outputs.lines.pipes()
     }
 
     fn retire(&mut self, first: u64, next: u64) {

@@ -2,12 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
-use std::rc::Rc;
 
 use nix::unistd::{SysconfVar, sysconf};
 
 use super::capture::{Capture, Captured, Printed, unreadable};
-use super::lines::{Lines, Pipes};
+use super::lines::Lines;
 use super::space::Space;
 use super::tag::Tagged;
 use crate::output::Target;
@@ -39,7 +38,8 @@ pub(super) struct Outputs {
     waiting: BTreeMap<u64, Vec<io::Result<Captured>>>,
     /// The output of attempts that others are to follow.
     superseded: BTreeMap<u64, Captured>,
-    lines: Option<Lines>,
+    /// What is printed as it comes.
+    pub(super) lines: Lines,
     /// It is the turn of the items before this one.
     next: u64,
     /// A write broke off: what comes after a piece of an output would only look as though it were whole.
@@ -50,8 +50,8 @@ pub(super) struct Outputs {
 }
 
 impl Outputs {
-    /// `lines` are printed as they come, and all else `in_order` or as commands end.
-    pub(super) fn new(writer: Writer, in_order: bool, lines: Option<Lines>) -> Self {
+    /// Prints `in_order` or as commands end what is not printed as it comes.
+    pub(super) fn new(writer: Writer, in_order: bool) -> Self {
         let next = if in_order { 0 } else { u64::MAX };
         Outputs {
             writer,
@@ -61,7 +61,7 @@ impl Outputs {
             open: BTreeSet::new(),
             waiting: BTreeMap::new(),
             superseded: BTreeMap::new(),
-            lines,
+            lines: Lines::default(),
             next,
             is_broken: false,
             files: 0,
@@ -93,17 +93,10 @@ impl Outputs {
         }
     }
 
-    /// A command for the item of this number has started, which prints lines with a tag into pipes.
-    pub(super) fn start_lines(&mut self, first: u64, tag: &Rc<[u8]>, pipes: Pipes) {
-        if let Some(lines) = &mut self.lines {
-            lines.start(first, tag, pipes);
-        }
-    }
-
     /// A command for the item of this number has ended, having printed to `capture`, or else by itself.
     pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
         let output = capture.map(|capture| capture.read(&self.space));
-        self.lines.iter_mut().for_each(|lines| lines.end(first));
+        self.lines.end(first);
         self.files += output.as_ref().map_or(0, files);
         self.waiting.entry(first).or_default().extend(output);
     }
@@ -160,8 +153,7 @@ impl Outputs {
 
     /// Prints what has come line by line.
     fn print_lines(&mut self) -> Result<(), Cause> {
-        let Some(lines) = &mut self.lines else { return Ok(()) };
-        let printed = lines.print((!self.is_broken).then_some(&self.writer));
+        let printed = self.lines.print(&mut self.buffer, (!self.is_broken).then_some(&self.writer));
         self.is_broken |= printed.is_err();
         printed
     }
@@ -209,6 +201,7 @@ fn most_files() -> usize {
 mod tests {
     use std::os::unix::fs::FileExt;
     use std::process::Command;
+    use std::rc::Rc;
     use std::sync::Arc;
 
     use super::super::capture::SMALL;
@@ -217,7 +210,7 @@ mod tests {
 
     fn outputs() -> Outputs {
         let writer = Writer::new(Arc::new(Interrupt::for_this_thread()));
-        Outputs { most_files: 10, ..Outputs::new(writer, true, None) }
+        Outputs { most_files: 10, ..Outputs::new(writer, true) }
     }
 
     /// A command for the item of this number starts, prints so much, and ends.

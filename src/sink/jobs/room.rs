@@ -36,7 +36,8 @@ pub(super) fn command_line(template: &Template, delimiter: &Delimiter) -> Comman
 
 /// The same, where the kernel takes `most` bytes.
 fn room(template: &Template, most: usize) -> CommandLine {
-    let mut line = CommandLine { single: most, several: USUAL_LINE.min(most), ..CommandLine::NOTHING };
+    let (several, longest) = (USUAL_LINE.min(most), usize::MAX);
+    let mut line = CommandLine { single: most, several, longest, ..CommandLine::default() };
     for arg in template.args() {
         let (mut text, mut whole, mut selected) = (1, 0, 0);
         for piece in arg {

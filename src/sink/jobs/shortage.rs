@@ -4,6 +4,10 @@
 //! neither, it may be others that use everything up, and that passes; or there is too little for ever, and then the run
 //! ends.
 
+use anyhow::Error;
+
+use crate::exit::Exit;
+use crate::sink::{Cause, Sent};
 use crate::time::SECOND;
 
 /// The pause after the first attempt. Each one after it is twice as long, up to the longest.
@@ -12,80 +16,71 @@ const LONGEST_PAUSE: u64 = 2 * SECOND;
 
 /// The sum of the pauses after which the run ends, with nothing of ours to help. Time for which the process is stopped
 /// is no part of it: nothing is tried then.
-pub(super) const PATIENCE: u64 = 30 * SECOND;
+const PATIENCE: u64 = 30 * SECOND;
 
-/// A shortage, as long as it lasts.
+/// A shortage, as long as it lasts: the sum of the pauses so far, with nothing running.
 #[derive(Default)]
-pub(super) struct Shortage {
-    /// The sum of the pauses so far, with nothing running.
-    paused: Option<u64>,
-    /// The last one.
-    pause: u64,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum NextTry {
-    /// Try again after this number of nanoseconds.
-    Again(u64),
-    /// The same, and tell of it.
-    Tell(u64),
-    /// End the run.
-    GiveUp,
-}
+pub(super) struct Shortage(u64);
 
 impl Shortage {
-    /// A command could not be started. If it `will_pass`, something of ours gives back what is short.
-    pub(super) fn persists(&mut self, will_pass: bool) -> NextTry {
+    /// A command could not be started, for the reason that `why` tells. If that `will_pass`, something of ours gives
+    /// back what is short.
+    pub(super) fn persists(&mut self, will_pass: bool, why: Error) -> Sent {
         if will_pass {
             self.over();
-            return NextTry::Again(FIRST_PAUSE);
+            return Sent::Busy { pause: FIRST_PAUSE, why: None };
         }
-        let Some(paused) = &mut self.paused else {
-            (self.paused, self.pause) = (Some(FIRST_PAUSE), FIRST_PAUSE);
-            return NextTry::Tell(FIRST_PAUSE);
-        };
-        if *paused >= PATIENCE {
-            return NextTry::GiveUp;
+        if self.0 >= PATIENCE {
+            let error = why.context(format!("tried for {} s", PATIENCE / SECOND));
+            return Sent::Partly(0, Cause::Failed(Exit::CannotRun, error));
         }
-        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
-        *paused += self.pause;
-        NextTry::Again(self.pause)
+        let is_first = self.0 == 0;
+        // Twice the last one: those before it add up to one less.
+        let pause = (self.0 + FIRST_PAUSE).min(LONGEST_PAUSE);
+        self.0 += pause;
+        Sent::Busy { pause, why: is_first.then_some(why) }
     }
 
     /// A command could be started.
     pub(super) fn over(&mut self) {
-        self.paused = None;
+        self.0 = 0;
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use anyhow::anyhow;
+
     use super::*;
+
+    /// The pause, and whether it is told; `None` for the end of the run.
+    fn persists(shortage: &mut Shortage, will_pass: bool) -> Option<(u64, bool)> {
+        match shortage.persists(will_pass, anyhow!("short")) {
+            Sent::Busy { pause, why } => Some((pause, why.is_some())),
+            _ => None,
+        }
+    }
 
     #[test]
     fn with_nothing_running_it_is_told_once_and_ends_after_a_while() {
-        let (mut shortage, mut sum, mut steps) = (Shortage::default(), 0, Vec::new());
-        loop {
-            let next = shortage.persists(false);
-            steps.push(next);
-            match next {
-                NextTry::Again(pause) | NextTry::Tell(pause) => sum += pause,
-                NextTry::GiveUp => break,
-            }
-        }
+        let mut shortage = Shortage::default();
+        let steps: Vec<_> = std::iter::from_fn(|| persists(&mut shortage, false)).collect();
         let pauses = [50, 100, 200, 400, 800, 1600, 2000].map(|millis| millis * SECOND / 1000);
-        assert_eq!(steps[0], NextTry::Tell(pauses[0]));
-        assert_eq!(steps[1..7], pauses[1..].iter().map(|&pause| NextTry::Again(pause)).collect::<Vec<_>>());
+        assert_eq!(steps[0], (pauses[0], true));
+        assert_eq!(steps[1..7], pauses[1..].iter().map(|&pause| (pause, false)).collect::<Vec<_>>());
+        let sum = steps.iter().map(|(pause, _)| pause).sum::<u64>();
         assert!((PATIENCE..PATIENCE + LONGEST_PAUSE).contains(&sum));
     }
 
     #[test]
     fn commands_that_run_or_start_end_it() {
         let mut shortage = Shortage::default();
-        assert_eq!(shortage.persists(false), NextTry::Tell(FIRST_PAUSE));
-        assert_eq!(shortage.persists(true), NextTry::Again(FIRST_PAUSE));
-        assert_eq!(shortage.persists(false), NextTry::Tell(FIRST_PAUSE));
+        let mut told = |will_pass| persists(&mut shortage, will_pass);
+        let table = [(false, true), (true, false), (false, true)];
+        for (will_pass, is_told) in table {
+            assert_eq!(told(will_pass), Some((FIRST_PAUSE, is_told)));
+        }
         shortage.over();
-        assert_eq!(shortage.persists(false), NextTry::Tell(FIRST_PAUSE));
+        assert_eq!(persists(&mut shortage, false), Some((FIRST_PAUSE, true)));
     }
 }

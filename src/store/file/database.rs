@@ -12,7 +12,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
 
 use super::files::{
-    Files, files_at, guard_companions, identity, locate, lock_directory, new_file, remove_companions,
+    Files, companions, files_at, identity, locate, lock_directory, new_file, remove_companions,
 };
 use super::lock::Lock;
 use super::log::Index;
@@ -72,14 +72,18 @@ impl Database {
             return Ok(None);
         }
         recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
-        guard_companions(&path)?;
+        companions(&path).iter().try_for_each(|path| guard::check(path))?;
         let file = Arc::new(file);
         // Of two who open it at once, each would leave it to the other to notice a loss of the log. Whoever keeps it
         // locked has opened it, and will notice.
         let quiet = Lock::unless_kept(&path, &file)?;
         let before = open_index(&path)?;
         let written = before.as_ref().filter(|_| quiet.is_some()).and_then(Index::written);
-        let connection = connect(&path, setting.patience).about(&path)?;
+        let connection = match connect(&path, setting.patience) {
+            // It has been removed since.
+            Err(_) if !is_in_place(&path, &file)? => return Ok(None),
+            connected => connected.about(&path)?,
+        };
         let index = before.filter(Index::is_in_use);
         if let Some((index, written)) = index.as_ref().zip(written)
             && index.lacks(&written)
@@ -173,6 +177,11 @@ impl Database {
         Ok(None)
     }
 
+    /// Writes the log into the database, so that the next booking begins it anew, in the space that it has.
+    pub(super) fn empty_log(&self) -> rusqlite::Result<()> {
+        self.connection.execute_batch("PRAGMA wal_checkpoint")
+    }
+
     fn is_cut(&self) -> bool {
         self.index.as_ref().is_some_and(Index::is_cut)
     }
@@ -225,8 +234,9 @@ fn connect(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
     // Or else statements are compiled anew with each booking, in case that other numbers ask for another plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     // Nothing waits for the disk: with a checkpoint that did, all would wait for it at times, far beyond a deadline.
+    // The log stays small, also where there is little space.
     connection.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 1000; \
+        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 128; \
          PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON",
     )?;
     if has_schema(&connection)? { Ok(connection) } else { Err(rusqlite::Error::InvalidQuery) }

@@ -48,10 +48,6 @@ pub(super) fn companions(path: &Path) -> [PathBuf; 2] {
     [SUFFIXES[1], SUFFIXES[2]].map(|suffix| beside(path, suffix))
 }
 
-pub(super) fn guard_companions(path: &Path) -> Result<(), StoreError> {
-    companions(path).iter().try_for_each(|path| guard::check(path))
-}
-
 /// While a state is opened, nobody creates or removes one in its directory, or the files beside one: those of a state
 /// which was removed could be those of the next one by then.
 pub(super) fn lock_directory(directory: &Path, patience: Duration, how: TryLock) -> Result<Lock, StoreError> {

@@ -42,7 +42,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction};
 
 use self::database::Database;
 use self::lock::Lock;
@@ -169,45 +169,62 @@ impl FileStore {
         database: &Database,
         _: &Lock,
         key: &[u8],
-        task: impl FnOnce(&mut StateTxn<'_>, Owner) -> Result<T>,
+        mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
     ) -> Result<Option<T>, StoreError> {
         // Before it is looked for: whoever puts another in its place later does so after this instant.
         let now = self.follow_wall();
         let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
-        let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
-        let act = || -> Result<_> {
-            let mut txn = StateTxn::begin(&transaction, &database.path, &self.rules, key, (now, looks))?;
-            txn.check(&self.setting.clock)?;
-            let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
-            if let Some(known) = &self.known {
-                self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;
+        let mut is_tried = false;
+        let (done, has_restarted) = loop {
+            let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
+            let result = self.transact(database, transaction, key, (now, looks), &mut task);
+            // It may be the log that takes up all the space. Once it is in the database, it begins anew.
+            let is_full = result.as_ref().is_err_and(refusal::is_full);
+            if is_full && !std::mem::replace(&mut is_tried, true) && database.empty_log().is_ok() {
+                continue;
             }
-            if looks {
-                txn.ledger.owned.inherit(|owner| database.has_ended(owner), &self.clock);
-            }
-            if txn.is_new {
-                if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
-                    tables::evict(&transaction, now)?;
-                }
-                self.new_keys = self.new_keys.wrapping_add(1);
-            }
-            let done = task(&mut txn, database.owner)?;
-            let known = txn.fingerprint();
-            transaction.commit()?;
-            self.known = Some(known);
-            Ok((done, has_restarted))
+            // A refusal that is told already is no damage, nor is a disk that is full.
+            let is_damage = |error: &anyhow::Error| !error.is::<StoreError>() && !is_full;
+            database.is_good.set(!result.as_ref().is_err_and(is_damage));
+            break result.about(&database.path)?;
         };
-        let result = act();
-        // A refusal that is told already is no damage.
-        database.is_good.set(!result.as_ref().is_err_and(|error| !error.is::<StoreError>()));
-        let (done, has_restarted) = result.about(&database.path)?;
         if has_restarted {
             // Pages that are left in the log are as good.
-            let _ = database.connection.execute_batch("PRAGMA wal_checkpoint");
+            let _ = database.empty_log();
         }
         self.is_replaced = false;
         self.looked = if looks { Some(now) } else { self.looked };
         Ok(Some(done))
+    }
+
+    /// Performs `task` in one transaction. Also returns whether the machine has been restarted since the last one.
+    fn transact<T>(
+        &mut self,
+        database: &Database,
+        transaction: Transaction<'_>,
+        key: &[u8],
+        (now, looks): (Time, bool),
+        task: &mut impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
+    ) -> Result<(T, bool)> {
+        let mut txn = StateTxn::begin(&transaction, &database.path, &self.rules, key, (now, looks))?;
+        let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
+        if let Some(known) = &self.known {
+            self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;
+        }
+        if looks {
+            txn.ledger.owned.inherit(|owner| database.has_ended(owner), &self.clock);
+        }
+        if txn.is_new {
+            if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
+                tables::evict(&transaction, now)?;
+            }
+            self.new_keys = self.new_keys.wrapping_add(1);
+        }
+        let done = task(&mut txn, database.owner)?;
+        let known = txn.fingerprint();
+        transaction.commit()?;
+        self.known = Some(known);
+        Ok((done, has_restarted))
     }
 
     /// Goes by the wall clock, which is read first: then it is not believed to be ahead. Returns the time.

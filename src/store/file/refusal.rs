@@ -5,12 +5,13 @@ use std::path::Path;
 
 use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
-use rusqlite::ffi::{SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ};
+use rusqlite::ffi::{self, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_WRITE};
 
 use crate::exit::Exit;
 use crate::store::StoreError;
 
 const FULL: &str = "cannot write to it: the disk is full";
+const FULL_OR_LIMITED: &str = "cannot write to it: the disk is full, or a quota or 'ulimit -f' is used up";
 
 /// Why a file is not to be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -69,13 +70,25 @@ pub(super) fn bad(path: &Path, why: &str) -> StoreError {
     StoreError { exit: Exit::BadState, error: anyhow!("{}: {why}", path.display()) }
 }
 
+/// There is no space for what was to be written.
+pub(super) fn is_full(error: &Error) -> bool {
+    cause(error)
+        .is_some_and(|cause| cause.code == ErrorCode::DiskFull || cause.extended_code == SQLITE_IOERR_WRITE)
+}
+
+fn cause(error: &Error) -> Option<&ffi::Error> {
+    error.downcast_ref().and_then(rusqlite::Error::sqlite_error)
+}
+
 fn of_sqlite(path: &Path, error: &Error) -> StoreError {
-    let cause = error.downcast_ref().and_then(rusqlite::Error::sqlite_error);
+    let cause = cause(error);
     let detail = cause.map(|cause| cause.extended_code);
     let (exit, what) = match cause.map(|cause| cause.code) {
         // Its log has been cut off.
         _ if detail == Some(SQLITE_IOERR_SHORT_READ) => return unusable(path, Flaw::Damaged),
-        _ if detail == Some(SQLITE_IOERR_SHMSIZE) => (Exit::Error, FULL),
+        _ if matches!(detail, Some(SQLITE_IOERR_SHMSIZE | SQLITE_IOERR_WRITE)) => {
+            (Exit::Error, FULL_OR_LIMITED)
+        }
         // `Unknown` is an error in the SQL, which fits the tables that there should be.
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
             return unusable(path, Flaw::Damaged);

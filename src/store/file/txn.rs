@@ -79,21 +79,18 @@ impl<'a> StateTxn<'a> {
         Ok(())
     }
 
-    /// Checks that it is on the clock of those who use it.
-    pub(super) fn check(&self, ours: &ClockOrigin) -> Result<()> {
-        let theirs = &self.header.clock;
-        if theirs.boot == ours.boot && theirs.namespace != ours.namespace {
-            let why = "this state is in use in another time namespace, where clocks differ: use one for each";
-            return Err(refused(self.path, why).into());
-        }
-        Ok(())
-    }
-
     /// The clock begins anew with the machine. Whatever was released before that counts as released then: by the wall
     /// clock it may be long ago, but that may be wrong. Returns true if it has begun anew.
+    ///
+    /// # Errors
+    /// Also, if it is on another clock that goes on.
     pub(super) fn carry_over_restart(&mut self, ours: &ClockOrigin) -> Result<bool> {
         if self.header.clock == *ours {
             return Ok(false);
+        }
+        if self.header.clock.boot == ours.boot {
+            let why = "this state is in use in another time namespace, where clocks differ: use one for each";
+            return Err(refused(self.path, why).into());
         }
         self.header.clock = ours.clone();
         self.header.began = Time::ZERO;

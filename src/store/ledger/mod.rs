@@ -28,7 +28,7 @@ use crate::rule::{Ask, SlotRule};
 use crate::time::{SECOND, Time, Wall};
 
 /// Nobody is told to ask again sooner than after this.
-const PAUSE: u64 = SECOND / 1000;
+pub(super) const PAUSE: u64 = SECOND / 1000;
 
 /// Slots that are more nanoseconds ahead than this are given out a few at a time: others were booked before.
 pub(super) const NEAR: u64 = SECOND / 10;

@@ -1,26 +1,25 @@
 //! Checks answers of a server, and turns them into those of a store.
 
 use super::RedisStore;
-use super::asked::Asked;
+use super::asking::{Asked, Asker};
 use super::clock::Micros;
 use super::distance::too_long;
 use super::failure::ServerFailure;
 use super::script::Found;
+use crate::store::ledger::PAUSE;
 use crate::store::{Answer, Order, Slot};
-
-/// Nanoseconds before which nobody asks again.
-const PAUSE: u64 = 1_000_000;
 
 const LOST: &str = "it has lost what was booked before";
 
 impl RedisStore {
     /// The reason that an answer is not to be believed, if there is one. The next question says so.
     pub(super) fn check_clock(&mut self, order: &Order, asked: &Asked) -> Option<&'static str> {
-        let memories = asked.charges.iter().map(|charge| charge.terms.memory(charge.cost));
+        let terms = &self.asker.shared.terms;
+        let memories = asked.charges.iter().map(|charge| terms[charge.index].memory(charge.cost));
         // The nanoseconds for which a slot may matter.
         let memory = memories.max().unwrap_or(0).saturating_mul(1000).saturating_add(self.policy().horizon);
         let deadline = self.policy().deadline;
-        self.observations.check_clock(&order.key, asked, deadline, memory)
+        self.asker.observations.check_clock(&order.key, asked, deadline, memory)
     }
 
     pub(super) fn observe(&mut self, order: &Order, asked: &Asked) {
@@ -31,10 +30,11 @@ impl RedisStore {
             Found::Nothing if asked.is_of_another_history() => self.warn(LOST),
             Found::Nothing | Found::Distrusted | Found::NotCovered => {}
         }
-        if self.shared_policy.began == 0 {
-            self.shared_policy.began = asked.booked.exchange.server;
+        let Asker { shared, observations, .. } = &mut self.asker;
+        if shared.began == 0 {
+            shared.began = asked.booked.exchange.server;
         }
-        self.observations.add(&order.key, asked, self.shared_policy.policy.quotas.len());
+        observations.add(&order.key, asked, shared.policy.quotas.len());
     }
 
     pub(super) fn warn(&mut self, what: &str) {
@@ -60,7 +60,7 @@ impl RedisStore {
         let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
         let first = slots.first().map(|slot| slot.at).or(turn);
         let silent_until = first.filter(|_| warning.is_some());
-        let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
+        let overruns = self.asker.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
         let (turn, held) = (booked.turn, booked.held_until());
         Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns })
     }

@@ -5,42 +5,28 @@
 
 use std::ops::Range;
 
-use redis::Cmd;
-
 use super::clock::Micros;
 use super::terms::EXACT;
 use crate::rule::Extra;
 use crate::store::{Policy, Quota};
 use crate::time::Civil;
 
-/// Numbers for the scripts, in microseconds since 1970; none, if a limit does not go by the calendar.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub(super) struct ScriptCalendar {
-    /// The time from a period's beginning to its opening, that from its closing to its end, and the beginnings of all.
-    pub(super) periods: String,
-    /// The time that the last slot is before the hours, the first and last instant that is covered, and the beginning
-    /// and end of each of the hours.
-    pub(super) hours: String,
-}
+/// The arguments of a script that tell it the calendar of a limit, in microseconds since 1970; none of both, if it does
+/// not go by the calendar:
+///
+/// - the time from a period's beginning to its opening, that from its closing to its end, and the beginnings of all;
+/// - the time that the last slot is before the hours, the first and last instant that is covered, and the beginning
+///   and end of each of the hours.
+pub(super) type ScriptCalendar = [String; 2];
 
-impl ScriptCalendar {
-    /// Adds it to the arguments of a script.
-    pub(super) fn tell(&self, call: &mut Cmd) {
-        call.arg(&self.periods).arg(&self.hours);
-    }
-
-    /// The calendar of a limit when the server's clock shows about `now`.
-    pub(super) fn around(now: Micros, quota: &Quota, policy: &Policy) -> Self {
-        // Later, there would be no dates any more.
-        let (now, horizon) = (i128::from(now.min(EXACT)) * 1000, i128::from(policy.horizon));
-        // In nanoseconds since 1970.
-        let reach = (now - horizon).max(0)..now + 2 * horizon;
-        let late = policy.deadline.into();
-        ScriptCalendar {
-            periods: told(periods(quota, late, &reach)),
-            hours: told(hours(quota, late, &reach)),
-        }
-    }
+/// The calendar of a limit when the server's clock shows about `now`.
+pub(super) fn calendar(now: Micros, quota: &Quota, policy: &Policy) -> ScriptCalendar {
+    // Later, there would be no dates any more.
+    let (now, horizon) = (i128::from(now.min(EXACT)) * 1000, i128::from(policy.horizon));
+    // In nanoseconds since 1970.
+    let reach = (now - horizon).max(0)..now + 2 * horizon;
+    let late = policy.deadline.into();
+    [periods(quota, late, &reach), hours(quota, late, &reach)].map(told)
 }
 
 /// A release that is as late as it may be must still be in its period.
@@ -88,13 +74,8 @@ mod tests {
         let seconds = |text: &str| {
             text.split_whitespace().map(|number| number.parse::<i64>().unwrap() / 1_000_000).collect()
         };
-        let calendar = |quota| ScriptCalendar::around(now, quota, &policy);
-        policy
-            .quotas
-            .iter()
-            .map(calendar)
-            .map(|told| [told.periods, told.hours].map(|text| seconds(&text)))
-            .collect()
+        let calendar = |quota| calendar(now, quota, &policy).map(|text| seconds(&text));
+        policy.quotas.iter().map(calendar).collect()
     }
 
     #[test]
@@ -125,8 +106,8 @@ mod tests {
         let rates = ["9/d,algo=calendar,tz=UTC", "9/h,during=02:00-03:30,tz=UTC"].map(rate);
         let policy = Policy::new(&rates, Reserve::REMOTE);
         for now in [0, Micros::MAX / 1000, Micros::MAX] {
-            let told = policy.quotas.iter().map(|quota| ScriptCalendar::around(now, quota, &policy));
-            assert!(told.map(|told| told.periods.len() + told.hours.len()).sum::<usize>() < 300, "{now}");
+            let told = policy.quotas.iter().flat_map(|quota| calendar(now, quota, &policy));
+            assert!(told.map(|told| told.len()).sum::<usize>() < 300, "{now}");
         }
     }
 

@@ -113,20 +113,14 @@ impl ServerClock {
         !self.known(exchange, memory).is_some_and(is_not)
     }
 
-    /// The instant that it shows at one of ours, at the latest.
-    pub(super) fn shows(&self, now: Time) -> Option<Micros> {
-        self.instant(now, |ahead| ahead.most)
-    }
-
-    /// The instant that it shows at one of ours, at the earliest.
-    pub(super) fn shows_at_least(&self, now: Time) -> Option<Micros> {
-        self.instant(now, |ahead| ahead.least)
-    }
-
-    fn instant(&self, now: Time, bound: impl Fn(Offset) -> i128) -> Option<Micros> {
+    /// The instant that it shows at one of ours: the earliest that it may be, and the latest.
+    pub(super) fn shows(&self, now: Time) -> Option<(Micros, Micros)> {
         let (ahead, at) = self.ahead?;
-        let nanos = i128::from(now.0) + bound(ahead.after(now.since(at)));
-        Some(Micros::try_from(nanos.max(0) / 1000).unwrap_or(Micros::MAX))
+        let Offset { least, most } = ahead.after(now.since(at));
+        let instant = |ahead: i128| (i128::from(now.0) + ahead).max(0) / 1000;
+        let [least, most] =
+            [least, most].map(|ahead| Micros::try_from(instant(ahead)).unwrap_or(Micros::MAX));
+        Some((least, most))
     }
 
     /// How far it is ahead of ours, if that was learned not too long ago.
@@ -242,7 +236,7 @@ mod tests {
                 let shown = exchange(now, now + there + ahead, now + there + back);
                 now += there + back;
                 clock.was_set_forward(&shown, D, HOUR);
-                let least = clock.shows_at_least(Time(now * 1_000_000)).unwrap();
+                let (least, _) = clock.shows(Time(now * 1_000_000)).unwrap();
                 assert!(least <= (now + ahead) * 1000, "{clock:?} {shown:?}");
             }
         }

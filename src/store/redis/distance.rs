@@ -15,12 +15,13 @@ const TRIALS: usize = 8;
 /// Nanoseconds after which any answer will do, while margins are chosen by it.
 pub(super) const CHOOSING: u64 = 50_000_000;
 
-/// The nanoseconds of the fastest answer to `probe`, and the last answer. One that comes within `enough` ends it, or
-/// after `longest` any but the first, which may have had the script to send.
+/// The nanoseconds of the fastest answer to `probe`, and whether the state is kept. One that comes within `enough` ends
+/// it, or after `longest` any but the first, which may have had the script to send.
 pub(super) fn round_trip(
-    (enough, longest): (u64, u64),
+    enough: u64,
+    longest: u64,
     mut probe: impl FnMut() -> Result<BookedSlots, ServerFailure>,
-) -> Result<(u64, BookedSlots), ServerFailure> {
+) -> Result<(u64, bool), ServerFailure> {
     let (mut start, mut nearest, mut trial) = (None, u64::MAX, 0);
     loop {
         let booked = probe()?;
@@ -29,7 +30,7 @@ pub(super) fn round_trip(
         trial += 1;
         let is_long = trial > 1 && booked.exchange.answered.since(start) > longest;
         if nearest <= enough || trial == TRIALS || is_long {
-            return Ok((nearest, booked));
+            return Ok((nearest, booked.is_kept));
         }
     }
 }
@@ -44,7 +45,8 @@ pub(super) fn required_margin(round_trip: u64) -> u64 {
 /// changed by one.
 pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String {
     let (takes, late) = (roughly(round_trip), roughly(deadline));
-    let margin = as_margin(round_trip.saturating_mul(ROUND_TRIPS + 1));
+    let millis = round_trip.saturating_mul(ROUND_TRIPS + 1).div_ceil(1_000_000).next_multiple_of(5);
+    let margin = format_duration(millis * 1_000_000);
     let advice = match is_kept {
         true => format!(
             "the margin of this state, {late}: unless they get faster, begin it anew with margin={margin} or more in \
@@ -53,12 +55,6 @@ pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String 
         false => format!("releases that may be {late} late: give every limit margin={margin} or more"),
     };
     format!("its answers take {takes}, which is too long for {advice}")
-}
-
-/// A number of milliseconds, rounded up, as it is written in `margin=`.
-fn as_margin(nanos: u64) -> String {
-    let millis = nanos.div_ceil(1_000_000).next_multiple_of(5);
-    format_duration(millis * 1_000_000)
 }
 
 /// For people.

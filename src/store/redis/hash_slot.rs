@@ -4,9 +4,8 @@ const SLOTS: u16 = 16384;
 
 /// By the part of the key in braces, if it is not empty; otherwise by all of it.
 pub(super) fn hash_slot(key: &[u8]) -> u16 {
-    let position = |bytes: &[u8], wanted| bytes.iter().position(|&byte| byte == wanted);
-    let tag = position(key, b'{').map(|open| &key[open + 1..]);
-    let tag = tag.and_then(|rest| position(rest, b'}').map(|close| &rest[..close]));
+    let tag = memchr::memchr(b'{', key).map(|open| &key[open + 1..]);
+    let tag = tag.and_then(|rest| memchr::memchr(b'}', rest).map(|close| &rest[..close]));
     crc16(tag.filter(|tag| !tag.is_empty()).unwrap_or(key)) % SLOTS
 }
 

@@ -41,7 +41,6 @@
 //! slots are booked in vain, which costs throughput, never the limit.
 
 mod answering;
-mod asked;
 mod asking;
 mod calendar;
 mod clock;
@@ -50,7 +49,6 @@ mod distance;
 mod failure;
 mod hash_slot;
 mod keys;
-mod name_check;
 mod nodes;
 mod observations;
 mod offline;
@@ -72,15 +70,13 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use self::asked::Asked;
 use self::asking::{Asker, SHORT};
 use self::failure::ServerFailure;
-use self::name_check::NameCheck;
-use self::observations::Observations;
+use self::nodes::Nodes;
 pub use self::offline::book_over;
 pub(super) use self::remote::Remote;
 use self::retries::persist;
-use self::returnable::{NodeSlot, Returnable};
+use self::returnable::Returnable;
 use self::script::Found;
 use self::shared_policy::{SharedPolicy, Stage};
 use self::socket::Timeouts;
@@ -99,9 +95,6 @@ const CORRECTIONS: usize = 4;
 pub struct RedisStore {
     asker: Asker,
     timeout: Duration,
-    shared_policy: SharedPolicy,
-    name: NameCheck,
-    observations: Observations,
     returnable: Returnable,
     warning: Option<String>,
     tell: Tell,
@@ -119,11 +112,8 @@ impl RedisStore {
         now: impl Fn() -> Time + Send + 'static,
     ) -> Self {
         RedisStore {
-            asker: Asker::new(server, now),
+            asker: Asker::new(Nodes::new(server), SharedPolicy::new(policy, &[]), Box::new(now)),
             timeout,
-            shared_policy: SharedPolicy::new(policy, &[]),
-            name: NameCheck::default(),
-            observations: Observations::default(),
             returnable: Returnable::default(),
             warning: None,
             tell: Arc::new(drop),
@@ -134,13 +124,13 @@ impl RedisStore {
     fn attempt(&mut self, whole: &Order) -> Result<Answer, ServerFailure> {
         let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
-            let checked = self.name.check(&mut self.asker, &mut self.shared_policy, whole);
-            let held = self.name.held(whole, &self.asker.now).map(|_| Order { count: 0, ..whole.clone() });
+            let checked = self.asker.check(whole);
+            let held = self.asker.held(whole).map(|_| Order { count: 0, ..whole.clone() });
             let order = held.as_ref().unwrap_or(whole);
             // Slots are given back once.
             let given_back = mem::take(&mut given);
-            let asked = match checked.and_then(|()| self.ask(order, &given_back)) {
-                Err(ServerFailure::OtherLimits(theirs)) if self.shared_policy.adopt(&theirs) => {
+            let asked = match checked.and_then(|()| self.asker.ask(order, &given_back)) {
+                Err(ServerFailure::OtherLimits(theirs)) if self.asker.shared.adopt(&theirs) => {
                     "the state has other margins again and again".clone_into(&mut why);
                     continue;
                 }
@@ -163,21 +153,14 @@ impl RedisStore {
                 Err(ServerFailure::Away(late)) if self.policy().deadline < SHORT => {
                     (why, given) = (late, asked.slots());
                 }
-                answer => {
-                    return answer.map(|answer| self.name.heed(whole, answer, &self.asker.now));
-                }
+                answer => return answer.map(|answer| self.asker.heed(whole, answer)),
             }
         }
         Err(ServerFailure::Away(why))
     }
 
-    /// Books what an order asks for, and gives back slots of whichever node is asked.
-    fn ask(&mut self, order: &Order, given: &[NodeSlot]) -> Result<Asked, ServerFailure> {
-        self.asker.ask(&mut self.shared_policy, &self.observations, (order, given))
-    }
-
     fn policy(&self) -> &Policy {
-        &self.shared_policy.policy
+        &self.asker.shared.policy
     }
 
     fn disagreement(&self, theirs: &str) -> ServerFailure {
@@ -192,10 +175,10 @@ impl RedisStore {
 
     /// Only once something was booked is it known what the margins are.
     fn tell_reach(&mut self) {
-        if mem::replace(&mut self.shared_policy.stage, Stage::Told) == Stage::Told {
+        if mem::replace(&mut self.asker.shared.stage, Stage::Told) == Stage::Told {
             return;
         }
-        let low = self.policy().reach(&self.shared_policy.rates).filter(Reach::is_low);
+        let low = self.policy().reach(&self.asker.shared.rates).filter(Reach::is_low);
         low.for_each(|reach| (self.tell)(reach.to_string()));
     }
 }
@@ -222,7 +205,7 @@ impl Store for RedisStore {
         let order = Order { count: 0, turn: None, ..order.clone() };
         // Not a second time after an answer that is lost: somebody else may have them by then.
         self.asker.nodes.patience = Timeouts::within(GIVING_BACK);
-        let _ = self.ask(&order, &given);
+        let _ = self.asker.ask(&order, &given);
         Ok(())
     }
 }

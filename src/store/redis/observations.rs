@@ -3,15 +3,14 @@
 
 use std::collections::HashMap;
 
-use super::asked::Asked;
-use super::calendar::ScriptCalendar;
+use super::asking::Asked;
+use super::calendar::calendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
 use super::script::{BookedSlots, ScriptCharge, Seen};
-use super::shared_policy::SharedPolicy;
 use crate::charge::Key;
 use crate::gate::Eviction;
-use crate::store::{Order, Overruns};
+use crate::store::{Order, Overruns, Policy, Quota};
 use crate::time::{Time, shown};
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -27,8 +26,8 @@ struct Observation {
 impl Observation {
     /// It still matters at `now`, by the clock of the node that said so: another one's may be ahead.
     fn matters(&self, clocks: &HashMap<NodeId, ServerClock>, now: Time) -> bool {
-        let shown = clocks.get(&self.node).and_then(|clock| clock.shows_at_least(now));
-        shown.is_some_and(|shown| self.seen.matters_until > shown)
+        let shown = clocks.get(&self.node).and_then(|clock| clock.shows(now));
+        shown.is_some_and(|(least, _)| self.seen.matters_until > least)
     }
 }
 
@@ -89,25 +88,25 @@ impl Observations {
     pub(super) fn charges(
         &self,
         order: &Order,
-        SharedPolicy { policy, terms, .. }: &SharedPolicy,
+        policy: &Policy,
         node: NodeId,
         now: &dyn Fn() -> Time,
     ) -> Vec<ScriptCharge> {
-        let limits = terms.iter().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
-        let charge = |(index, (&terms, &cost))| {
+        let limits = policy.quotas.iter().zip(&order.costs).enumerate();
+        let charge = |(index, (quota, &cost)): (usize, (&Quota, &u64))| {
             let seen = self.of(&order.key, index).seen;
             let is_distrusted = self.is_distrusted(&order.key, index, node);
-            let quota = &policy.quotas[index];
-            let by_calendar = |_| ScriptCalendar::around(self.shown_by(node, now()), quota, policy);
+            let by_calendar = |_| calendar(self.shown_by(node, now()), quota, policy);
             let calendar = quota.hours.as_ref().map(by_calendar).unwrap_or_default();
-            ScriptCharge { index, terms, cost, seen, is_distrusted, calendar }
+            ScriptCharge { index, cost, seen, is_distrusted, calendar }
         };
-        limits.map(charge).collect()
+        limits.filter(|(_, (_, cost))| **cost > 0).map(charge).collect()
     }
 
     /// The clock of `node`, as far as that is known; or else ours on the wall.
     fn shown_by(&self, node: NodeId, now: Time) -> Micros {
-        self.clocks.get(&node).and_then(|clock| clock.shows(now)).unwrap_or_else(|| shown().0 / 1000)
+        let most = self.clocks.get(&node).and_then(|clock| clock.shows(now)).map(|(_, most)| most);
+        most.unwrap_or_else(|| shown().0 / 1000)
     }
 
     fn of(&self, key: &Key, index: usize) -> Observation {
@@ -142,7 +141,6 @@ impl Observations {
 mod tests {
     use super::*;
     use crate::store::redis::script::Found;
-    use crate::store::redis::terms::ScriptTerms;
 
     const HERE: NodeId = NodeId(0);
     const THERE: NodeId = NodeId(1);
@@ -152,22 +150,12 @@ mod tests {
     }
 
     fn asked(node: NodeId, now: Micros, matters_until: Micros) -> Asked {
-        let terms = ScriptTerms {
-            algorithm: crate::rule::Algorithm::Sliding,
-            count: 1,
-            period: 1,
-            burst: 0,
-            lateness: 0,
-            starts_empty: false,
-            log: 0,
-        };
         let charge = ScriptCharge {
             index: 0,
-            terms,
             cost: 1,
             seen: Seen::default(),
             is_distrusted: false,
-            calendar: ScriptCalendar::default(),
+            calendar: Default::default(),
         };
         let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, matters_until, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);

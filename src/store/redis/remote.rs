@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use redis::{Cmd, Value, cmd, from_redis_value};
 
-use super::calendar::ScriptCalendar;
+use super::calendar::calendar;
 use super::clock::Micros;
 use super::connection::Connection;
 use super::failure::ServerFailure;
 use super::keys::{for_each_key, limits_key};
 use super::nodes::Nodes;
-use super::script::{fingerprint, redis_key, rules, units};
+use super::script::{fingerprint, redis_key, units, with_rules};
 use super::shared_policy::SharedPolicy;
 use super::stored_script::StoredScript;
 use super::terms::terms;
@@ -58,9 +58,9 @@ impl Keeper for Remote {
     fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
         let policy = Policy::new(rates, Reserve::REMOTE);
         terms(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
-        let shared_policy = SharedPolicy::new(policy.clone(), rates);
-        let store = RedisStore::new(self.server.clone(), policy.clone(), self.timeout, now);
-        Ok((Box::new(RedisStore { shared_policy, ..store }), policy))
+        let mut store = RedisStore::new(self.server.clone(), policy.clone(), self.timeout, now);
+        store.asker.shared = SharedPolicy::new(policy.clone(), rates);
+        Ok((Box::new(store), policy))
     }
 
     fn reset(&self) -> Result<(), StoreError> {
@@ -91,7 +91,9 @@ impl Keeper for Remote {
         let key = self.key();
         self.persist(|nodes| {
             let mut status = nodes.ask(&key, |_, connection| ask_status(connection, &key))?;
-            if let Some(status) = status.as_mut().filter(|status| status.has_keys()) {
+            // Keys may be held, each by itself.
+            let has_keys = |status: &&mut Status| status.limits.iter().any(|limit| limit.rate.key.is_some());
+            if let Some(status) = status.as_mut().filter(has_keys) {
                 status.held.extend(held_keys(nodes, &self.server.name)?);
             }
             Ok(status)
@@ -133,7 +135,7 @@ fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>,
     let policy = Policy::new(&rates, Reserve::REMOTE);
     let (seconds, micros): (Micros, Micros) = connection.query(&cmd("TIME"))?;
     let now = seconds.saturating_mul(1_000_000).saturating_add(micros);
-    let script = StoredScript::new([&rules(), include_str!("scripts/status.lua")].concat());
+    let script = with_rules(include_str!("scripts/status.lua"));
     let mut call = script.call(key);
     tell_limits(&mut call, &text, &policy, now).map_err(cannot)?;
     match script.ask(connection, &call)? {
@@ -149,10 +151,9 @@ fn tell_limits(call: &mut Cmd, text: &str, policy: &Policy, now: Micros) -> anyh
     call.arg(text).arg(policy.quotas.len()).arg(units(&all_terms));
     call.arg(fingerprint((0..policy.quotas.len()).map(|limit| (limit, 1))));
     for (limit, (terms, quota)) in all_terms.iter().zip(&policy.quotas).enumerate() {
-        terms.tell(call);
+        terms.tell(call, policy.deadline);
         call.arg(quota.at_once());
-        ScriptCalendar::around(now, quota, policy).tell(call);
-        call.arg(fingerprint([(limit, 1)]));
+        call.arg(&calendar(now, quota, policy)).arg(fingerprint([(limit, 1)]));
     }
     Ok(())
 }

@@ -15,14 +15,15 @@ use crate::store::ledger::{LONGEST_QUEUE, NEAR};
 use crate::store::{Order, Turn};
 use crate::time::Time;
 
-/// The numbers that are the same in the process, the functions that all rules share, and each rule.
-pub(super) fn rules() -> String {
+/// The script `what`, after the numbers that are the same in the process, the functions that all rules share, and each
+/// rule.
+pub(super) fn with_rules(what: &str) -> StoredScript {
     let (near, look) = (NEAR / 1000, LOOK / 1000);
     let shared = format!("local NEAR = {near}\nlocal LONGEST_QUEUE = {LONGEST_QUEUE}\nlocal LOOK = {look}\n");
     let rules = Algorithm::ALL.map(|algorithm| algorithm.facts().script);
     // Each in a block, so that no rule sees the functions of another.
     let rules = rules.map(|rule| format!("do\n{rule}end\n")).concat();
-    [&shared, include_str!("scripts/state.lua"), &rules].concat()
+    StoredScript::new([&shared, include_str!("scripts/state.lua"), &rules, what].concat())
 }
 
 /// A share of D that is many times what the script takes for one slot.
@@ -47,7 +48,6 @@ pub(super) struct Seen {
 #[derive(Clone, Debug)]
 pub(super) struct ScriptCharge {
     pub(super) index: usize,
-    pub(super) terms: ScriptTerms,
     pub(super) cost: u64,
     pub(super) seen: Seen,
     pub(super) is_distrusted: bool,
@@ -73,28 +73,55 @@ impl<'a> BookingRequest<'a> {
         BookingRequest { key, shared, keep: 0, order, charges: &[], given: &[] }
     }
 
-    /// Many at once make the script take long: less than D, and so that the answer comes in time.
+    /// The number of slots. Many at once make the script take long: less than D, and so that the answer comes in time.
     fn count(&self) -> u64 {
-        let books = !self.charges.is_empty() && self.order.overrun.is_none();
-        let most = if books { (self.shared.policy.deadline / NANOS_A_SLOT).max(1) } else { 0 };
-        self.order.count.min(most)
+        let most = (self.shared.policy.deadline / NANOS_A_SLOT).max(1);
+        if self.order.overrun.is_some() { 0 } else { self.order.count.min(most) }
     }
 
-    /// The number of releases that were late for their slots.
-    fn late(&self) -> u64 {
-        if self.order.overrun.is_some() && !self.charges.is_empty() { self.order.count } else { 0 }
+    /// Asks by the `script`. `now` is our clock, which is read before and after.
+    pub(super) fn ask(
+        &self,
+        script: &StoredScript,
+        connection: &mut Connection,
+        now: &dyn Fn() -> Time,
+    ) -> Result<BookedSlots, ServerFailure> {
+        let asked = now();
+        let value = script.ask(connection, &self.call(script, asked))?;
+        let answered = now();
+        match value {
+            Value::BulkString(other) => Err(ServerFailure::OtherLimits(other.escape_ascii().to_string())),
+            value => read(value, asked, answered)
+                .filter(|booked| is_sound(booked, self))
+                .ok_or_else(ServerFailure::nonsense),
+        }
     }
 
-    /// The time since the end of the releases that the order reports; 0 if it does not. The script runs later than it
-    /// is asked, so it takes that end to be later than it was.
-    fn ago(&self, asked: Time) -> Micros {
-        self.order.overrun.map_or(0, |over| asked.since(over) / 1000)
-    }
-
-    /// The length of the hold that the order asks for; 0 if it does not.
-    fn pause(&self, asked: Time) -> Micros {
-        let hold = self.order.hold.filter(|_| !self.charges.is_empty());
-        hold.map_or(0, |until| until.since(asked).div_ceil(1000))
+    fn call(&self, script: &StoredScript, asked: Time) -> Cmd {
+        let &BookingRequest { shared, order, charges, given, .. } = self;
+        let policy = &shared.policy;
+        let mut call = script.call(self.key);
+        call.arg(&policy.text).arg(policy.quotas.len());
+        call.arg(fastrand::u64(1..EXACT)).arg(policy.horizon / 1000);
+        call.arg(self.count()).arg(shared.began).arg(self.keep);
+        call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span());
+        call.arg(units(&shared.terms));
+        let costs = charges.iter().map(|charge| (charge.index, charge.cost));
+        call.arg(fingerprint(costs)).arg(given.len()).arg((order.within / 1000).min(EXACT));
+        // The script runs later than it is asked, so it takes the end of what was late to be later than it was.
+        let (late, ago) = order.overrun.map_or((0, 0), |over| (order.count, asked.since(over) / 1000));
+        let pause = order.hold.map_or(0, |until| until.since(asked).div_ceil(1000));
+        call.arg(late).arg(ago).arg(pause);
+        for ScriptCharge { index, cost, seen, is_distrusted, calendar } in charges {
+            call.arg(index);
+            shared.terms[*index].tell(&mut call, policy.deadline);
+            let starts_empty = policy.quotas[*index].starts_empty;
+            call.arg(u8::from(starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
+            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.matters_until);
+            call.arg(calendar);
+        }
+        call.arg(given);
+        call
     }
 }
 
@@ -132,55 +159,6 @@ impl BookedSlots {
     /// The end of a hold by our clock.
     pub(super) fn held_until(&self) -> Option<Time> {
         self.held.map(|until| self.exchange.not_before(until))
-    }
-}
-
-pub(super) struct BookingScript(StoredScript);
-
-impl BookingScript {
-    pub(super) fn new() -> Self {
-        BookingScript(StoredScript::new([&rules(), include_str!("scripts/book.lua")].concat()))
-    }
-
-    /// Books what is requested. `now` is our clock, which is read before and after.
-    pub(super) fn ask(
-        &self,
-        connection: &mut Connection,
-        request: &BookingRequest,
-        now: &dyn Fn() -> Time,
-    ) -> Result<BookedSlots, ServerFailure> {
-        let asked = now();
-        let value = self.0.ask(connection, &self.call(request, asked))?;
-        let answered = now();
-        match value {
-            Value::BulkString(other) => Err(ServerFailure::OtherLimits(other.escape_ascii().to_string())),
-            value => read(value, asked, answered)
-                .filter(|booked| is_sound(booked, request))
-                .ok_or_else(ServerFailure::nonsense),
-        }
-    }
-
-    fn call(&self, request: &BookingRequest, asked: Time) -> Cmd {
-        let &BookingRequest { shared, order, charges, given, .. } = request;
-        let policy = &shared.policy;
-        let mut call = self.0.call(request.key);
-        call.arg(&policy.text).arg(policy.quotas.len());
-        call.arg(fastrand::u64(1..EXACT)).arg(policy.horizon / 1000);
-        call.arg(request.count()).arg(shared.began).arg(request.keep);
-        call.arg(order.turn.map_or(0, |turn| turn.0)).arg(policy.far_span());
-        call.arg(units(&shared.terms));
-        let costs = charges.iter().map(|charge| (charge.index, charge.cost));
-        call.arg(fingerprint(costs)).arg(given.len()).arg((order.within / 1000).min(EXACT));
-        call.arg(request.late()).arg(request.ago(asked)).arg(request.pause(asked));
-        for ScriptCharge { index, terms, cost, seen, is_distrusted, calendar } in charges {
-            call.arg(index);
-            terms.tell(&mut call);
-            call.arg(u8::from(terms.starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
-            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.matters_until);
-            calendar.tell(&mut call);
-        }
-        call.arg(given);
-        call
     }
 }
 
@@ -239,7 +217,6 @@ fn read(value: Value, asked: Time, answered: Time) -> Option<BookedSlots> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::terms::terms;
     use super::*;
     use crate::charge::Key;
     use crate::config::Rate;
@@ -267,14 +244,12 @@ mod tests {
     fn accepted(value: Value) -> Option<BookedSlots> {
         let rate = "1/s".parse::<Rate>().unwrap();
         let policy = Policy { horizon: 50_000, ..Policy::new(&[rate], Reserve::REMOTE) };
-        let terms = terms(&policy).unwrap();
         let charge = ScriptCharge {
             index: 0,
-            terms: terms[0],
             cost: 1,
             seen: Seen::default(),
             is_distrusted: false,
-            calendar: ScriptCalendar::default(),
+            calendar: <_>::default(),
         };
         let order = Order::new(Key::new(), [1], 2);
         let shared = SharedPolicy::new(policy, &[]);

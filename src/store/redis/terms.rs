@@ -19,21 +19,16 @@ const LONGEST_LOG: u64 = 1_000_000;
 /// One limit, as a script wants it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct ScriptTerms {
-    pub(super) algorithm: Algorithm,
-    pub(super) count: u64,
-    pub(super) period: u64,
-    pub(super) burst: u64,
-    /// The microseconds that a release may be late for its slot.
-    pub(super) lateness: u64,
-    pub(super) starts_empty: bool,
+    algorithm: Algorithm,
+    /// The count, period and burst.
+    terms: Terms,
     /// The number of units in the logs that stand before its own.
-    pub(super) log: u64,
+    log: u64,
 }
 
 impl ScriptTerms {
-    /// Releases may be `late` nanoseconds late.
-    fn of(quota: &Quota, late: u64) -> Result<Self> {
-        let &Quota { terms: Terms { count, period, burst, .. }, starts_empty, .. } = quota;
+    fn of(quota: &Quota) -> Result<Self> {
+        let Terms { count, period, burst, .. } = quota.terms;
         let micros = period.div_ceil(1000);
         ensure!(count > 0 || quota.during().is_some(), "a count of 0 cannot be shared");
         // Of nothing, there is no rate.
@@ -53,22 +48,22 @@ impl ScriptTerms {
             "{count} per period are too many for algo={algorithm} on Redis, which logs each: the most is 1000000; \
              algo=bucket has no log"
         );
-        let lateness = late / 1000;
-        let terms = ScriptTerms { algorithm, count, period, burst, lateness, starts_empty, log: 0 };
+        let terms = ScriptTerms { algorithm, terms: Terms::new(count, period, burst), log: 0 };
         terms.ensure_exact(burst)?;
         Ok(terms)
     }
 
-    /// Adds them to the arguments of a script.
-    pub(super) fn tell(&self, call: &mut Cmd) {
+    /// Adds them to the arguments of a script. Releases may be `late` nanoseconds late.
+    pub(super) fn tell(&self, call: &mut Cmd, late: u64) {
+        let Terms { count, period, burst, .. } = self.terms;
         call.arg(self.log).arg(self.algorithm.to_string());
-        call.arg(self.count).arg(self.period).arg(self.burst).arg(self.lateness);
+        call.arg(count).arg(period).arg(burst).arg(late / 1000);
     }
 
     /// # Errors
     /// A cost that the scripts cannot reckon with exactly.
     pub(super) fn ensure_exact(&self, cost: u64) -> Result<()> {
-        let unit = if self.algorithm.facts().accrues { self.period } else { 1 };
+        let unit = if self.algorithm.facts().accrues { self.terms.period } else { 1 };
         // Half of it, so that sums stay exact, too.
         ensure!(
             cost.checked_mul(unit).is_some_and(|most| most < EXACT / 2),
@@ -80,13 +75,12 @@ impl ScriptTerms {
 
     /// The number of units in the logs up to the end of its own.
     pub(super) fn end_of_log(&self) -> u64 {
-        self.log + if self.algorithm.facts().is_logged { self.count } else { 0 }
+        self.log + if self.algorithm.facts().is_logged { self.terms.count } else { 0 }
     }
 
     /// Microseconds after which no past release matters, if none costs more than `cost`.
     pub(super) fn memory(&self, cost: u64) -> u64 {
-        let &ScriptTerms { algorithm, count, period, burst, .. } = self;
-        algorithm.facts().matters_for(&Terms::new(count, period, burst), cost)
+        self.algorithm.facts().matters_for(&self.terms, cost)
     }
 }
 
@@ -106,18 +100,14 @@ fn greatest_common_divisor(a: u64, b: u64) -> u64 {
 /// One that Redis cannot keep exactly; it says what to do about it.
 pub(super) fn terms(policy: &Policy) -> Result<Vec<ScriptTerms>> {
     policy.check()?;
-    let mut terms = policy
-        .quotas
-        .iter()
-        .map(|quota| ScriptTerms::of(quota, policy.deadline))
-        .collect::<Result<Vec<_>>>()?;
+    let mut terms = policy.quotas.iter().map(ScriptTerms::of).collect::<Result<Vec<_>>>()?;
     let mut logged: Vec<_> = terms.iter_mut().filter(|terms| terms.algorithm.facts().is_logged).collect();
     // The longest is the last: what stands before a unit takes memory even if it is not used.
-    logged.sort_by_key(|terms| terms.count);
+    logged.sort_by_key(|terms| terms.terms.count);
     let mut before = 0;
     for terms in logged {
         terms.log = before;
-        before += terms.count;
+        before += terms.terms.count;
     }
     Ok(terms)
 }
@@ -141,7 +131,7 @@ mod tests {
             (quota(Algorithm::Interval, 1, 10, 0), (100, 1)),
         ];
         for (quota, expected) in table {
-            let terms = ScriptTerms::of(&quota, 0).unwrap();
+            let ScriptTerms { terms, .. } = ScriptTerms::of(&quota).unwrap();
             assert_eq!((terms.count, terms.period), expected, "{quota:?}");
         }
     }
@@ -156,10 +146,10 @@ mod tests {
             (quota(Algorithm::Fixed, 1 << 53, SECOND, 0), "too large"),
         ];
         for (quota, advice) in table {
-            let error = ScriptTerms::of(&quota, 0).unwrap_err().to_string();
+            let error = ScriptTerms::of(&quota).unwrap_err().to_string();
             assert!(error.contains(advice), "{error}");
         }
-        let terms = ScriptTerms::of(&quota(Algorithm::Interval, 1, SECOND, 0), 0).unwrap();
+        let terms = ScriptTerms::of(&quota(Algorithm::Interval, 1, SECOND, 0)).unwrap();
         assert!(terms.ensure_exact(1 << 20).is_ok());
         assert!(terms.ensure_exact(1 << 33).is_err());
     }

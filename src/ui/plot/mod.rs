@@ -94,8 +94,8 @@ fn cannot_write(path: &Path) -> String {
 
 impl Plot {
     fn new(audit: &Audit) -> Self {
-        let limits = audit.limits().iter().take(MOST_LIMITS);
-        let tallies = audit.limits().iter().map(AuditedLimit::tally);
+        let limits = audit.limits.iter().take(MOST_LIMITS);
+        let tallies = audit.limits.iter().map(|limit| limit.tally);
         let (starts, ends): (Vec<_>, Vec<_>) =
             tallies.filter_map(|tally| Some((tally.first?, tally.last))).unzip();
         let start = starts.into_iter().min().unwrap_or(Time::ZERO);
@@ -113,7 +113,7 @@ impl Chart {
             points: points(trace, start, end, limit.period()),
         });
         Chart {
-            title: escaped(&limit.rate().to_string()),
+            title: escaped(&limit.rate.to_string()),
             period: format_duration(limit.period()),
             allowed: allowed(limit, start, end),
             most: float(limit.most().into()),
@@ -206,7 +206,7 @@ mod tests {
         let noon = Time(1_792_836_000 * SECOND);
         let end = Time(noon.0 + hours(40));
         audit.judge(1, noon, &[1], &[], |_| {});
-        let corners = allowed(&audit.limits()[0], noon, end);
+        let corners = allowed(&audit.limits[0], noon, end);
         let corners: Vec<_> =
             corners.iter().map(|(at, height)| (at / float(hours(1).into()), *height)).collect();
         assert_eq!(corners, [(0.0, 2.0), (12.0, 2.0), (12.0, 4.0), (37.0, 4.0), (37.0, 6.0), (40.0, 6.0)]);
@@ -217,7 +217,7 @@ mod tests {
         let mut audit = Audit::new(&["1/584y".parse().expect("a limit")]).traced();
         let (start, end) = (Time(u64::MAX - 9), Time(u64::MAX));
         [start, end].into_iter().for_each(|at| audit.judge(1, at, &[1], &[], |_| {}));
-        let corners = allowed(&audit.limits()[0], start, end);
+        let corners = allowed(&audit.limits[0], start, end);
         assert_eq!(corners, [(0.0, 1.0), (9.0, 1.0), (9.0, 2.0), (9.0, 2.0)]);
     }
 
@@ -226,9 +226,9 @@ mod tests {
         let corners = |limit: &str, releases: &[(u64, u64)]| {
             let mut audit = Audit::new(&[limit.parse().expect("a limit")]).traced();
             releases.iter().for_each(|&(at, cost)| audit.judge(1, Time(at), &[cost], &[], |_| {}));
-            assert_eq!(audit.too_early(), 0);
+            assert_eq!(audit.too_early, 0);
             let last = releases.last().expect("a release").0;
-            allowed(&audit.limits()[0], Time(0), Time(last))
+            allowed(&audit.limits[0], Time(0), Time(last))
         };
         let bucket = corners("6/12ns,algo=bucket,burst=2", &[(0, 2), (2, 1), (6, 2)]);
         assert_eq!(bucket, [(0.0, 2.0), (6.0, 5.0)]);

@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Directory, Running, eventually, numbers, sh_command, text, throttle};
+use crate::support::{Directory, Running, eventually, numbers, sh, sh_command, text, throttle};
 
 #[test]
 fn a_pipe_with_limits_is_read_once_and_not_watched() {
@@ -71,4 +71,25 @@ fn a_state_in_a_read_only_file_system_cannot_be_created() {
     }
     let told = "throttle: /mnt/state: cannot create it: Read-only file system (os error 30)\n";
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(78), told.to_owned()));
+}
+
+/// The log holds what was booked before, and would grow beyond that limit.
+#[test]
+fn a_state_whose_log_may_not_grow_any_more_is_used_all_the_same() {
+    let script = "ulimit -f 80; throttle -r1000/s,algo=interval -s ./state";
+    let directory = Directory::new();
+    for _ in 0..2 {
+        let mut run = sh(script);
+        run.current_dir(directory.path()).write_stdin(numbers(200));
+        run.assert().success().stdout(numbers(200)).stderr("");
+    }
+}
+
+#[test]
+fn a_state_that_may_not_grow_is_told() {
+    let told = "/state: cannot write to it: the disk is full, or a quota or 'ulimit -f' is used up";
+    let mut run = sh("ulimit -f 20; throttle -r9/s -s ./state");
+    let directory = Directory::new();
+    run.current_dir(directory.path()).write_stdin("1\n");
+    run.assert().code(1).stderr(predicates::str::contains(told));
 }

@@ -154,7 +154,7 @@ pub fn advice(data: &[u8]) {
 /// If that is not so.
 pub fn joblog(data: &[u8]) {
     let file = NamedTempFile::new().expect("a file");
-    drop(JobLog::open(file.path(), None).expect("an empty file becomes a log"));
+    drop(JobLog::open(file.path(), None, false).expect("an empty file becomes a log"));
     let header = fs::read(file.path()).expect("a log");
     // Few inputs would start like a log.
     let (is_log, content) = match data.split_first() {
@@ -162,7 +162,7 @@ pub fn joblog(data: &[u8]) {
         _ => (true, [&header, data].concat()),
     };
     fs::write(file.path(), &content).expect("a file");
-    let Ok(mut log) = JobLog::open(file.path(), None) else {
+    let Ok(mut log) = JobLog::open(file.path(), None, false) else {
         assert!(!is_log && fs::read(file.path()).expect("a file") == content);
         return;
     };
@@ -225,7 +225,7 @@ impl Case {
                 Ok(block) => {
                     let before = records.len() as u64;
                     records.extend(delimiter.split(block.bytes()).map(<[u8]>::to_vec));
-                    assert_eq!(before + block.records(), records.len() as u64);
+                    assert_eq!(before + block.items(), records.len() as u64);
                 }
                 Err(SourceError::TooLong { record, offset, .. }) => return (records, Some((record, offset))),
                 Err(error) => panic!("{error}"),

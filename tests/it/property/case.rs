@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use throttle::config::{Config, Rate};
 use throttle::rule::Algorithm;
-use throttle::source::Block;
+use throttle::source::Segment;
 use throttle::{cli, time::Time};
 
 use crate::random::Told;
@@ -98,12 +98,12 @@ impl Case {
     }
 
     /// The items, one per block.
-    pub(super) fn singly(&self) -> Vec<Block> {
+    pub(super) fn singly(&self) -> Vec<Segment> {
         self.items.iter().map(|item| block(item.arrival, &[item.line()])).collect()
     }
 
     /// The items in blocks: those that arrive together in blocks of random length.
-    pub(super) fn in_blocks(&self) -> Vec<Block> {
+    pub(super) fn in_blocks(&self) -> Vec<Segment> {
         let mut random = self.random.clone();
         let together = self.items.chunk_by(|a, b| a.arrival == b.arrival && random.u8(0..6) > 0);
         let lines = |items: &[Item]| items.iter().map(Item::line).collect::<Vec<_>>();

@@ -45,7 +45,7 @@ fn nothing_is_lost_or_doubled(case: &Case, outcome: &Outcome, released: &[&Item]
         assert_eq!(outcome.stats.released + outcome.stats.refused, good.len() as u64, "lost");
         assert_eq!(outcome.exit == Exit::Error, good.len() < case.items.len());
     }
-    match case.config.on_limit {
+    match case.config.queue.on_limit {
         OnLimit::Wait | OnLimit::Fail => assert_eq!(outcome.stats.refused, 0),
         OnLimit::Latest if !is_read_whole => {}
         OnLimit::Latest => the_newest_of_each_lane_is_released(case, &good, released),
@@ -80,7 +80,7 @@ fn nothing_starts_after_the_end(case: &Case, release: &Release) {
 
 fn a_batch_is_no_larger_than_allowed_and_of_one_kind(case: &Case, release: &Release) {
     let items = items(case, release);
-    assert!(items.len() as u64 <= case.config.batch.items.get());
+    assert!(items.len() as u64 <= case.config.queue.batch.items.get());
     assert!(items.iter().all(|item| case.keys(item) == case.keys(items[0])));
 }
 

@@ -105,7 +105,7 @@ impl<'a> Model<'a> {
     }
 
     fn has_room(&self) -> bool {
-        let most = self.case.config.queue.lookahead.max(self.case.config.batch.items).get();
+        let most = self.case.config.queue.lookahead.max(self.case.config.queue.batch.items).get();
         (self.held() as u64) < most
     }
 
@@ -126,7 +126,7 @@ impl<'a> Model<'a> {
     fn join(&mut self) {
         let Some(item) = self.to_come.pop_front() else { return };
         let waiting = &mut self.lanes.entry(self.case.lane(item)).or_default().waiting;
-        if self.case.config.on_limit == OnLimit::Latest {
+        if self.case.config.queue.on_limit == OnLimit::Latest {
             self.refused += waiting.len() as u64;
             waiting.clear();
         }
@@ -144,7 +144,7 @@ impl<'a> Model<'a> {
         }
         if self.allows(&offer, &offer.costs) {
             self.release(&offer);
-        } else if self.case.config.on_limit == OnLimit::Fail {
+        } else if self.case.config.queue.on_limit == OnLimit::Fail {
             self.exit = Exit::Refused;
         } else {
             self.refused += self.take(&offer).len() as u64;
@@ -164,7 +164,7 @@ impl<'a> Model<'a> {
     }
 
     fn polices(&self) -> bool {
-        matches!(self.case.config.on_limit, OnLimit::Drop | OnLimit::Fail)
+        matches!(self.case.config.queue.on_limit, OnLimit::Drop | OnLimit::Fail)
     }
 
     fn max_wait(&self) -> Option<u64> {
@@ -194,7 +194,7 @@ impl<'a> Model<'a> {
         let is_late = |lane: &&mut Lane| lane.waiting.front().is_some_and(|item| item.arrival + wait <= now);
         let late: Vec<_> = self.lanes.values_mut().filter(is_late).collect();
         let is_any = !late.is_empty();
-        if is_any && self.case.config.on_limit == OnLimit::Fail {
+        if is_any && self.case.config.queue.on_limit == OnLimit::Fail {
             self.exit = Exit::Refused;
             return true;
         }
@@ -225,12 +225,12 @@ impl<'a> Model<'a> {
         // An item that never waits is judged at the end of its delay.
         let never_waits = self.polices() && self.max_wait().is_none();
         let ready = lane.delay.filter(|_| never_waits).unwrap_or(0);
-        let Some(linger) = self.case.config.batch.linger else {
+        let Some(linger) = self.case.config.queue.batch.linger else {
             let since = front.arrival.max(lane.previous).max(ready);
             let alone = Offer { items: vec![front], costs: self.costs(front), since };
             return Some(self.joined(lane, alone, self.now, |offer, costs| self.allows(offer, costs)));
         };
-        let full = lane.waiting.get(usize::try_from(self.case.config.batch.items.get()).ok()? - 1);
+        let full = lane.waiting.get(usize::try_from(self.case.config.queue.batch.items.get()).ok()? - 1);
         let closes = [full.map(|item| item.arrival), self.ended].into_iter().flatten();
         let closes = closes.fold(front.arrival + linger, u64::min);
         let since = closes.max(lane.previous).max(ready);
@@ -246,7 +246,7 @@ impl<'a> Model<'a> {
         until: u64,
         may_cost: impl Fn(&Offer, &[u64]) -> bool,
     ) -> Offer<'a> {
-        let most = usize::try_from(self.case.config.batch.items.get()).expect("a small number");
+        let most = usize::try_from(self.case.config.queue.batch.items.get()).expect("a small number");
         let keys = self.case.keys(offer.items[0]);
         for item in lane.waiting.iter().take(most).skip(1) {
             let costs = self.sum(&offer.costs, item);

@@ -2,16 +2,17 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
+use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use nix::sys::signal::Signal;
-use throttle::config::{self, Config, Run, Verb};
+use throttle::config::{self, Config, Run};
 use throttle::exit::{End, JobEnd};
 use throttle::records::JobLog;
 use throttle::runtime::sim::SimClock;
 use throttle::schedule::Schedule;
 use throttle::sink::{Flushed, RunningJobs, Sent, Sink};
-use throttle::source::{Batch, Block, Capacity, Delimiter, Segment};
+use throttle::source::{Batch, Capacity, Delimiter, Segment};
 use throttle::time::Time;
 
 pub(crate) use super::Outcome;
@@ -41,7 +42,7 @@ pub(crate) struct Ran {
 
 /// Runs `throttle` with these arguments on items that arrive in `blocks`. `behave` tells how the command for each line
 /// and attempt behaves.
-pub(crate) fn run(args: &[&str], blocks: Vec<Block>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
+pub(crate) fn run(args: &[&str], blocks: Vec<Segment>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
     of_commands(args).run_commands(blocks, behave)
 }
 
@@ -54,11 +55,11 @@ impl Simulation {
     /// Runs to the end. `behave` tells how the command for each line and attempt behaves.
     pub(crate) fn run_commands(
         mut self,
-        blocks: Vec<Block>,
+        blocks: Vec<Segment>,
         behave: impl Fn(&str, u64) -> Behaviour,
     ) -> Outcome {
         let config = Rc::clone(&self.config);
-        let Verb::Run(run) = &config.action else { panic!("no command") };
+        let Some(run) = &config.command else { panic!("no command") };
         let mut sink = SimulatedJobs {
             clock: self.clock.clone(),
             start: self.sends(),
@@ -77,12 +78,13 @@ impl Simulation {
 }
 
 fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLog> {
-    let log = JobLog::open(run.log.as_deref()?, run.log_format).expect("a log");
+    let lists = config.queue.batch != config::BatchSize::SINGLE;
+    let log = JobLog::open(run.log.as_deref()?, run.log_format, lists).expect("a log");
     if let Some(resume) = run.resume {
         let mut completed = log.done(resume).expect("a log");
         schedule.skip(Box::new(move |item| completed.take(item)));
     }
-    Some(if config.batch == config::BatchSize::SINGLE { log } else { log.of_batches() })
+    Some(log)
 }
 
 /// The commands of a run, shared by the world and the sink.
@@ -161,6 +163,10 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
 
     fn captures(&self) -> bool {
         false
+    }
+
+    fn outputs(&self) -> Vec<BorrowedFd<'_>> {
+        Vec::new()
     }
 
     fn supersede(&mut self, _: u64) {}

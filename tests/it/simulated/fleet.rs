@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use throttle::charge::Key;
 use throttle::config::Config;
 use throttle::gate::BookingTerms;
-use throttle::runtime::{Event, Wait, Wake, World};
+use throttle::runtime::{Event, Task, Wait, Wake, World};
 use throttle::schedule::Stop;
 use throttle::store::{Order, Policy, Quota, Reserve, Slot, Store};
 use throttle::time::{Time, Wall};
@@ -179,12 +179,6 @@ impl Fleet {
     }
 }
 
-/// What is asked of the store.
-enum Task {
-    Book(Order),
-    GiveBack(Order, Vec<Slot>),
-}
-
 /// The world of one process.
 struct Member {
     fleet: Arc<Fleet>,
@@ -286,15 +280,8 @@ impl Member {
         Some(Wake::Input(block(arrival, &[&self.item])))
     }
 
-    /// Sends something to the store, behind what was sent before.
-    fn ask(&mut self, task: Task) {
-        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
-        let before = self.tasks.back().map_or(0, |(at, _)| *at);
-        self.tasks.push_back((arrives.max(before), task));
-    }
-
     /// An order has reached the store.
-    fn deliver(&mut self, order: Order) {
+    fn deliver(&mut self, order: Box<Order>) {
         let (now, mut state) = (self.fleet.now(), self.fleet.state());
         let answer = state.store.book(&order);
         let mut wanted = order.count;
@@ -309,7 +296,7 @@ impl Member {
         if self.random.u64(0..self.faults.loss) == 0 {
             self.tasks.push_back((arrives + self.faults.delay, Task::Book(order)));
         } else {
-            self.answers.push_back((arrives, Event::Booked(Box::new(order), answer)));
+            self.answers.push_back((arrives, Event::Booked(order, answer)));
         }
     }
 
@@ -347,12 +334,10 @@ impl World for Member {
         }
     }
 
-    fn book(&mut self, order: Order) {
-        self.ask(Task::Book(order));
-    }
-
-    fn give_back(&mut self, order: Order, slots: Vec<Slot>) {
-        self.ask(Task::GiveBack(order, slots));
+    fn give_store(&mut self, task: Task) {
+        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
+        let before = self.tasks.back().map_or(0, |(at, _)| *at);
+        self.tasks.push_back((arrives.max(before), task));
     }
 }
 

@@ -249,6 +249,22 @@ fn a_state_that_took_the_place_of_one_before_it_was_opened_is_not_touched() {
 
 /// Learning of a loss late does not hold up runs that started over long ago.
 #[test]
+fn a_state_that_is_removed_while_it_is_opened_is_begun_anew() {
+    let stage = Stage::new();
+    let is_over = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Relaxed) {
+                let _ = fs::remove_file(stage.path());
+            }
+        });
+        let opened: Result<Vec<_>, _> = (0..500).map(|_| stage.try_open(policy()).map(drop)).collect();
+        is_over.store(true, Relaxed);
+        opened.expect("each begins one");
+    });
+}
+
+#[test]
 fn what_was_lost_long_ago_does_not_matter_any_more() {
     for (since, left) in
         [(HORIZON + PERIOD - SECOND, SECOND), (HORIZON + PERIOD, 0), (HORIZON + 5 * PERIOD, 0)]

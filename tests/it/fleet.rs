@@ -166,7 +166,7 @@ fn keys_have_slots_of_their_own() {
 }
 
 #[test]
-fn in_fair_weather_all_goes_at_the_full_rate() {
+fn without_faults_all_goes_at_the_full_rate() {
     let releases = run(&["-r20/100ms"], 8, 50, 0, 7, Faults::NONE);
     assert_eq!(releases.len(), 400);
     // Twenty at once; again after each period plus the millisecond for which a slot is good.

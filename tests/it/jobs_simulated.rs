@@ -88,6 +88,18 @@ fn an_item_that_backs_off_holds_up_those_of_its_own_key_no_more_than_any_other()
     assert_eq!(starts(&outcome), expected);
 }
 
+/// At 12 ms, the limit would let one of both go.
+#[test]
+fn a_batch_is_tried_again_as_a_whole() {
+    let fails = |line: &str, attempt| match (line, attempt) {
+        ("1 a\n1 b", 1) => ends(12, 1),
+        _ => ok(1),
+    };
+    let args = ["-r3/10ms,cost=col:1", "-B2", "-j9", "--retries=1"];
+    let outcome = run(&args, vec![block(0, &["1 a", "1 b"]), block(4 * MILLI, &["1 c", "1 d"])], fails);
+    assert_eq!(starts(&outcome), [("1 a\n1 b", 0), ("1 c", 4), ("1 d", 10), ("1 a\n1 b", 14)]);
+}
+
 /// Not by what is left of the delay of the item that it goes in front of.
 #[test]
 fn an_attempt_has_a_random_delay_of_its_own() {

@@ -88,6 +88,28 @@ fn an_item_that_backs_off_holds_up_those_of_its_own_key_no_more_than_any_other()
     assert_eq!(starts(&outcome), expected);
 }
 
+/// At 12 ms, the limit would let one of both go.
+#[test]
+fn a_batch_is_tried_again_as_a_whole() {
+    let fails = |line: &str, attempt| match (line, attempt) {
+        ("1 a\n1 b", 1) => ends(12, 1),
+        _ => ok(1),
+    };
+    let args = ["-r3/10ms,cost=col:1", "-B2", "-j9", "--retries=1"];
+    let outcome = run(&args, vec![block(0, &["1 a", "1 b"]), block(4 * MILLI, &["1 c", "1 d"])], fails);
+    assert_eq!(starts(&outcome), [("1 a\n1 b", 0), ("1 c", 4), ("1 d", 10), ("1 a\n1 b", 14)]);
+}
+
+/// The last item of each arrives when it leaves, and so does that of the other.
+#[test]
+fn a_batch_that_is_tried_again_goes_back_into_one_lane() {
+    let arrivals = vec![block(0, &["a 1", "b 1"]), block(5 * MILLI, &["a 2", "b 2"])];
+    let args = ["-r1k/s,key=col:1", "-B2,10ms", "-j9", "--retries=1"];
+    let outcome = run(&args, arrivals, |_, attempt| ends(1, i32::from(attempt == 1)));
+    let (a, b) = ("a 1\na 2", "b 1\nb 2");
+    assert_eq!(starts(&outcome), [(a, 5), (b, 5), (a, 6), (b, 6)]);
+}
+
 /// Not the rest of the delay of the item that it moves ahead of.
 #[test]
 fn an_attempt_has_a_random_delay_of_its_own() {

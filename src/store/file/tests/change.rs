@@ -47,6 +47,25 @@ fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
     assert_eq!(slots(&mut stage.open(), 1), [10]);
 }
 
+/// The clock on the wall is that of the machine, so it is the other one that is set here.
+#[test]
+fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
+    let rates = ["3/year,algo=calendar,tz=UTC,margin=10m", "1/20s,margin=10m"].map(told::rate);
+    let policy = Policy::new(&rates, crate::store::Reserve::LOCAL);
+    let order = |count| Order::new(Key::new(), [1, 1], count);
+    for (set_by, next) in [(60, &[1620, 2240][..]), (900, &[2860])] {
+        let stage = Stage::new();
+        let [mut one, mut other] = [(); 2].map(|()| stage.try_open(policy.clone()).expect("a state"));
+        let book = |store: &mut FileStore, count| store.book(&order(count)).expect("booked").slots;
+        let booked = book(&mut one, 3);
+        assert_eq!(booked.iter().map(|slot| slot.at.0 / SECOND).collect::<Vec<_>>(), [1000, 1620, 2240]);
+        stage.clock.fetch_sub(set_by * SECOND, Relaxed);
+        one.give_back(&order(2), &booked[1..]).expect("given back");
+        let again = book(&mut other, 9);
+        assert_eq!(again.iter().map(|slot| slot.at.0 / SECOND).collect::<Vec<_>>(), next, "{set_by}");
+    }
+}
+
 #[test]
 fn slots_of_a_lost_state_are_not_handed_on() {
     let stage = Stage::new();

@@ -5,7 +5,7 @@ use super::*;
 use crate::config::{Defaults, Rate, RateText};
 use crate::store::{Keeper, Reserve};
 
-fn rate(text: &str) -> Rate {
+pub(super) fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
 }
 

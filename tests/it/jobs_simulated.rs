@@ -100,6 +100,16 @@ fn a_batch_is_tried_again_as_a_whole() {
     assert_eq!(starts(&outcome), [("1 a\n1 b", 0), ("1 c", 4), ("1 d", 10), ("1 a\n1 b", 14)]);
 }
 
+/// Too few wait behind it to fill it, as when it left first.
+#[test]
+fn a_batch_that_is_tried_again_waits_for_no_others() {
+    let arrivals = [(0, "a"), (1, "b"), (2, "b"), (4, "c"), (50, "d")];
+    let arrivals = arrivals.map(|(at, line)| block(at * MILLI, &[line])).into();
+    let args = ["-r1k/s,key=col:1", "-B3,30ms", "-j9", "--retries=1", "--in-order"];
+    let outcome = run(&args, arrivals, |line, attempt| ends(4, i32::from(line == "a" && attempt == 1)));
+    assert_eq!(starts(&outcome)[..3], [("a", 2), ("b\nb", 4), ("a", 6)]);
+}
+
 /// The last item of each arrives when it leaves, and so does that of the other.
 #[test]
 fn a_batch_that_is_tried_again_goes_back_into_one_lane() {

@@ -1,7 +1,7 @@
 //! Releases, judged by the rules that limiters go by: asked when each would have been allowed, and told that it
 //! happened.
 
-use super::tally::Numbers;
+use super::tally::{Numbers, Worst};
 use super::window::Window;
 use crate::config::Rate;
 use crate::gate::{Accounts, Opening};
@@ -171,7 +171,7 @@ impl<R: NamedRule> Ruling<R> {
 impl<S> Released<S> {
     fn numbers(&self) -> Numbers {
         let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
-        Numbers { releases: self.releases, violations, earliest }
+        Numbers { releases: self.releases, violations, earliest, worst: Worst::default() }
     }
 }
 

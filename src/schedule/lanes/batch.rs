@@ -140,11 +140,16 @@ impl Batcher {
             is_full: !self.forms_batches(),
             is_fixed: false,
         };
-        if let Some(linger) = self.batch.linger {
+        // A batch is tried again as a whole: even if less of it could go sooner, and it waits for nothing to join it.
+        let is_again = front.segment.attempt() > 1 && self.forms_batches();
+        if let Some(linger) = self.batch.linger.filter(|_| !is_again) {
             let lingered = arrival.saturating_add(linger);
             let closes = [filled, self.ended].into_iter().flatten().fold(lingered, Time::min);
             open.close(closes, front);
+        }
+        if self.lingers() || is_again {
             self.fill(&mut open, waiting, &mut |costs| self.ever_admits(costs));
+            open.is_full |= is_again;
         }
         open
     }

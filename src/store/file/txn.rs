@@ -116,8 +116,8 @@ impl<'a> StateTxn<'a> {
         self.load().map(|()| true)
     }
 
-    /// Takes back what is booked ahead if the wall clock was set meanwhile by more than D/2: slots keep further than that
-    /// from both ends of a period.
+    /// Takes back what is booked ahead if the wall clock was set meanwhile by more than D/2: slots keep further than
+    /// that from both ends of a period.
     pub(super) fn follow_wall(&mut self) -> Result<()> {
         let (before, shown) = (self.header.wall, self.rules.wall().shows(Time::ZERO));
         if !self.rules.go_by_wall() || before.0.abs_diff(shown.0) <= self.rules.policy().deadline / 2 {

@@ -7,7 +7,7 @@ fn rate(text: &str) -> Rate {
     text.parse::<Rate>().unwrap()
 }
 
-/// The numbers of the releases that are too early, what is in their windows, and by how much they are.
+/// The number of each release that is too early, the cost in its window, and by how much it is early.
 fn violations(limit: &str, releases: &[(u64, u64)]) -> Vec<(u64, u64, Option<u64>)> {
     let mut audit = Audit::new(&[rate(limit)]);
     let mut found = Vec::new();
@@ -170,7 +170,7 @@ fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
     }
 }
 
-/// As many keys as there may be, each forgotten once it is idle.
+/// Many keys, each forgotten once it is idle.
 #[test]
 fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
     for limit in ["2/1us", "2/1us,algo=bucket", "2/1us,algo=interval", "2/1us,algo=fixed"] {
@@ -200,7 +200,7 @@ fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
     }
 }
 
-/// A release that is dearer than the burst has to wait since the one before it, however long ago that was.
+/// A release that costs more than the burst has to wait since the one before it, however long ago that was.
 #[test]
 fn no_key_is_forgotten_while_the_next_release_may_depend_on_the_last() {
     let mut audit = Audit::new(&[rate("1/10ns,algo=bucket,burst=3,cost=col:2,key=col:1")]);

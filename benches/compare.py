@@ -3,8 +3,8 @@
 
     cargo build --release && benches/compare.py [-n PAIRS] [NAME...]
 
-Installs nothing. A peer that is missing is left out. On a busy machine the figures say little; the ratios say more,
-since the two runs of a pair are made one right after the other. All commands are printed.
+Installs nothing. A peer that is missing is left out. On a busy machine, trust the ratios rather than the figures:
+the two runs of a pair follow each other directly. All commands are printed.
 """
 import argparse
 import os
@@ -23,20 +23,20 @@ UNLIMITED = "-r 1T/s"
 
 
 def seconds(command):
-    """How long a shell command takes."""
+    """The time that a shell command takes, in seconds."""
     start = time.monotonic()
     subprocess.run(command, shell=True, check=True, stdout=subprocess.DEVNULL)
     return time.monotonic() - start
 
 
 def paired(pairs, ours, theirs):
-    """The median of their time over ours."""
+    """The median ratio of their time to ours."""
     seconds(ours)
     return statistics.median(seconds(theirs) / seconds(ours) for _ in range(pairs))
 
 
 def usage_of(command, stdin=None):
-    """Wall and CPU seconds of one process."""
+    """The wall and CPU time of one process, in seconds."""
     start = time.monotonic()
     process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL)
     _, status, usage = os.wait4(process.pid, 0)
@@ -46,7 +46,7 @@ def usage_of(command, stdin=None):
 
 
 def peak_of(command, stdin):
-    """Peak resident memory of one process in MiB, as the kernel told last before it ended."""
+    """The peak resident memory of one process in MiB, as last read before it ended."""
     process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.DEVNULL)
     peak = 0
     while process.poll() is None:
@@ -61,7 +61,7 @@ def peak_of(command, stdin):
 
 
 def arrivals(command, stdin):
-    """The instants, in ns, at which lines come out of a command; a read stamps all that it gets."""
+    """When lines come out of a command: (instant in ns, lines) for each read, and their total."""
     process = subprocess.Popen(command, stdin=stdin, stdout=subprocess.PIPE)
     stamps, total = [], 0
     while chunk := os.read(process.stdout.fileno(), 1 << 20):
@@ -73,7 +73,7 @@ def arrivals(command, stdin):
 
 
 def latency(command, lines=300):
-    """The median time of a line through a command, in microseconds."""
+    """The median time that a line takes through a command, in microseconds."""
     process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE)
     taken = []
 
@@ -116,14 +116,14 @@ class Comparison:
         self.row(what, target, f"{paired(self.pairs, ours, theirs):.2f}", theirs.replace(self.lines, "lines").replace(self.few, "few"))
 
     def passthrough(self):
-        """10 M lines between two pipes, the limit not binding."""
+        """10 M lines between two pipes, under a limit that does not bind."""
         through = f"cat {self.lines} | %s | cat > /dev/null"
         ours = through % f"{THROTTLE} {UNLIMITED}"
         for peer, command, target in [("pv", "pv -ql -L 1000000000", "2.5"), ("cat", "cat", "2")]:
             self.ratio(f"lines/s over {peer}'s", f">= {target}", ours, peer, through % command)
 
     def records(self):
-        """Keys and costs, two pipes, no limit binding, beside what a user would write to read the same fields."""
+        """Keys and costs, two pipes, no limit binding, against what a user would write to read the same fields."""
         for what, option, rows, peer, theirs, target in [
             ("key=col:1", "key=col:1", self.keyed(2_000_000), "awk", "awk '{c[$1]++; print}'", "1"),
             ("cost=bytes", "cost=bytes", self.keyed(2_000_000), "awk", "awk '{c+=length; print}'", "1"),
@@ -138,20 +138,20 @@ class Comparison:
             self.ratio(f"items/s with {what}, over {peer}'s", f">= {target}", ours, peer, through % theirs)
 
     def keyed(self, count):
-        """Lines of 100 000 keys, in an order that looks random and is always the same."""
+        """Lines with 100 000 keys, in an order that looks random but is always the same."""
         return (b"key%d item %d\n" % (item * 7919 % 100_003 % 100_000, item) for item in range(count))
 
     def urls(self, count):
-        """URLs of 1000 hosts."""
+        """URLs on 1000 hosts."""
         return (b"https://host%d.example.org/path/%d\n" % (item * 7919 % 1000, item) for item in range(count))
 
     def documents(self, count):
-        """JSON documents of 1000 users."""
+        """JSON documents from 1000 users."""
         text = b'{"user":{"id":"u%d","name":"Some Body"},"tokens":%d,"text":"lorem ipsum dolor sit amet, consectetur"}\n'
         return (text % (item * 7919 % 1000, item % 2000 + 1) for item in range(count))
 
     def dry_run(self):
-        """CPU seconds of a dry run of 2 M items of 100 000 keys."""
+        """The CPU time of a dry run with 2 M items and 100 000 keys, in seconds."""
         command = [THROTTLE, "--dry-run", "-r", "1/s,key=col:1"]
         with tempfile.TemporaryFile() as stdin:
             stdin.writelines(self.keyed(2_000_000))
@@ -162,7 +162,7 @@ class Comparison:
         self.row("CPU of a dry run, 2 M items", "<= 1.5 s", f"{statistics.median(seconds):.2f} s", "throttle " + " ".join(command[1:]))
 
     def keys(self):
-        """Memory for 1 000 000 keys of 20 bytes."""
+        """The memory for 1 000 000 keys of 20 bytes."""
         command = [THROTTLE, "-r", "1/h,key=col:1"]
         with tempfile.TemporaryFile() as stdin:
             stdin.writelines(b"key%017d\n" % item for item in range(1_000_000))
@@ -172,7 +172,7 @@ class Comparison:
         self.row("memory a key, beside the key", "<= 64 bytes", f"{each:.0f} bytes", "throttle " + " ".join(command[1:]))
 
     def commands(self):
-        """1000 times /bin/true."""
+        """/bin/true, 1000 times."""
         for jobs, xargs, what in [("", "", "serial"), ("-j2", "-P2", "two at once")]:
             ours = f"{THROTTLE} {UNLIMITED} {jobs} -- /bin/true < {self.few}"
             theirs = f"xargs -n1 {xargs} /bin/true < {self.few}"
@@ -185,12 +185,12 @@ class Comparison:
         self.row("start-up over cat's", "<= 2", f"{1 / inverse:.2f}", repeat % "cat")
 
     def transit(self):
-        """A single line that may go, 300 times."""
+        """A single line that need not wait, 300 times."""
         ratios = [latency(f"{THROTTLE} {UNLIMITED}") / latency("cat") for _ in range(self.pairs)]
         self.row("transit of a line over cat's, p50", "<= 1.5", f"{statistics.median(ratios):.2f}", f"throttle {UNLIMITED}")
 
     def rate(self):
-        """1 000 000 lines a second, as 1000 in any millisecond, of 3 M lines."""
+        """1 000 000 lines a second, as 1000 per millisecond and as 1 M per second, of 3 M lines."""
         command = [THROTTLE, "-n", "1000", "-p", "1ms"]
         shares = []
         for _ in range(self.pairs):
@@ -202,7 +202,7 @@ class Comparison:
         command = [THROTTLE, "-n", "1M", "-p", "1s"]
         with open(self.million, "rb") as stdin:
             stamps, total = arrivals(command, stdin)
-        # All of one second's lines leave at once: what counts is when the last of three bursts begins.
+        # Each second's lines leave at once, so what counts is when the last of three bursts begins.
         done = 0
         for at, count in stamps:
             if done + count > 2_000_000:
@@ -212,7 +212,7 @@ class Comparison:
         self.row("1 000 000 in any second: share of the limit", ">= 99.9 %", f"{100 * 2 / span:.2f} %", "throttle -n 1M -p 1s")
 
     def interval(self):
-        """A minimum gap of 1 ms and of 0.1 ms, for two seconds, less what a single line takes, which has no gap."""
+        """Minimum gaps of 1 ms and 0.1 ms for two seconds, less the time of a single line, which has no gap."""
         for hertz in (1000, 10_000):
             command = [THROTTLE, "-A", "interval", "-r", f"{hertz}/s"]
             shares, loads = [], []
@@ -225,7 +225,7 @@ class Comparison:
             self.row(f"gaps at {hertz} Hz: share of the limit, CPU", bound, text, " ".join(["throttle"] + command[1:]))
 
     def reached_together(self, rate, command, users=8, start=1.0, end=11.0):
-        """The share of a limit that processes with endless input reach together, in ten seconds."""
+        """The share of a limit that several processes with endless input reach together in ten seconds."""
         reader, writer = os.pipe()
         running = []
         for _ in range(users):
@@ -266,14 +266,14 @@ class Comparison:
         self.row(what, ">= 90 %", f"{100 * statistics.median(shares):.1f} %", "throttle -n 1000 -p 1s -s unix://SOCKET?name=NAME")
 
     def usage_with(self, count, command):
-        """What `count` lines cost."""
+        """The wall and CPU time of `count` lines, in seconds."""
         with tempfile.TemporaryFile() as stdin:
             stdin.write(b"x\n" * count)
             stdin.seek(0)
             return usage_of(command, stdin)
 
     def windows(self):
-        """The most lines in any second at a limit of 10, of 15 lines at once and 25 more after two seconds of idling."""
+        """The most lines in any second under a limit of 10: 15 lines at once, 25 more after two idle seconds."""
         feed = "(sleep 0.5; seq 15; sleep 2; seq 25) |"
         for peer, command in [
             (THROTTLE, f"{THROTTLE} -n 10 -p 1s"),
@@ -290,7 +290,7 @@ class Comparison:
             while chunk := os.read(process.stdout.fileno(), 1 << 16):
                 stamps += [time.monotonic_ns()] * chunk.count(b"\n")
             process.wait()
-            # What a receiver sees comes a little closer together, or further apart, than it was sent.
+            # A receiver sees lines a little closer together, or further apart, than they were sent.
             second = 1_000_000_000 - 5_000_000
             worst = max(sum(at <= other < at + second for other in stamps) for at in stamps)
             self.row("most lines in any second", "<= 10", worst, command.replace(THROTTLE, "throttle"))
@@ -300,7 +300,7 @@ class Comparison:
         with open(self.lines, "rb") as stdin:
             peak = peak_of([THROTTLE, "-r", "1T/s"], stdin)
         self.row("memory, pass-through", "<= 8 MiB", f"{peak:.1f} MiB", "throttle -r 1T/s")
-        # 100 000 lines a second for ten seconds, each with an entry of its own in the window of an hour.
+        # 100 000 lines a second for ten seconds, each with its own entry in the window of an hour.
         command = [THROTTLE, "-A", "interval", "-r", "200k/s", "-r", "2M/h,algo=sliding"]
         with tempfile.TemporaryFile() as stdin:
             stdin.write(b"x\n" * 1_000_000)

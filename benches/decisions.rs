@@ -1,4 +1,4 @@
-//! What a decision costs: alone, in bulk, among many lanes, and in the whole simulated program.
+//! The cost of a decision: alone, in bulk, among many lanes, and in the whole simulated program.
 //!
 //! `cargo bench`; for the whole program against its peers, see `compare.py`.
 
@@ -35,7 +35,7 @@ fn main() {
 
 const TERMS: Terms = Terms::new(1000, 1_000_000_000, 1000);
 
-/// A limiter of one history, for all items.
+/// A limiter with one history for all items.
 struct Alone;
 
 impl Visitor for Alone {
@@ -46,7 +46,7 @@ impl Visitor for Alone {
     }
 }
 
-/// Asks for one release and commits it, a million times, a millisecond apart.
+/// Asks for one release and commits it, a million times, 1 ms apart.
 #[divan::bench(args = Algorithm::ALL)]
 fn decision(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
     const ROUNDS: u64 = 1_000_000;
@@ -62,7 +62,7 @@ fn decision(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
     });
 }
 
-/// Asks how many may go, and commits them as one, as a burst of a thousand is.
+/// Asks how many may go and commits them as one, as for a burst of a thousand.
 #[divan::bench]
 fn decision_in_bulk(bencher: Bencher<'_, '_>) {
     const ROUNDS: u64 = 10_000;
@@ -78,7 +78,7 @@ fn decision_in_bulk(bencher: Bencher<'_, '_>) {
     });
 }
 
-/// The whole program but for the system, on `items` items of a thousand keys.
+/// Runs the whole program except the system calls, on `items` items with a thousand keys.
 fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
     let args = ["throttle"].iter().chain(args).map(Into::into);
     let config = cli::parse(args).expect("a command line");
@@ -93,25 +93,25 @@ fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
     });
 }
 
-/// No limit binds: all goes in blocks.
+/// No limit binds: everything passes in blocks.
 #[divan::bench]
 fn schedule_unlimited(bencher: Bencher<'_, '_>) {
     schedule(bencher, &["-r", "1T/s"], 1_000_000);
 }
 
-/// A thousand at a time.
+/// A thousand items at a time.
 #[divan::bench]
 fn schedule_in_bursts(bencher: Bencher<'_, '_>) {
     schedule(bencher, &["-n", "1000", "-p", "1ms"], 1_000_000);
 }
 
-/// One at a time.
+/// One item at a time.
 #[divan::bench]
 fn schedule_one_by_one(bencher: Bencher<'_, '_>) {
     schedule(bencher, &["-A", "interval", "-r", "1M/s"], 100_000);
 }
 
-/// A thousand lanes, each with a limit of its own, under one that they share.
+/// A thousand lanes, each with its own limit, under one shared limit.
 #[divan::bench]
 fn schedule_keyed(bencher: Bencher<'_, '_>) {
     schedule(bencher, &["-r", "10/s,key=col:1", "-r", "100k/s"], 100_000);
@@ -125,13 +125,13 @@ fn policy(rate: &str) -> Policy {
     Policy::new(&[rate.expect("a rate")], Reserve::LOCAL)
 }
 
-/// After the origin by more than any limit looks back.
+/// A clock that starts further from its origin than any limit looks back.
 fn clock() -> impl Fn() -> Time + Send + 'static {
     let start = Instant::now();
     move || Time(1000 * SECOND + u64::try_from(start.elapsed().as_nanos()).unwrap_or(u64::MAX))
 }
 
-/// A user of the state at `path`.
+/// Opens the state at `path` for one more user.
 fn open(path: &Path, policy: Policy) -> FileStore {
     FileStore::open(path, policy, clock()).expect("a state")
 }
@@ -140,7 +140,7 @@ fn order(count: u64) -> Order {
     Order::new(Key::new(), [1], count)
 }
 
-/// Bookings of one slot each, by several at once, all on one file.
+/// Bookings of one slot each, by several users of one file at once.
 #[divan::bench(args = [1, 2, 4, 8], sample_count = 10, sample_size = 1)]
 fn booking_in_a_file(bencher: Bencher<'_, '_>, users: usize) {
     const ROUNDS: usize = 10_000;
@@ -160,7 +160,7 @@ fn booking_in_a_file(bencher: Bencher<'_, '_>, users: usize) {
     });
 }
 
-/// Slots that are booked a thousand at a time.
+/// Slots booked a thousand at a time.
 #[divan::bench(sample_count = 10, sample_size = 1)]
 fn booking_in_a_file_in_bulk(bencher: Bencher<'_, '_>) {
     const ROUNDS: usize = 100;
@@ -177,7 +177,7 @@ fn booking_in_a_file_in_bulk(bencher: Bencher<'_, '_>) {
 struct Server(Child);
 
 impl Server {
-    /// At this socket; none, if there is no such program here.
+    /// Starts a server on this socket, or returns `None` if the program is not installed.
     fn start(socket: &Path) -> Option<Self> {
         let mut command = Command::new("redis-server");
         command.args(["--port", "0", "--save", "", "--appendonly", "no", "--unixsocket"]).arg(socket);
@@ -201,7 +201,7 @@ impl Drop for Server {
     }
 }
 
-/// Bookings of `count` slots each, over one connection to a server on this machine.
+/// Bookings of `count` slots each, over one connection to a local server.
 fn book_on_a_server(bencher: Bencher<'_, '_>, rate: &str, count: u64) {
     const ROUNDS: u64 = 1000;
     let directory = tempfile::tempdir().expect("a directory");
@@ -209,7 +209,7 @@ fn book_on_a_server(bencher: Bencher<'_, '_>, rate: &str, count: u64) {
     let Some(_server) = Server::start(&socket) else { return println!("skipped: redis-server is missing") };
     let url = format!("unix://{}?name=bench", socket.display());
     let timeout = Duration::from_secs(30);
-    // However busy the machine is, an answer is in time.
+    // With a deadline this long, answers are in time on a busy machine too.
     let policy = Policy { deadline: 60 * SECOND, ..policy(rate) };
     let mut store = RedisStore::new(url.parse().expect("a server"), policy, timeout, clock());
     bencher.counter(ItemsCount::new(ROUNDS * count)).bench_local(|| {
@@ -230,7 +230,7 @@ fn booking_of_a_bucket_on_a_server(bencher: Bencher<'_, '_>, count: u64) {
     book_on_a_server(bencher, "60000/ms,algo=bucket", count);
 }
 
-/// How many of eight users' bookings the unluckiest and the luckiest of them get, in percent of their fair share.
+/// Prints what the unluckiest and the luckiest of eight users get, in percent of their fair share.
 fn fairness() {
     const USERS: usize = 8;
     const ROUNDS: usize = 40_000;

@@ -1,4 +1,4 @@
-//! What a decision of the library costs, beside governor's: one that is admitted, and one that is refused.
+//! The cost of a decision of the library, compared with governor's: one admitted, and one refused.
 
 use std::hint::black_box;
 use std::num::NonZeroU32;
@@ -18,7 +18,7 @@ fn main() {
     divan::main();
 }
 
-/// 1000 a second, each a millisecond after the one before it.
+/// 1000/s, asked every millisecond.
 #[divan::bench(args = ["sliding", "bucket", "interval", "fixed"])]
 fn admitted(bencher: Bencher<'_, '_>, algorithm: &str) {
     let start = Instant::now();

@@ -4,7 +4,7 @@
     benches/picture.py target/release/throttle >benches/picture.svg
 
 Each gets the same items: 40 at once, and 40 more 8 seconds later. The same receiver, this process, notes when
-each line reaches it. Drawn is how many came within the last second, over time. Needs pv and GNU parallel.
+each line reaches it. The picture shows the number of lines in the last second, over time. Needs pv and GNU parallel.
 """
 
 import os
@@ -28,7 +28,7 @@ text{fill:#e6edf3}.small{fill:#9198a1}.ground{fill:#0d1117}.grid{stroke:#2a313c}
 
 
 def run(command):
-    """When each line came, in seconds since the first."""
+    """When each line came, in seconds after the first."""
     process = subprocess.Popen(command, shell=True, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
 
     def feed():
@@ -47,7 +47,7 @@ def run(command):
 
 
 def windows(instants):
-    """How many came within the last period, after each that came and each that left the window: (time, count)."""
+    """The number of lines in the last period, after each line enters or leaves that window: (time, count)."""
     changes = sorted([(at, 1) for at in instants] + [(at + PERIOD, -1) for at in instants])
     points, count = [], 0
     for at, change in changes:

@@ -20,9 +20,9 @@ import time
 
 SHOWN = "throttle -n 3 -p 4s -j 3 --progress -- ./check <urls"
 COLUMNS, ROWS, LINE, CHARACTER = 72, 14, 19, 7.8
-# How long the end is shown before all begins anew, and which second is shown where nothing moves.
+# The seconds for which the end is shown before the picture starts over, and the second shown where nothing moves.
 HOLD, STILL = 4.0, 9.5
-# What belongs to one moment, in seconds.
+# Changes less than this many seconds apart are one moment.
 TOGETHER = 0.04
 
 CHECK = """#!/bin/sh
@@ -40,7 +40,7 @@ text{font:13px ui-monospace,SFMono-Regular,Menlo,Consolas,'DejaVu Sans Mono',mon
 
 
 def record(throttle):
-    """What was on the screen after each moment: (seconds, lines)."""
+    """Runs the command; returns the screen after each read, as (seconds, lines), and the exit status."""
     with tempfile.TemporaryDirectory() as directory:
         for name, text in [("check", CHECK), ("urls", "".join(f"https://example.org/{n}\n" for n in range(1, 11)))]:
             with open(os.path.join(directory, name), "w", encoding="ascii") as file:
@@ -58,7 +58,7 @@ def record(throttle):
 
 
 def moments(master):
-    """Reads to the end. A read after the last process has gone fails."""
+    """Yields the screen after each read. The end is a read that fails, once the last process is gone."""
     start, text = time.monotonic(), ""
     while True:
         try:
@@ -70,7 +70,7 @@ def moments(master):
 
 
 def screen(text):
-    """The lines that a terminal shows which was sent this."""
+    """The lines that a terminal shows for this text."""
     text = re.sub(r"\x1b\[\?7[lh]", "", text).replace("\r\n", "\n")
     lines = [line.rsplit("\r\x1b[2K", 1)[-1] for line in text.split("\n")]
     assert "\x1b" not in "".join(lines), "an escape sequence that is not known"
@@ -78,7 +78,7 @@ def screen(text):
 
 
 def appearances(shots, end):
-    """Each line with its row, and when it was there: (row, text, from, to)."""
+    """Each line with its row and when it was visible: (row, text, from, to)."""
     merged = []
     for at, lines in shots:
         if merged and at - merged[-1][0] < TOGETHER:

@@ -20,8 +20,7 @@ THROTTLE = os.environ.get("THROTTLE", os.path.join(HERE, "..", "target", "debug"
 TIMES = (1, 2, 8)
 REPEATS = 3
 
-# The cost of an item may be this many times as much in the end; if it were in proportion to the size, it would be eight
-# times as much.
+# The factor by which the cost of an item may grow. A cost in proportion to the size would grow eightfold.
 MOST = 3
 
 UNLIMITED = ["-r", "1T/s"]
@@ -33,7 +32,7 @@ def numbers(count):
 
 
 def cost(args, content, environment=None):
-    """Processor seconds of one run."""
+    """The processor time of one run, in seconds."""
     with tempfile.TemporaryFile() as stdin:
         stdin.write(content)
         stdin.seek(0)
@@ -47,12 +46,12 @@ def cost(args, content, environment=None):
 
 
 def own_time(pid):
-    """Of a process that has ended and was not reaped: without its children, unlike what wait4 says."""
+    """The processor time of a process that has ended but is not reaped. Unlike wait4's, it excludes children."""
     with open(f"/proc/{pid}/schedstat", encoding="ascii") as schedstat:
         return int(schedstat.read().split()[0]) / 1e9
 
 
-# Each takes a size, and returns the arguments, the input, and among how many the cost is shared.
+# Each function takes a size and returns the arguments, the input, and the number of items that share the cost.
 
 def batch(size, _):
     return [*UNLIMITED, "-B", str(size), "--pipe", "--", "true"], numbers(2 * size), 2 * size
@@ -76,19 +75,19 @@ def keys(size, _):
 
 
 def keys_shared(size, _):
-    """All keys wait for the store. A slot is good for long enough, however slow the machine is."""
+    """All keys wait for the store. The margin keeps slots good long enough even on a slow machine."""
     args = ["-s", "keys", "--lookahead", str(size), "-r", "1/h,margin=20s,key=col:1"]
     return args, numbers(size), size
 
 
 def lanes(size, _):
-    """All keys wait for their second turn."""
+    """Every key waits to release its second item."""
     args = ["--dry-run", "--lookahead", str(2 * size), "-r", "1T/s", "-r", "1/h,key=col:1"]
     return args, 2 * numbers(size), 2 * size
 
 
 def lanes_in_order(size, _):
-    """Outputs are printed in the order of items that wait in many lanes."""
+    """Outputs are printed in input order while items wait in many lanes."""
     args = ["-k", "-j", "2", "--lookahead", str(size), "-r", f"{4 * size}/s", "-K", "col:1", "--", "true"]
     return args, numbers(size), size
 
@@ -137,21 +136,21 @@ WAYS = {
 
 
 def cost_of(way, size):
-    """Of each of what the cost is shared among, without what every run costs."""
+    """The cost of each item, less the cost of an empty run."""
     def run(size):
         with tempfile.TemporaryDirectory() as folder:
             args, content, count = way(size, folder)
             return cost(args, content, {"XDG_STATE_HOME": folder}), count
-    # All at once: most of them wait most of the time.
+    # All at once: they spend most of their time waiting.
     with ThreadPoolExecutor(REPEATS) as pool:
         costs, counts = zip(*pool.map(run, REPEATS * [size]))
     return (statistics.median(costs) - BASE) / counts[0]
 
 
 def grows(way, size):
-    """Measures it, tells of it, and returns whether it grows too much."""
+    """Measures and prints the costs. Returns whether they grow too much."""
     costs = [cost_of(way, size * times) for times in TIMES]
-    # What is lost in the noise is small.
+    # Guards against a first cost that is lost in the noise.
     growth = costs[-1] / max(costs[0], costs[1] / 2, 1e-9)
     told = ", ".join(f"{cost * 1e6:.2f}" for cost in costs)
     sizes = ", ".join(str(size * times) for times in TIMES)

@@ -1,4 +1,4 @@
-//! What it costs to work out the charge of a record.
+//! The cost of charging a record.
 //!
 //! `cargo bench --bench selectors`
 
@@ -14,7 +14,7 @@ fn main() {
     divan::main();
 }
 
-/// How many records each has.
+/// The number of records in each input.
 const RECORDS: usize = 10_000;
 
 fn rate(text: &str) -> Rate {

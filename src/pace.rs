@@ -179,7 +179,8 @@ impl Pace {
         self.origin.checked_add(Duration::from_nanos(at.0))
     }
 
-    /// Admits `item` at `now`, an instant read before it is released.
+    /// Admits `item` at `now`, an instant read before it is released. It counts once it is committed, so commit it, or
+    /// drop it, before the next one is admitted.
     ///
     /// # Errors
     /// The item may not be released yet.

@@ -1,6 +1,6 @@
 //! Judges releases by the rules of the limiters: asks when each would have been allowed, then commits it.
 
-use super::tally::Numbers;
+use super::tally::{Numbers, Worst};
 use super::window::Window;
 use crate::config::Rate;
 use crate::gate::{Accounts, Opening};
@@ -170,7 +170,7 @@ impl<R: NamedRule> Ruling<R> {
 impl<S> Released<S> {
     fn numbers(&self) -> Numbers {
         let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
-        Numbers { releases: self.releases, violations, earliest }
+        Numbers { releases: self.releases, violations, earliest, worst: Worst::default() }
     }
 }
 

@@ -26,20 +26,13 @@ pub(crate) struct AuditedLimit {
     judge: Box<dyn Judge>,
     /// The numbers of all keys together; the worst window is that of one key.
     pub(crate) tally: Tally,
-    worst_keys: Ranked<WorstKey>,
+    /// The keys with a high cost in a window; of their other numbers, only those that the judge has forgotten.
+    worst_keys: Ranked<Numbers>,
     /// The keys that the judge has forgotten, and the number that it may remember before it has to forget more.
     forgotten: Distinct,
     evict_at: usize,
     /// The histories to draw, of each key or of all, if they are kept.
     traces: Option<Ranked<Trace>>,
-}
-
-/// A key with a high cost in a window.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct WorstKey {
-    pub(crate) numbers: Numbers,
-    /// The period with the highest cost.
-    pub(crate) worst: Worst,
 }
 
 impl AuditedLimit {
@@ -53,7 +46,7 @@ impl AuditedLimit {
             key,
             judge: judge::judge(rate, terms),
             tally: Tally::default(),
-            worst_keys: Ranked::by(|entry: &WorstKey| entry.worst.count.into()),
+            worst_keys: Ranked::by(|numbers: &Numbers| numbers.worst.count.into()),
             forgotten: Distinct::default(),
             evict_at: FEW_KEYS,
             traces: None,
@@ -82,10 +75,11 @@ impl AuditedLimit {
         let (count, is_early) = (judged.count, !judged.verdict.allows(at));
         let early = judge::by(judged.verdict, at).filter(|_| is_early);
         let worst = Worst { count, start: judged.start, end: at, number };
-        let numbers = Numbers { releases: 1, violations: is_early.into(), earliest: early.unwrap_or(0) };
-        self.tally.add(at, cost, numbers, worst);
+        let (violations, earliest) = (is_early.into(), early.unwrap_or(0));
+        self.tally.add(at, cost, Numbers { releases: 1, violations, earliest, worst });
         if self.key.is_some() && judged.is_worst {
-            self.note_worst(key, worst);
+            let entry = self.worst_keys.entry(key, Numbers::default);
+            *entry = entry.with(Numbers { worst, ..Numbers::default() });
         }
         if let Some(traces) = &mut self.traces {
             traces.entry(key, || Trace::new(at)).push(at, cost, count, is_early);
@@ -94,20 +88,13 @@ impl AuditedLimit {
         is_early.then_some(Violation { number, at, rate: &self.rate, key, count, early })
     }
 
-    fn note_worst(&mut self, key: &[u8], worst: Worst) {
-        let entry = self.worst_keys.entry(key, || WorstKey { numbers: Numbers::default(), worst });
-        if worst.count > entry.worst.count {
-            entry.worst = worst;
-        }
-    }
-
     /// Has the judge forget the keys that it can, and keeps their count and the numbers of the worst.
     fn evict(&mut self, now: Time) {
         let AuditedLimit { judge, worst_keys, forgotten, .. } = self;
         judge.evict(now, &mut |key, numbers| {
             forgotten.insert(key);
             if let Some(entry) = worst_keys.get_mut(key) {
-                entry.numbers = entry.numbers.with(numbers);
+                *entry = entry.with(numbers);
             }
         });
         let left = judge.keys();
@@ -198,10 +185,9 @@ impl AuditedLimit {
     }
 
     /// The keys with the worst windows, the worst first: at most `most` of them.
-    pub(crate) fn worst_keys(&self, most: usize) -> Vec<(&[u8], WorstKey)> {
-        let numbers = |key: &[u8], entry: &WorstKey| entry.numbers.with(self.judge.numbers(key));
+    pub(crate) fn worst_keys(&self, most: usize) -> Vec<(&[u8], Numbers)> {
+        let numbers = |key: &[u8], entry: &Numbers| entry.with(self.judge.numbers(key));
         let highest = self.worst_keys.highest(most, |key, entry| Reverse(numbers(key, entry).violations));
-        let highest = highest.into_iter();
-        highest.map(|(key, entry)| (key, WorstKey { numbers: numbers(key, entry), ..*entry })).collect()
+        highest.into_iter().map(|(key, entry)| (key, numbers(key, entry))).collect()
     }
 }

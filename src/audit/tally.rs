@@ -13,8 +13,6 @@ pub(crate) struct Tally {
     last_cost: u128,
     pub(crate) first: Option<Time>,
     pub(crate) last: Time,
-    /// The period with the highest cost, of one key.
-    pub(crate) worst: Worst,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -23,6 +21,8 @@ pub(crate) struct Numbers {
     pub(crate) violations: u64,
     /// The most nanoseconds by which a release was too early.
     pub(crate) earliest: u64,
+    /// The period with the highest cost, of one key.
+    pub(crate) worst: Worst,
 }
 
 /// The period with the highest cost.
@@ -43,21 +43,19 @@ impl Numbers {
             releases: self.releases + other.releases,
             violations: self.violations + other.violations,
             earliest: self.earliest.max(other.earliest),
+            worst: if other.worst.count > self.worst.count { other.worst } else { self.worst },
         }
     }
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, at: Time, cost: u64, numbers: Numbers, worst: Worst) {
+    pub(super) fn add(&mut self, at: Time, cost: u64, numbers: Numbers) {
         self.numbers = self.numbers.with(numbers);
         self.cost += u128::from(cost);
         self.dearest = self.dearest.max(cost);
         self.last_cost = u128::from(cost) + if self.last == at { self.last_cost } else { 0 };
         self.first.get_or_insert(at);
         self.last = at;
-        if worst.count > self.worst.count {
-            self.worst = worst;
-        }
     }
 
     /// The time from the first release to the last, in nanoseconds.

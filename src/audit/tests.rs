@@ -1,4 +1,5 @@
 use super::distinct::KeyCount;
+use super::tally::Worst;
 use super::*;
 use crate::config::Rate;
 use crate::rule::Verdict;
@@ -7,7 +8,7 @@ fn rate(text: &str) -> Rate {
     text.parse::<Rate>().unwrap()
 }
 
-/// The number of each release that is too early, the cost in its window, and by how much it is early.
+/// The violations, as (number of the release, count in its window, how early it is).
 fn violations(limit: &str, releases: &[(u64, u64)]) -> Vec<(u64, u64, Option<u64>)> {
     let mut audit = Audit::new(&[rate(limit)]);
     let mut found = Vec::new();
@@ -28,7 +29,7 @@ fn at(instants: &[u64]) -> Vec<(u64, u64)> {
 fn sliding_no_window_holds_more_than_the_count() {
     assert_eq!(violations("2/10ns", &at(&[0, 3, 10, 13, 20])), []);
     assert_eq!(violations("2/10ns", &at(&[0, 3, 9, 13])), [(3, 3, Some(1))]);
-    // What was too early still counts.
+    // Releases that were too early still count.
     assert_eq!(
         violations("2/10ns", &at(&[0, 3, 4, 10, 13])),
         [(3, 3, Some(6)), (4, 3, Some(3)), (5, 3, Some(1))]
@@ -56,7 +57,7 @@ fn bucket_no_window_holds_more_than_the_burst_and_what_accrues() {
     assert_eq!(violations("1/10ns,algo=bucket,burst=3", &at(&[0, 0, 0, 10, 20, 100, 100, 100])), []);
     let found = violations("1/10ns,algo=bucket,burst=3", &at(&[0, 0, 0, 9, 10]));
     assert_eq!(found, [(4, 4, Some(1)), (5, 2, Some(10))]);
-    // What was taken too early stays owed.
+    // Overdrawn amounts stay owed.
     let found = violations("1/10ns,algo=bucket,burst=1", &at(&[0, 0, 0, 10, 30]));
     assert_eq!(found, [(2, 2, Some(10)), (3, 3, Some(20)), (4, 1, Some(20)), (5, 1, Some(10))]);
     assert_eq!(violations("1/2ns,algo=bucket,burst=10", &[(0, 5), (30, 20), (32, 1), (34, 1)]), []);
@@ -84,11 +85,11 @@ fn a_limit_of_its_own_for_each_key() {
     let [keyed, common] = &audit.limits[..] else { panic!() };
     assert_eq!((keyed.keys(), common.keys()), (Some(KeyCount { number: 2, is_exact: true }), None));
     let worst = keyed.worst_keys(1);
-    assert_eq!((worst.len(), worst[0].0, worst[0].1.numbers.violations), (1, &b"a"[..], 2));
+    assert_eq!((worst.len(), worst[0].0, worst[0].1.violations), (1, &b"a"[..], 2));
     let tally = keyed.tally;
-    assert_eq!(tally.numbers, Numbers { releases: 5, violations: 2, earliest: 5 });
+    let worst = Worst { count: 2, start: Time(0), end: Time(5), number: 3 };
+    assert_eq!(tally.numbers, Numbers { releases: 5, violations: 2, earliest: 5, worst });
     assert_eq!(tally.span(), 12);
-    assert_eq!(tally.worst, Worst { count: 2, start: Time(0), end: Time(5), number: 3 });
 }
 
 #[test]
@@ -98,7 +99,7 @@ fn a_steady_rate_is_that_rate() {
         audit.judge(number + 1, Time(number * 100_000_000), &[1], &[], |_| panic!("too early"));
     }
     assert_eq!(audit.limits[0].mean_rate(), Some(10.0));
-    assert_eq!(audit.limits[0].tally.worst.count, 10);
+    assert_eq!(audit.limits[0].tally.numbers.worst.count, 10);
 }
 
 fn audited(limit: &str, releases: &[(u64, u64)]) -> Audit {
@@ -122,7 +123,7 @@ fn a_short_record_has_a_share_of_the_burst_and_no_rate() {
     let table: [(&str, &[f64], f64, Option<f64>); 8] = [
         ("10/s", &[0.0, 0.25, 0.5], 0.2, None),
         ("2/s", &[0.0, 0.25, 0.5], 1.0, None),
-        // One more than may go at once.
+        // One release more than may go at once.
         ("2/s", &[0.0, 0.0, 0.0], 1.5, None),
         ("2/s", &[7.0], 0.5, None),
         ("2/s", &[0.0, 0.0, 1.0, 1.0], 1.0, Some(2.0)),
@@ -135,7 +136,7 @@ fn a_short_record_has_a_share_of_the_burst_and_no_rate() {
     }
 }
 
-/// Items of any cost, each released as soon as it may after a random pause.
+/// Items of random cost, each released as soon as allowed after a random pause.
 fn released<R: crate::rule::Rule>(rule: &R, random: &mut fastrand::Rng) -> Vec<(u64, u64)> {
     let (mut state, mut now, count) = (R::State::default(), Time(0), random.usize(1..40));
     let release = |_| {
@@ -165,12 +166,11 @@ fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
             assert!(mean <= 1.000_001, "{mean} of {limit}: {releases:?}");
             let audit = audited(limit, &releases);
             let limit = &audit.limits[0];
-            assert!(limit.tally.worst.count <= limit.most(), "{}: {releases:?}", limit.rate);
+            assert!(limit.tally.numbers.worst.count <= limit.most(), "{}: {releases:?}", limit.rate);
         }
     }
 }
 
-/// Many keys, each forgotten once it is idle.
 #[test]
 fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
     for limit in ["2/1us", "2/1us,algo=bucket", "2/1us,algo=interval", "2/1us,algo=fixed"] {
@@ -195,12 +195,12 @@ fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
         assert!(limit.remembered() < 5500, "{} are remembered", limit.remembered());
         assert_eq!(limit.keys(), Some(KeyCount { number: alone.len() as u64, is_exact: true }));
         let busiest = &limit.worst_keys(1)[0];
-        assert_eq!((busiest.0, busiest.1.numbers), (&[0; 4][..], alone[&0].limits[0].tally.numbers));
+        assert_eq!((busiest.0, busiest.1), (&[0; 4][..], alone[&0].limits[0].tally.numbers));
         assert_eq!(limit.tally.numbers.violations, alone.values().map(|audit| audit.too_early).sum::<u64>());
     }
 }
 
-/// A release that costs more than the burst has to wait since the one before it, however long ago that was.
+/// A release that costs more than the burst waits from the release before it, however long ago that was.
 #[test]
 fn no_key_is_forgotten_while_the_next_release_may_depend_on_the_last() {
     let mut audit = Audit::new(&[rate("1/10ns,algo=bucket,burst=3,cost=col:2,key=col:1")]);

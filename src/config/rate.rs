@@ -10,16 +10,6 @@ use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
 use crate::time::Hours;
 
-/// How much of a limit is used before the run.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Start {
-    /// None: all of it is available.
-    #[default]
-    Full,
-    /// It was fully used at the start of the run.
-    Empty,
-}
-
 /// What a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CountFrom {
@@ -62,8 +52,8 @@ pub struct Rate {
     pub margin: u64,
     /// The hours in which it is asked, if not always; or just the zone of its calendar.
     pub hours: Option<Box<Hours>>,
-    /// How much of it is used before the run.
-    pub start: Start,
+    /// Whether it was fully used at the start of the run; otherwise all of it is available.
+    pub starts_empty: bool,
     /// What it counts.
     pub from: CountFrom,
     /// The cost of an item; 1 without it.
@@ -144,7 +134,7 @@ impl fmt::Display for Rate {
         option(f, "margin", Some(self.margin).filter(|&margin| margin > 0).map(format_duration))?;
         option(f, "during", self.during().map(|hours| &hours.week))?;
         option(f, "tz", self.hours.as_ref().map(|hours| hours.zone))?;
-        option(f, "start", (self.start == Start::Empty).then_some("empty"))?;
+        option(f, "start", self.starts_empty.then_some("empty"))?;
         option(f, "from", (self.from == CountFrom::Exit).then_some("exit"))?;
         option(f, "cost", self.cost.as_ref())?;
         option(f, "key", self.key.as_ref())?;

@@ -9,7 +9,7 @@ use super::duration::parse_duration;
 use super::named::named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
-use super::rate::{CountFrom, Defaults, Rate, Start};
+use super::rate::{CountFrom, Defaults, Rate};
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
@@ -23,7 +23,7 @@ pub struct RateText {
     margin: Option<u64>,
     during: Option<Week>,
     zone: Option<Zone>,
-    start: Start,
+    starts_empty: bool,
     from: CountFrom,
     cost: Option<Selector>,
     key: Option<Selector>,
@@ -85,7 +85,7 @@ impl RateText {
             "margin" => self.margin = Some(parse_duration(value)?),
             "during" => self.during = Some(value.parse()?),
             "tz" => self.zone = Some(value.parse()?),
-            "start" => self.start = named(&[("full", Start::Full), ("empty", Start::Empty)], value)?,
+            "start" => self.starts_empty = named(&[("full", false), ("empty", true)], value)?,
             "from" => self.from = named(&[("start", CountFrom::Start), ("exit", CountFrom::Exit)], value)?,
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
@@ -136,7 +136,7 @@ impl RateText {
             margin,
             hours: zone
                 .map(|zone| Box::new(Hours { week: self.hours().cloned().unwrap_or_else(Week::all), zone })),
-            start: self.start,
+            starts_empty: self.starts_empty,
             from: self.from,
             cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
             key: key.cloned(),

@@ -1,7 +1,7 @@
 //! Builds limiters from RATEs.
 
 use super::{History, Limiter};
-use crate::config::{CountFrom, Rate, Start, keys};
+use crate::config::{CountFrom, Rate, keys};
 use crate::rule::{FromExit, NamedRule, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
@@ -18,7 +18,7 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
 /// Builds the limiter of a RATE. `start` is the start of the run.
 pub(super) fn limiter(rate: &Rate, start: Time, wall: Wall) -> Box<dyn Limiter> {
     let mut limiter = rate.algorithm.visit(BuildHistory(rate, wall));
-    if rate.start == Start::Empty {
+    if rate.starts_empty {
         limiter.exhaust(start);
     }
     limiter

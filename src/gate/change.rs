@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::build::{key_parts, limiter};
 use super::{Limit, Limiter, Limits, Request};
-use crate::config::{CountFrom, Rate, Start};
+use crate::config::{CountFrom, Rate};
 use crate::rule::Terms;
 use crate::time::{Time, Wall};
 
@@ -103,7 +103,7 @@ fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time, wall: Wall) -> 
     let mut limiter = owned(source.limiter);
     if source.rate != *rate {
         limiter.retune(now, Terms { wall, ..rate.padded_terms() });
-        if rate.start == Start::Empty && new.contains(&source.rate) {
+        if rate.starts_empty && new.contains(&source.rate) {
             limiter.exhaust(now);
         }
     }

@@ -243,6 +243,13 @@ impl SlotRule for Calendar {
         *account = SlotAccount { at: page.start, used: page.used.into() };
     }
 
+    /// Something is left of it: or else it would not be known that the period before is over.
+    fn unbook(&self, account: &mut SlotAccount, ask: Ask) {
+        if self.page(self.wall.nanos(ask.since), 0).start == account.at {
+            account.used = account.used.saturating_sub(ask.cost.into()).max(account.used.min(1));
+        }
+    }
+
     fn silent(&self, at: Time) -> SlotAccount {
         let page = self.page(self.wall.nanos(at), self.count);
         SlotAccount { at: page.start, used: page.used.into() }
@@ -307,6 +314,20 @@ mod tests {
         // With a margin of 14 days at both ends, nothing is left of the 28 days of February 1970.
         let month = Calendar::new(Terms { margin: 14 * DAY, ..terms(1, 2_630_016 * SECOND, "UTC") });
         assert_eq!(Stateful::new(month).instants(&[DAY * 20, DAY * 20]), [DAY * (59 + 14), DAY * (90 + 14)]);
+    }
+
+    #[test]
+    fn slots_that_are_taken_back_leave_room_in_their_period_but_do_not_open_the_one_before() {
+        let rule = Calendar::new(terms(4, DAY, "UTC"));
+        let ask = |since| Ask { since: Time(since), cost: 2 };
+        let mut account = SlotAccount::default();
+        [DAY, 2 * DAY, 2 * DAY + 1].into_iter().for_each(|at| rule.book(&mut account, ask(at)));
+        let mut used = |at| {
+            rule.unbook(&mut account, ask(at));
+            (account.at, account.used)
+        };
+        let instants = [DAY, 2 * DAY + 1, 2 * DAY, 2 * DAY];
+        assert_eq!(instants.map(&mut used), [4, 2, 1, 1].map(|used| (Time(2 * DAY), used)));
     }
 
     #[test]

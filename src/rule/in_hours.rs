@@ -78,6 +78,10 @@ impl SlotRule for SlotsInHours {
         self.waive_debt(account, ask.since);
     }
 
+    fn unbook(&self, account: &mut SlotAccount, ask: Ask) {
+        self.rule.unbook(account, ask);
+    }
+
     fn exhausted(&self, at: Time) -> SlotAccount {
         self.rule.exhausted(at)
     }

@@ -88,7 +88,15 @@ impl AsFd for Input {
 
 impl Read for Input {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let read = read(&self.file, buffer)?;
+        let read = nix::unistd::read(&self.file, buffer).map_err(|errno| match errno {
+            // Somebody else made the descriptor non-blocking, and may have read what was there: who waits for input has
+            // more to listen to.
+            Errno::EAGAIN => {
+                readable::wait(Some(self.as_fd()), &[], Some(readable::AGAIN));
+                io::ErrorKind::Interrupted.into()
+            }
+            errno => io::Error::from(errno),
+        })?;
         if read >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
             pipe::enlarge(&self.file);
         }
@@ -99,18 +107,6 @@ impl Read for Input {
 fn open(path: &Path) -> io::Result<File> {
     let file = File::open(path)?;
     if file.metadata()?.is_dir() { Err(io::ErrorKind::IsADirectory.into()) } else { Ok(file) }
-}
-
-fn read(fd: &impl AsFd, buffer: &mut [u8]) -> io::Result<usize> {
-    nix::unistd::read(fd, buffer).map_err(|errno| match errno {
-        // Somebody else made the descriptor non-blocking, and may have read what was there: who waits for input has
-        // more to listen to.
-        Errno::EAGAIN => {
-            readable::wait(Some(fd.as_fd()), &[], Some(readable::AGAIN));
-            io::ErrorKind::Interrupted.into()
-        }
-        errno => errno.into(),
-    })
 }
 
 /// The place at which the input stood at the start, if it is a file that can be read from anywhere.

@@ -24,7 +24,7 @@ pub(crate) struct Review {
     /// The charge of every item, if it is the same.
     uniform: Option<Draft>,
     delimiter: Delimiter,
-    audit: Audit,
+    pub(crate) audit: Audit,
 }
 
 impl Review {
@@ -39,16 +39,6 @@ impl Review {
             delimiter: Delimiter::new(&input.delimiter),
             audit: Audit::new(rates),
         }
-    }
-
-    /// Keeps what is needed to draw it.
-    pub(crate) fn traced(mut self) -> Self {
-        self.audit = self.audit.traced();
-        self
-    }
-
-    pub(crate) fn audit(&self) -> &Audit {
-        &self.audit
     }
 
     /// Judges all that is read, to the end or until it is to stop. Findings are told whenever the input pauses, and at
@@ -144,5 +134,5 @@ fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Ve
         result.map_err(|why| SourceError::Item { record: moment.number, why })?;
         release.add(charger, draft);
     }
-    Ok(release.charges())
+    Ok(release.charges)
 }

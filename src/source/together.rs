@@ -9,7 +9,8 @@ use crate::charge::{Draft, Key};
 /// key, separately for each key.
 #[derive(Default)]
 pub(crate) struct Together {
-    charges: Vec<Draft>,
+    /// One, if all keys are the same.
+    pub(crate) charges: Vec<Draft>,
     /// The index of the charge for a limit and a key, unless it is the first.
     places: HashMap<(usize, Key), usize>,
 }
@@ -42,10 +43,5 @@ impl Together {
             }
             _ => 0,
         }
-    }
-
-    /// The charges: one, if all keys are the same.
-    pub(crate) fn charges(self) -> Vec<Draft> {
-        self.charges
     }
 }

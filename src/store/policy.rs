@@ -3,7 +3,7 @@
 use anyhow::{Result, ensure};
 
 use super::reserve::{MILLISECOND, Reserve};
-use crate::config::{Defaults, Rate, RateText, Start, format_duration};
+use crate::config::{Defaults, Rate, RateText, format_duration};
 use crate::rule::{Algorithm, Extra, InHours, SlotRule, SlotsInHours, Terms};
 use crate::time::{Civil, Hours, SECOND, Wall};
 
@@ -140,15 +140,14 @@ impl Policy {
 
 /// The limit in words, as far as processes that share it have to agree.
 fn text(rate: &Rate) -> String {
-    Rate { start: Start::Full, ..rate.clone() }.to_string()
+    Rate { starts_empty: false, ..rate.clone() }.to_string()
 }
 
 /// The terms that slots have to keep so that releases, which may be late by the margin, keep those of `rate`.
 fn quota(rate: &Rate) -> Quota {
     let terms = Terms { margin: rate.margin, ..rate.terms() };
     let terms = rate.algorithm.facts().slot_terms(&terms, rate.margin);
-    let starts_empty = rate.start == Start::Empty;
-    Quota { hours: rate.hours.clone(), starts_empty, ..Quota::new(rate.algorithm, terms) }
+    Quota { hours: rate.hours.clone(), starts_empty: rate.starts_empty, ..Quota::new(rate.algorithm, terms) }
 }
 
 /// A few periods: enough to serve a waiting fleet in order, but few enough that the bookings of dead processes expire

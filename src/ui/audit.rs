@@ -5,7 +5,7 @@ use std::io::{self, BufWriter, Write};
 use serde_json::{Value, json};
 
 use super::stats::{PACE_UNITS, count_of};
-use crate::audit::{Audit, AuditedLimit, Numbers, Violation, Worst};
+use crate::audit::{Audit, AuditedLimit, Numbers, Violation};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
 use crate::printable::{escaped, excerpt};
@@ -74,8 +74,8 @@ impl AuditReport {
     }
 
     fn limit(&mut self, limit: &AuditedLimit) -> io::Result<()> {
-        let (tally, noun) = (limit.tally, self.noun());
-        let Numbers { releases, violations, earliest } = tally.numbers;
+        let noun = self.noun();
+        let Numbers { releases, violations, earliest, worst } = limit.tally.numbers;
         let by = (earliest > 0).then(|| format!(", by up to {}", rounded_duration(earliest)));
         let by = by.unwrap_or_default();
         let (rate, all) = (escaped(&limit.rate.to_string()), count_of(releases, noun));
@@ -83,7 +83,7 @@ impl AuditReport {
         if releases == 0 {
             return Ok(());
         }
-        let (period, worst) = (format_duration(limit.period()), tally.worst);
+        let period = format_duration(limit.period());
         let (count, number) = (worst.count, worst.number);
         let (start, end) = (self.instant(worst.start), self.instant(worst.end));
         let out = &mut self.out;
@@ -132,14 +132,13 @@ pub(crate) fn json(audit: &Audit, exit: Exit) -> Value {
 }
 
 fn limit_json(limit: &AuditedLimit) -> Value {
-    let tally = limit.tally;
-    let mut numbers = numbers_json(limit, tally.numbers, &tally.worst);
+    let mut numbers = numbers_json(limit, limit.tally.numbers);
     numbers["limit"] = limit.rate.to_string().into();
     numbers["share_mean"] = limit.mean_share().into();
     numbers["rate_mean"] = limit.mean_rate().into();
     if let Some(keys) = limit.keys() {
         let worst_keys = limit.worst_keys(MOST_KEYS).into_iter().map(|(key, of)| {
-            let mut numbers = numbers_json(limit, of.numbers, &of.worst);
+            let mut numbers = numbers_json(limit, of);
             numbers["key"] = String::from_utf8_lossy(key).into();
             numbers
         });
@@ -149,7 +148,8 @@ fn limit_json(limit: &AuditedLimit) -> Value {
     numbers
 }
 
-fn numbers_json(limit: &AuditedLimit, numbers: Numbers, worst: &Worst) -> Value {
+fn numbers_json(limit: &AuditedLimit, numbers: Numbers) -> Value {
+    let worst = numbers.worst;
     json!({
         "items": numbers.releases,
         "too_early": numbers.violations,

@@ -66,9 +66,9 @@ impl Reporter {
             Notice::Warning(text) => self.notice(text),
             Notice::StateLost { what, silent } => {
                 let until = silent.map(|silent| clock_to_the_second(wall, now, now.saturating_add(silent)));
-                let until = until.map_or(String::new(), |until| format!(": silent until {until}"));
+                let silent = until.map_or("for a while".to_owned(), |until| format!("until {until}"));
                 let why = "as slots may have been booked that nobody knows of";
-                self.notice(&format_args!("{what}{until}, {why}"));
+                self.notice(&format_args!("{what}: silent {silent}, {why}"));
             }
             Notice::Error(error) => self.error(error),
         }

@@ -23,7 +23,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     let Setup { config, rates, reader, .. } = setup;
     let mut review = Review::new(&rates, arrivals, &config.input);
     if config.plot.is_some() {
-        review = review.traced();
+        review.audit = review.audit.traced();
     }
     let mut world = RealWorld::start(reader, Clock::start())?;
     if config.report != Report::Quiet {
@@ -32,10 +32,10 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     let stdout = Writer::new(world.interrupt()).text(Target::Stdout);
     let mut report = AuditReport::new(config.report, stdout.clone());
     let exit = review.run(&mut world, &mut report).and_then(|exit| {
-        let drawn = config.plot.as_ref().map_or(Ok(()), |path| plot::draw(review.audit(), path, stdout));
+        let drawn = config.plot.as_ref().map_or(Ok(()), |path| plot::draw(&review.audit, path, stdout));
         let exit = after_drawing(exit, world.last_stop(), drawn)?;
         if config.as_json {
-            let json = audit_json(review.audit(), exit).to_string();
+            let json = audit_json(&review.audit, exit).to_string();
             stderr::tell(&format!("{}\n", escaped_json(&json)));
         }
         Ok(exit)

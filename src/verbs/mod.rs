@@ -77,14 +77,12 @@ impl<'a> Setup<'a> {
 /// The check of each limit, whenever those in files are read.
 fn check_for(config: &Config) -> fn(&Rate) -> Result<()> {
     match config.action {
-        Verb::Run | Verb::DryRun { .. } if config.command.is_none() => check_without_commands,
+        Verb::Run | Verb::DryRun { .. } if config.command.is_none() => |rate| {
+            // A limit that counts commands needs some.
+            ensure!(rate.from != CountFrom::Running, "{rate} is for a command: add one, such as -- curl");
+            Ok(())
+        },
         Verb::Once(_) => Once::check,
         _ => |_| Ok(()),
     }
-}
-
-/// A limit that counts commands needs some.
-fn check_without_commands(rate: &Rate) -> Result<()> {
-    ensure!(rate.from != CountFrom::Running, "{rate} is for a command: add one, such as -- curl");
-    Ok(())
 }

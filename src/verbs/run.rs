@@ -113,7 +113,7 @@ pub(super) fn share(
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));
     }
     let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };
-    world.book_with(store, Duration::from_nanos(patience))?;
+    world.book_with(store, Duration::from_nanos(patience)).context("cannot start")?;
     let most = policy.quotas.iter().map(Quota::most).collect();
     Ok(BookingTerms { span: policy.span, longest_span: Policy::longest_span(rates), most, patience })
 }

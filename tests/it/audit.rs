@@ -1,5 +1,5 @@
-//! No window is exceeded where items really leave: start(k+N) ≥ end(k) + P, on a busy machine, with the program
-//! stopped now and then, and with whoever reads it being slow.
+//! No window is exceeded at the instants when items really leave: start(k+N) ≥ end(k) + P, also on a busy machine, when
+//! the program is stopped now and then, and with a slow reader.
 
 mod trace;
 
@@ -23,7 +23,7 @@ use crate::support::{
 const MILLISECOND: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLISECOND;
 
-/// Two busy loops, until it is dropped.
+/// Two busy loops that run until this is dropped.
 struct Load {
     is_over: Arc<AtomicBool>,
     loops: Vec<JoinHandle<()>>,
@@ -47,7 +47,7 @@ impl Drop for Load {
     }
 }
 
-/// Between any release and the one `distance` later, there are `wait` nanoseconds.
+/// At least `wait` nanoseconds pass between a release and the one `distance` later.
 struct Promise {
     distance: usize,
     wait: u64,
@@ -64,13 +64,13 @@ impl Promise {
     }
 }
 
-/// A second judge: the program itself, with `--audit`, by when releases began and by when they were over.
+/// A second judge: the program itself, with `--audit`, given the starts of the releases and then their ends.
 #[track_caller]
 fn audit(limit: &[&str], releases: &[Span]) {
     for instant in [|release: &Span| release.start, |release: &Span| release.end] {
         let stamps = releases.iter().map(instant).map(|at| format!("{}.{:09}\n", at / SECOND, at % SECOND));
         let stamps = stamps.collect::<Vec<_>>().concat();
-        // Threads may be told in another order than they were started in.
+        // The trace may list the calls of several threads out of order.
         let audit = throttle(limit).args(["--audit", "--unsorted=1s"]).write_stdin(stamps).output().unwrap();
         assert_eq!(audit.status.code(), Some(0), "{}{}", text(&audit.stdout), text(&audit.stderr));
         let all = format!("0 of {} items too early", releases.len());
@@ -78,14 +78,14 @@ fn audit(limit: &[&str], releases: &[Span]) {
     }
 }
 
-/// Lines of eight bytes.
+/// The size of a line.
 const SIZE: u64 = 8;
 
 fn lines(count: u64) -> Vec<u8> {
     (0..count).flat_map(|number| format!("{number:07}\n").into_bytes()).collect()
 }
 
-/// Feeds it in pieces of any length, a little later now and then, and stops it again and again until its end.
+/// Writes `input` in random pieces with random pauses, and stops the program now and then until it ends.
 fn feed_and_stop(traced: &mut Traced, input: &[u8]) {
     let mut random = Rng::with_seed(7);
     let mut rest = input;
@@ -109,7 +109,7 @@ fn pause(random: &mut Rng) {
     thread::sleep(Duration::from_millis(random.u64(0..=60)));
 }
 
-/// At `per_period` in 200 ms, for three whole windows and a half.
+/// Releases `per_period` per 200 ms, for three and a half windows.
 #[track_caller]
 fn no_window_is_exceeded(per_period: u64) {
     let (limit, count) = (format!("-r{per_period}/200ms"), per_period * 7 / 2);
@@ -138,7 +138,7 @@ fn no_window_is_exceeded_at_100_000_per_second() {
     no_window_is_exceeded(20_000);
 }
 
-/// As above, where most writes take as long as it takes the reader to make room for them: a pipe may hold a megabyte.
+/// Most writes here block until the reader makes room: a pipe may hold a megabyte.
 #[test]
 fn no_window_is_exceeded_however_slow_the_reader() {
     const COUNT: usize = 90_000;
@@ -150,12 +150,12 @@ fn no_window_is_exceeded_however_slow_the_reader() {
     let releases = written(&traced.finish(), 32);
     assert!(reading.join().unwrap() == lines.as_bytes());
     let slow = releases.iter().filter(|release| release.end - release.start > 5 * MILLISECOND).count();
-    assert!(slow > 1000, "the reader was not slow: it held up {slow}");
+    assert!(slow > 1000, "the reader held up only {slow} writes");
     Promise { distance: 20_000, wait: 200 * MILLISECOND }.check(&releases);
     audit(&["-r20000/200ms"], &releases);
 }
 
-/// At most 2 MB a second.
+/// Reads at most 2 MB a second.
 fn read_slowly(mut from: PipeReader) -> Vec<u8> {
     let (mut all, mut chunk) = (Vec::new(), vec![0; 20_000]);
     while let read @ 1.. = from.read(&mut chunk).unwrap() {
@@ -178,15 +178,15 @@ fn no_window_is_exceeded_by_commands() {
     }
 }
 
-/// What each algorithm promises at 10 per 200 ms of the time between releases, a run of `count` long.
+/// What each algorithm guarantees at 10 per 200 ms about the time between releases, in a run of `count`.
 fn promises(algorithm: Algorithm, count: usize) -> Vec<Promise> {
     let (distance, wait) = (10, 200 * MILLISECOND);
     match algorithm {
         Algorithm::Sliding => vec![Promise { distance, wait }],
         Algorithm::Interval => vec![Promise { distance: 1, wait: wait / 10 }],
-        // Of three windows that follow each other, the one in the middle is whole.
+        // Releases 20 apart touch three windows; the middle one lies wholly between them.
         Algorithm::Fixed => vec![Promise { distance: 2 * distance, wait }],
-        // What is beyond the burst has to accrue.
+        // Whatever exceeds the burst has to accrue.
         Algorithm::Bucket => (distance..count)
             .map(|distance| Promise { distance, wait: (distance as u64 - 9) * wait / 10 })
             .collect(),
@@ -214,19 +214,19 @@ fn is_stopped_for_seconds(algorithm: Algorithm) {
         });
         let releases = written(&traced.finish(), SIZE);
         assert_eq!(releases.len(), 80);
-        // It may have been stopped within a write. If strace was held up itself, it was not stopped at all.
+        // The program may have been stopped within a write; or not at all, if strace itself was delayed.
         if releases.windows(2).any(|pair| pair[1].start - pair[0].start > SECOND) {
             break releases;
         }
     };
     promises(algorithm, 80).iter().for_each(|promise| promise.check(&releases));
-    // The windows of its own begin when a write is over, which may be neither of the instants that are judged by.
+    // The program's own windows start when a write has returned, which may be neither of the instants judged here.
     if algorithm != Algorithm::Fixed {
         audit(&["-r10/200ms", "-A", &algorithm.to_string()], &releases);
     }
 }
 
-/// A wall clock that is an hour further on, or back, each time that it is looked at.
+/// A wall clock that moves an hour forward, or back, each time it is read.
 #[test]
 fn a_wall_clock_that_jumps_changes_nothing() {
     let Some(faketime) = needs_program("faketime") else { return };
@@ -240,7 +240,7 @@ fn a_wall_clock_that_jumps_changes_nothing() {
         running.write(lines(4));
         assert!(running.finish().status.success());
         assert!(begun.elapsed() >= Duration::from_millis(600));
-        // It did see them: it logs when commands started by that clock.
+        // The program did see the jumps: it logs starts by that clock.
         let starts = wall_clock_starts(&log);
         assert!(starts.windows(2).all(|pair| (pair[1] - pair[0]) * direction > 3000.0), "{starts:?}");
     }

@@ -1,4 +1,4 @@
-//! `--audit`: what was released is judged by its time stamps.
+//! `--audit`: judges releases by their time stamps.
 
 use predicates::prelude::*;
 use serde_json::Value;
@@ -84,7 +84,7 @@ fn a_dry_run_keeps_every_limit_to_the_nanosecond() {
         let releases = text(&dry_run.unwrap().stdout);
         let limit = limit.replace("col:2", "col:3");
         audit(&["-r", &limit], &releases, 0);
-        // One nanosecond off any of them that was held up is too early.
+        // The last release had to wait; one nanosecond earlier is too early.
         let last = releases.lines().last().unwrap();
         let (at, item) = last.split_once('\t').unwrap();
         let earlier = at.replace('.', "").parse::<u64>().unwrap() - 1;
@@ -103,7 +103,7 @@ fn a_common_log_just_works() {
     audit(&["-r1/s", "--arrivals=col:4"], &log, 0);
     let report = audit(&["-r1/2s", "--arrivals=col:4"], &log, 75);
     assert!(report.starts_with("item 2 at 2023-11-14T22:13:21Z: 1s too early, 2 in 2s"), "{report}");
-    // An hour east of that is an hour earlier.
+    // One hour further east, the same time is an hour earlier.
     let error = audit(&["-r1/s", "--arrivals=col:4"], &(line(20, "+0000") + &line(25, "+0100")), 1);
     assert!(error.contains("item 2: arrival") && error.contains("sort the input by col:4"), "{error}");
 }
@@ -174,7 +174,7 @@ fn costs_and_keys_are_judged() {
     assert!(error.contains("item 1: its cost, col:2, is 'x', not a whole number"), "{error}");
 }
 
-/// The days of a zone, not stretches of 24 hours, are what a quota is used up in; and other hours are free.
+/// Quotas are used up per day of the zone, not per 24 hours; and other hours are free.
 #[test]
 fn what_keeps_to_a_limit_never_uses_more_than_all_of_it() {
     let tail = |limit: &str, input: &str| {
@@ -224,7 +224,7 @@ fn our_log_of_jobs_is_judged_as_it_is() {
     let log = std::fs::read_to_string(log).unwrap();
     audit(&["-r3/100ms"], &log, 0);
     audit(&["-r1/100ms"], &log, 75);
-    // The key is taken from the item, not from the line.
+    // The key comes from the item, not from the whole line.
     audit(&["-r1/h,key=col:1"], &log, 0);
 }
 

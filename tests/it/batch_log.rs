@@ -1,4 +1,4 @@
-//! A batch is one row of the log: read back, resumed from wherever the log broke off, and audited.
+//! A batch is one row of the log. The log can be read back, resumed from wherever it broke off, and audited.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -12,7 +12,7 @@ use throttle::time::Time;
 use crate::simulated::commands::{Behaviour, Outcome, run};
 use crate::support::{Directory, UNLIMITED, seeds, text, throttle};
 
-/// What a row says of a command.
+/// One row of the log.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Row {
     start: String,
@@ -23,7 +23,7 @@ struct Row {
 
 const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem";
 
-/// The rows of a log that are whole.
+/// The complete rows of a log.
 fn rows(log: &[u8]) -> Vec<Row> {
     let whole = log.iter().rposition(|&byte| byte == b'\n').map_or(0, |end| end + 1);
     let lines = str::from_utf8(&log[..whole]).expect("text").lines();
@@ -106,7 +106,7 @@ fn from_json(line: &str) -> Row {
     Row { start: start.0.to_owned(), attempt, exit, items }
 }
 
-/// What ran, as rows, in an order of its own.
+/// What ran, as sorted rows.
 fn ran(outcome: &Outcome, case: &Case) -> Vec<Row> {
     let row = |ran: &crate::simulated::commands::Ran| Row {
         start: Time(ran.start).to_string(),
@@ -130,7 +130,7 @@ fn counts<'a>(items: impl IntoIterator<Item = &'a Vec<u8>>) -> Counts {
     counts
 }
 
-/// What is left of `items` without `done`.
+/// The items that are not in `done`, with their counts.
 fn without(items: &[Vec<u8>], done: &Counts) -> Counts {
     let mut left = counts(items);
     for (item, count) in done {
@@ -140,7 +140,7 @@ fn without(items: &[Vec<u8>], done: &Counts) -> Counts {
     left
 }
 
-/// What `--resume`, or with `new` `--resume=new`, has to leave alone.
+/// What `--resume` must not run again; with `new`, what `--resume=new` must not.
 fn known(rows: &[Row], new: bool) -> Counts {
     let items = rows.iter().filter(|row| new || row.exit == 0).flat_map(|row| &row.items);
     if new {
@@ -201,7 +201,7 @@ impl Case {
     }
 
     fn run(&mut self, items: &[Vec<u8>], resume: &[&str]) -> Outcome {
-        // The old one may still be locked by what another test forks right now.
+        // The old log may still be locked by a child that another test is just forking.
         let next = self.log.with_extension(format!("{}", self.random.u64(..)));
         let _ = fs::copy(&self.log, &next);
         self.log = next;
@@ -245,13 +245,13 @@ impl Case {
     }
 }
 
-/// The items of commands that were tried for the first time.
+/// The items of first attempts.
 fn begun(outcome: &Outcome) -> Counts {
     let first = outcome.runs.iter().filter(|ran| ran.attempt == 1);
     counts(first.flat_map(|ran| &ran.items).map(|(_, item)| item))
 }
 
-/// The log as versions wrote it for which each item was a row.
+/// The log as older versions wrote it, with one row per item.
 fn item_by_item(log: &[u8]) -> Vec<u8> {
     let lines = log.split_inclusive(|&byte| byte == b'\n');
     // The last line may be torn.
@@ -291,7 +291,7 @@ fn property_a_log_of_batches_says_what_ran_and_is_resumed_exactly_wherever_it_br
         assert_eq!(begun(&first), counts(&items));
         assert_eq!(sorted(case.rows()), ran(&first, &case));
 
-        // The machine went down at any byte.
+        // The machine crashed, at a random byte of the log.
         let log = fs::read(&case.log).expect("a log");
         let cut = if case.random.bool() { log.len() } else { case.random.usize(..=log.len()) };
         fs::write(&case.log, &log[..cut]).expect("a file");
@@ -304,7 +304,7 @@ fn property_a_log_of_batches_says_what_ran_and_is_resumed_exactly_wherever_it_br
         let new = case.random.bool();
         let left = without(&items, &known(&kept, new));
         if case.random.bool() {
-            // What older versions wrote counts as much.
+            // Rows of older versions count as well.
             fs::write(&case.log, item_by_item(&log[..cut])).expect("a file");
         }
         let before = case.rows().len();
@@ -313,13 +313,13 @@ fn property_a_log_of_batches_says_what_ran_and_is_resumed_exactly_wherever_it_br
         let after = case.rows();
         assert_eq!(sorted(after[before..].to_vec()), ran(&second, &case));
 
-        // What has failed for good is run again, nothing else.
+        // Only items that have failed for good are run again.
         let third = case.run(&items, &["--resume"]);
         assert_eq!(begun(&third), without(&items, &known(&after, false)));
     }
 }
 
-/// Runs a batch that completes and one that fails; the log.
+/// Runs a batch that completes and one that fails. Returns the log.
 fn logged(directory: &Directory, args: &[&str]) -> PathBuf {
     let log = directory.path().join("log");
     let command = ["--log", log.to_str().unwrap(), "--", "sh", "-c", "test \"$1\" != d", "sh"];
@@ -384,9 +384,9 @@ fn a_row_is_audited_as_one_release_of_what_it_was_charged() {
     let (status, told) = audit("1/h");
     assert_eq!(status, 75);
     assert!(told.starts_with("release 2 at "), "{told}");
-    // With a delimiter each: 4 + 4 + 2 and 2 + 1 + 2.
+    // Including a delimiter each: 4 + 4 + 2 and 2 + 1 + 2.
     assert_eq!((audit("15/h,cost=bytes").0, audit("14/h,cost=bytes").0), (0, 75));
-    // Another limit than those of the run may find several keys in a batch, and counts it for each.
+    // A limit that the run did not have may find several keys in a batch; it counts the batch for each.
     assert_eq!((audit("1/h,key=re:[a-f]").0, audit("1/h,key=re:[cd]").0), (0, 75));
     assert_eq!((audit("1/h,key=re:x,only=x").0, audit("1/h,cost=1,key=re:x,only=x").0), (0, 75));
 }

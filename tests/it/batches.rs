@@ -1,4 +1,4 @@
-//! Batches, formed to the measure of what takes them.
+//! Batches that are sized to fit what takes them.
 
 use std::time::Duration;
 
@@ -11,10 +11,10 @@ fn long_items() -> String {
 
 #[test]
 fn a_batch_is_charged_for_what_left_in_it() {
-    // All of it is within the limit, or it takes an hour.
+    // Everything is within the limit; otherwise it would take an hour.
     let args = ["-B100", "-r400k/1h,cost=bytes", "--", "sh", "-c", "echo $#", "sh"];
     let output = throttle(&args).write_stdin(long_items()).output().unwrap();
-    // A batch is what has arrived, up to the length of a command line.
+    // A batch takes what has arrived, up to the length of a command line.
     let sizes: Vec<u64> = text(&output.stdout).lines().map(|line| line.parse().unwrap()).collect();
     assert_eq!(sizes.iter().sum::<u64>(), 90);
     assert!(sizes.iter().all(|&size| size <= 32), "{sizes:?}");
@@ -22,7 +22,7 @@ fn a_batch_is_charged_for_what_left_in_it() {
 
 #[test]
 fn a_batch_that_failed_is_named_by_its_first_item() {
-    // Items 1, 3 and 4, and item 2.
+    // One batch is items 1, 3 and 4, the other item 2.
     let told = "throttle: item 1 'a 1' and 2 more: exited with 1\nthrottle: item 2 'b': exited with 1\n";
     throttle(&["-r1T/s,key=col:1", "-B9,1h", "false"])
         .write_stdin("a 1\nb\na 2\na 3\n")
@@ -115,8 +115,8 @@ fn a_batch_that_is_too_long_beside_the_environment_is_made_smaller() {
     assert!(counts.iter().all(|&count| count > 0));
 }
 
-/// The processor time for each item does not grow with the batch: four times as many take some four times as long,
-/// where a quadratic way takes sixteen times.
+/// The processor time per item does not grow with the batch: four times as many take about four times as long, where a
+/// quadratic algorithm takes sixteen times as long.
 #[test]
 fn batches_are_formed_in_linear_time() {
     let retried = "[ $THROTTLE_ATTEMPT = 2 ]";
@@ -140,12 +140,12 @@ fn batches_are_formed_in_linear_time() {
 fn shared_batches_are_composed_in_linear_time() {
     let directory = Directory::new();
     let state = directory.path().join("state");
-    // A slot is good for a time that allows for a machine that is slow.
+    // The margin keeps a slot good for long enough, even on a slow machine.
     let args =
         ["-s", state.to_str().unwrap(), "-B1M", "-r1T/s,cost=bytes,margin=20s", "--pipe", "--", "true"];
     let timed = |items| cpu_time(&args, &numbers(items));
     let is_linear = || timed(32_000) < timed(8000) * 8 + Duration::from_millis(200);
-    // A batch whose slot is over by the time that it is formed is formed anew.
+    // If a batch's slot has passed by the time it is formed, the batch is formed again.
     assert!((0..3).any(|_| is_linear()));
 }
 
@@ -155,7 +155,7 @@ fn an_output_that_may_still_be_written_to_is_not_used_for_another_command() {
         if [ $1 = 1 ]; then (sleep .3; echo LATE1) & fi; sleep .0$1; echo out $1' sh";
     let output = sh(script).output().unwrap();
     let printed = text(&output.stdout);
-    // If it comes in time, it does so among what the first has printed.
+    // If the late line is in time, it is printed with the output of the first command.
     assert_eq!(printed.replace("LATE1\n", ""), "out 1\nout 2\nout 3\n");
     let late = printed.find("LATE1");
     assert!(late.is_none_or(|late| late < printed.find("out 2").expect("printed")), "{printed}");

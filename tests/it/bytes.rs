@@ -1,4 +1,4 @@
-//! What goes in comes out: every byte, at once, and nothing else.
+//! Whatever goes in comes out: every byte, at once, and nothing else.
 
 use std::fs::File;
 use std::io::{Read, Seek, SeekFrom, Write};
@@ -121,10 +121,10 @@ fn a_non_blocking_stdin_gives_every_byte() {
     set_nonblocking(&reader);
     let mut command = Command::new(THROTTLE);
     let running = Running::spawn(command.arg(UNLIMITED).stdin(reader).stdout(Stdio::piped()));
-    // It holds the reading end too, and would keep the pipe from breaking.
+    // It holds the reading end too, which would keep the pipe from breaking.
     drop(command);
     for chunk in bytes.chunks(100_000) {
-        // Long enough for a read that finds nothing.
+        // Long enough for a read to find nothing.
         thread::sleep(Duration::from_millis(20));
         writer.write_all(chunk).unwrap();
     }
@@ -174,7 +174,7 @@ fn each_item_is_visible_as_soon_as_it_is_admitted() {
             running.write(item);
             assert_eq!(running.line(), item, "{args:?}");
         }
-        // Its input is open all the while.
+        // Its input has been open all the time.
         assert!(running.finish().status.success());
     }
 }
@@ -250,7 +250,7 @@ fn memory_is_bounded_when_nobody_reads() {
     }
 }
 
-/// In KiB, where there is a /proc.
+/// The peak in KiB, where there is a /proc.
 fn peak_memory(running: &Running) -> Option<u64> {
     let status = std::fs::read_to_string(format!("/proc/{}/status", running.pid())).ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;

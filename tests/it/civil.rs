@@ -1,4 +1,4 @@
-//! Hours and civil periods, against what clocks show minute by minute.
+//! Hours and civil periods, compared with what clocks show minute by minute.
 
 use fastrand::Rng;
 use jiff::civil::{Date, Weekday};
@@ -8,7 +8,7 @@ use throttle::time::{Civil, Hours, SECOND, Stretch, Week, Zone};
 
 use crate::support::{for_each_seed, seeds};
 
-/// With half hours, skipped and repeated midnights and dates, and clocks that change several times a year.
+/// Zones with half hours, with skipped and repeated midnights and dates, and with several clock changes a year.
 const ZONES: [&str; 24] = [
     "Europe/Berlin",
     "America/New_York",
@@ -39,7 +39,7 @@ const ZONES: [&str; 24] = [
 const MINUTE: i128 = 60 * SECOND as i128;
 const DAY: i128 = 1440 * MINUTE;
 
-/// A zone, and an instant that is mostly near a change of its clocks.
+/// A zone and an instant, mostly near a clock change.
 pub(crate) fn place(random: &mut Rng) -> (&'static str, TimeZone, i128) {
     let name = random.choice(ZONES).expect("a zone");
     let zone = TimeZone::get(name).expect("a zone of the system");
@@ -92,13 +92,13 @@ fn civil_periods_are_those_that_clocks_show() {
     });
 }
 
-/// From the last of these up to `at` to the first after it.
+/// The stretch from the last of `starts` that is not after `at` to the next one.
 fn around(starts: &[i128], at: i128) -> Stretch {
     let start = starts.iter().copied().filter(|start| *start <= at).max().expect("one before");
     Stretch { start, end: starts.iter().copied().find(|start| *start > at).expect("one after") }
 }
 
-/// Days and minutes of the day; the last is on the next day if it is not after the first.
+/// Days, and minutes of the day; the end is on the next day unless it is after the start.
 pub(crate) struct Span {
     days: Vec<usize>,
     start: usize,
@@ -167,7 +167,7 @@ fn hours_are_those_at_which_clocks_show_such_a_time() {
                     _ => start + (at + after) as i128 * step,
                 });
                 let answer = hours.first(instant, wanted);
-                // What is not found within these days comes after them.
+                // Later answers are beyond these days.
                 let end = start + 9 * DAY;
                 assert_eq!(answer.filter(|answer| *answer < end), expected, "{instant} {wanted}");
             }

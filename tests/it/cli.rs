@@ -1,4 +1,4 @@
-//! The command line: what it says of mistakes, and where options end.
+//! The command line: messages about mistakes, and where options end.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -12,7 +12,7 @@ use crate::support::{
     Directory, Running, THROTTLE, UNLIMITED, drain, narrow_pipe, set_nonblocking, sh, text, throttle,
 };
 
-/// Each mistake, and the part of the message that says how to mend it.
+/// Each mistake, and the part of the message that says how to fix it.
 #[test]
 fn a_usage_mistake_is_told_in_one_line_that_mends_it() {
     let table: &[(&[&str], &str)] = &[
@@ -180,7 +180,7 @@ fn a_limit_may_be_said_in_several_ways() {
 
 #[test]
 fn a_dry_run_says_what_the_algorithms_do() {
-    // The instants of five items that arrive together, in tenths of a second, at 2 per second.
+    // The release instants, in tenths of a second, of five items that arrive together, at 2 per second.
     let table: &[(&[&str], [u32; 5])] = &[
         (&["-n2"], [0, 0, 10, 10, 20]),
         (&["-n2", "-A", "bucket"], [0, 0, 5, 10, 15]),
@@ -196,7 +196,7 @@ fn a_dry_run_says_what_the_algorithms_do() {
     }
 }
 
-/// On the command line and in a file.
+/// Both on the command line and in a file.
 #[test]
 fn a_rate_with_many_decimals_is_rounded_down_and_verbose_says_so() {
     let directory = Directory::new();

@@ -1,6 +1,6 @@
-//! The completions, in the shells that they are for.
+//! The completions, in the shells they are for.
 //!
-//! Each row is typed and completed with a tab; the words that the shell then makes of the line are compared.
+//! Each row is typed and completed with a tab; then the words of the resulting line are compared.
 
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
@@ -9,7 +9,7 @@ use std::{env, fs};
 
 use crate::support::{Directory, HANG, needs_program, text};
 
-/// What is typed, and the words that come of it.
+/// What is typed, and the resulting words.
 const TYPED: &[(&str, &str)] = &[
     ("--hal", "<--halt>"),
     ("-A b", "<-A><bucket>"),
@@ -46,7 +46,7 @@ const TYPED: &[(&str, &str)] = &[
     ("-r @with", "<-r><@with blank.txt>"),
     ("--log directory/in", "<--log><directory/inner>"),
     ("--stats prom:directory/in", "<--stats><prom:directory/inner>"),
-    // The command, and its arguments.
+    // The command and its arguments.
     ("-n1 ourcom", "<-n1><ourcommand>"),
     ("-n1 -- ourcom", "<-n1><--><ourcommand>"),
     ("-n 1 -- ourcommand --ours", "<-n><1><--><ourcommand><--ours-only>"),
@@ -54,7 +54,7 @@ const TYPED: &[(&str, &str)] = &[
     ("-qn 1 -r 5/s ourcommand fir", "<-qn><1><-r><5/s><ourcommand><first>"),
 ];
 
-/// What is typed where there are several ways on, and the words with the first of these.
+/// What is typed where there are several completions, and the words with the first of them.
 const FIRST: &[(&str, &str)] = &[
     ("-A ", "<-A><bucket>"),
     ("-r 10/s,algo=", "<-r><10/s,algo=bucket>"),
@@ -64,7 +64,8 @@ const FIRST: &[(&str, &str)] = &[
     ("help ", "<help><algorithms>"),
 ];
 
-/// As before, of directories. zsh takes the slash away again if the word ends there.
+/// What is typed where a directory follows, and the resulting words. zsh removes the slash again if the word ends
+/// there.
 const DIRECTORIES: &[(&str, &str)] = &[
     ("--log dir", "<--log><directory/>"),
     ("-adir", "<-adirectory/>"),
@@ -82,7 +83,7 @@ fn bash_completes() {
     bash(&(library + "bind 'TAB: menu-complete'\n"), FIRST);
 }
 
-/// Then it cuts words at @, too, and nothing completes the arguments of commands.
+/// Without its library, bash also splits words at @, and completes no arguments of commands.
 #[test]
 fn bash_completes_without_its_library() {
     if needs_program("bash").is_some() {
@@ -121,7 +122,7 @@ fn zsh(option: &str, typed: &[(&str, &str)]) {
     place.types("zsh -i", typed);
 }
 
-/// It tells its completions when it is asked.
+/// fish lists its completions on request.
 #[test]
 fn fish_completes() {
     if needs_program("fish").is_none() {
@@ -147,7 +148,7 @@ fn fish_completes() {
     }
 }
 
-/// It would be the same for each value.
+/// fish would repeat the text beside each value.
 #[test]
 fn fish_does_not_show_the_text_on_an_option_beside_its_values() {
     if needs_program("fish").is_none() {
@@ -164,10 +165,10 @@ fn fish_does_not_show_the_text_on_an_option_beside_its_values() {
     assert_eq!(told.lines().find(|line| line.contains('\t')), None);
 }
 
-/// Prints the words that it is called with.
+/// Prints the words of the command line.
 const WORDS: &str = "throttle() { printf 'words: '; printf '<%s>' \"$@\"; echo; }\n";
 
-/// Where there is something to complete.
+/// A directory with something to complete.
 struct Place {
     directory: Directory,
 }
@@ -195,7 +196,7 @@ impl Place {
         command.output().expect("it is there")
     }
 
-    /// Types all at a terminal.
+    /// Types all lines at a terminal.
     fn types(&self, shell: &str, typed: &[(&str, &str)]) {
         if needs_program("script").is_none() {
             return;

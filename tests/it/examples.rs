@@ -1,4 +1,4 @@
-//! Each example of the manual pages and of the README runs, and does what it says.
+//! Each example in the manual pages and the README runs, and does what it says.
 
 mod expected;
 mod setting;
@@ -13,7 +13,7 @@ use crate::support;
 
 const PASSWORD: &str = "secret";
 
-/// Needs a server, see below.
+/// Examples with this host need a server; they have a test of their own.
 const REMOTE: &str = "quota.internal";
 
 #[test]
@@ -63,7 +63,7 @@ fn check(script: &str, setting: &Setting) {
     }
 }
 
-/// Some run side by side.
+/// Some examples run commands side by side.
 fn sorted(lines: &str) -> Vec<&str> {
     let mut lines: Vec<_> = lines.lines().collect();
     lines.sort_unstable();
@@ -78,7 +78,7 @@ fn what_is_expected_is_of_some_example() {
     }
 }
 
-/// Those that share limits between machines, but without TLS.
+/// Examples that share limits between machines, without their TLS.
 #[cfg(feature = "redis")]
 #[test]
 fn each_example_with_a_server_does_what_it_says() {

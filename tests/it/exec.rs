@@ -8,12 +8,12 @@ use predicates::prelude::*;
 
 use crate::support::{Directory, Running, UNLIMITED, eventually, needs_program, sh, text, throttle};
 
-/// A command that does as the item says: exits with it, or kills itself by the signal it names.
+/// A command that obeys the item: it exits with the status, or dies of the signal, that the item names.
 const OBEY: [&str; 5] = ["--", "sh", "-c", "case $1 in *[A-Z]*) kill -$1 $$;; *) exit $1;; esac", "sh"];
 
 #[test]
 fn the_exit_status_tells_the_worst_that_happened() {
-    // Items, the status, and how many commands were run.
+    // Items, the exit status, and the number of commands run.
     let table: &[(&[&str], i32, &str)] = &[
         (&[], 0, "0 of 0"),
         (&["0", "0"], 0, "2 of 2"),
@@ -60,7 +60,7 @@ fn a_command_that_cannot_be_run_ends_the_run() {
     ];
     for (command, name, status) in table {
         throttle(&[UNLIMITED, "--", command])
-            // A directory that may not be searched would make "not found" a "cannot be run".
+            // A directory in PATH that may not be searched would turn "not found" into "cannot be run".
             .env("PATH", "/usr/bin:/bin")
             .write_stdin("a\nb\n")
             .assert()
@@ -83,7 +83,7 @@ fn an_input_that_was_empty_from_the_start_is_told() {
         ("echo </dev/null", "throttle: no items on standard input\n"),
         ("echo <empty", "throttle: no items on standard input\n"),
         ("-q echo </dev/null", ""),
-        // Whoever names a file, or only passes items on, sees what there is.
+        // With a named file, or when only passing items on, users see for themselves.
         ("-a empty echo", ""),
         ("</dev/null", ""),
     ];
@@ -91,7 +91,7 @@ fn an_input_that_was_empty_from_the_start_is_told() {
         let mut run = sh(&format!("throttle -n9 {args}"));
         run.current_dir(directory.path()).assert().success().stdout("").stderr(told);
     }
-    // It may take its time to find nothing.
+    // Finding nothing may take a while.
     let metrics = directory.path().join("metrics");
     let running = Running::throttle(&["-n9", &format!("--stats=prom:{}", metrics.display()), "echo"]);
     eventually("it has looked at its input", || metrics.exists());
@@ -124,7 +124,7 @@ fn a_script_that_names_no_interpreter_is_run_by_sh() {
 fn items_become_arguments() {
     let items = "a b\n$HOME\n*\n\n'\"\\\n;ls\n-n\n";
     let table: &[(&[&str], &str)] = &[
-        // Each argument in brackets: no shell has seen it.
+        // The arguments are in brackets: no shell has seen them.
         (&["printf", "[%s]"], "[a b][$HOME][*][]['\"\\][;ls][-n]"),
         (&["printf", "[%s]", "{}", "x"], "[a b][x][$HOME][x][*][x][][x]['\"\\][x][;ls][x][-n][x]"),
         (&["printf", "[%s]", "<{}{}>"], "[<a ba b>][<$HOME$HOME>][<**>][<>][<'\"\\'\"\\>][<;ls;ls>][<-n-n>]"),
@@ -238,7 +238,7 @@ fn a_run_waits_for_its_last_command() {
     throttle(&[UNLIMITED, "--", "sh", "-c", "sleep 0.2; exit 7"]).write_stdin("1").assert().code(123);
 }
 
-/// What a command finds must not depend on whether xargs or we have started it.
+/// What a command inherits must not depend on whether xargs or throttle starts it.
 #[test]
 fn commands_inherit_what_they_inherit_from_xargs() {
     if needs_program("xargs").is_none() || !std::path::Path::new("/proc/self/fd").exists() {
@@ -246,7 +246,7 @@ fn commands_inherit_what_they_inherit_from_xargs() {
     }
     let looks = [
         ("/proc/self/fd", "ls"),
-        // The last digits, 28 signals; further up are some of libc's own.
+        // The last digits hold 28 signals; some higher ones are libc's own.
         ("/proc/self/status", r"sed -nE 's/^(Sig(Blk|Ign|Cgt)).*(.{7})$/\1 \3/p'"),
         ("A=1", "sh -c 'env | grep -v ^THROTTLE_ | sort'"),
         ("x", "sh -c umask"),
@@ -256,7 +256,7 @@ fn commands_inherit_what_they_inherit_from_xargs() {
     for (item, command) in looks {
         for start in starts {
             let ran_by = |runner: &str| {
-                // The variable in which a shell keeps the last argument tells them apart.
+                // The shell keeps the last argument in the variable `_`, which would differ.
                 let script = format!("{start} echo {item} | env -u _ {runner} {command}");
                 text(&sh(&script).output().unwrap().stdout)
             };
@@ -267,7 +267,7 @@ fn commands_inherit_what_they_inherit_from_xargs() {
     }
 }
 
-/// Some supervisors leave it ignored, and then the kernel tells nothing of how commands end.
+/// Some supervisors leave it ignored, and then the kernel does not report how commands end.
 #[test]
 fn an_ignored_sigchld_does_no_harm() {
     if needs_program("bash").is_some() {
@@ -278,7 +278,7 @@ fn an_ignored_sigchld_does_no_harm() {
     }
 }
 
-/// What a shell started before it became us is not ours to count, or to wait for.
+/// Children that a shell started before it became throttle are not counted or waited for.
 #[test]
 fn children_that_are_not_ours_do_no_harm() {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! What goes wrong around the program must neither hang it nor lose anything silently.
+//! Whatever goes wrong around the program, it must not hang or lose anything silently.
 
 mod calls;
 mod commands;

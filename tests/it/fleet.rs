@@ -1,4 +1,5 @@
-//! Many processes share their limits, on the simulated world: whatever is late, lost or dead, no window is exceeded.
+//! Many processes share their limits in the simulated world: no window is exceeded, whoever is late or dead and
+//! whatever is lost.
 
 use std::cell::Cell;
 
@@ -72,14 +73,14 @@ fn gaps_and_buckets_are_kept_together() {
     });
 }
 
-/// How long after a late end others may not have learned of it: the report is on its way, then whoever asks has an
-/// answer, and asks again only when it has been for two leads.
+/// How long after a late end other processes may not know of it: the report takes a delay, an answer may be under way,
+/// and they ask again only after two leads.
 fn learned_after(faults: &Faults) -> u64 {
     let answer = 2 * faults.delay + faults.lateness;
     faults.delay + answer + 2 * (50 * MILLI + answer) + faults.lateness
 }
 
-/// The releases that were late, and nobody else released anything, or was at it, before that could be known.
+/// The late releases with no release of another process from their end until they could be known.
 fn known_to_be_late(releases: &[Release], faults: &Faults) -> Vec<Release> {
     let is_known = |late: &&Release| {
         let until = late.end + learned_after(faults);
@@ -90,11 +91,11 @@ fn known_to_be_late(releases: &[Release], faults: &Faults) -> Vec<Release> {
     releases.iter().filter(is_known).copied().collect()
 }
 
-/// A limit as it is kept by releases from their starts to when they count.
+/// A limit that is checked against pairs of instants: when a release starts, and when it counts.
 struct Kept {
     count: u64,
     period: u64,
-    /// None for a sliding window.
+    /// `None` for a sliding window.
     burst: Option<u64>,
 }
 
@@ -115,13 +116,13 @@ impl Kept {
     }
 }
 
-/// A write that blocks is a release that takes long: it counts from its end, for others as soon as they can know.
+/// A release whose write blocks counts from its end; for other processes, from when they can know of it.
 #[test]
 fn a_slow_reader_brings_no_releases_closer_together() {
     for_each_case(30, |seed, random| {
         let stall = random.u64(1..3000) * MILLI;
         let faults = faults(random);
-        // Answers that take longer than the lead come too late for the slot that they are about.
+        // Answers that take longer than the lead come too late for their slot.
         let (delay, lateness) = (faults.delay.min(5 * MILLI), faults.lateness.min(3 * MILLI));
         let faults = Faults { delay, lateness, stall, ..Faults::NONE };
         let (count, period) = (random.u64(1..12), random.u64(300..2000));
@@ -149,7 +150,7 @@ fn a_slow_reader_brings_no_releases_closer_together() {
     });
 }
 
-/// Each process has items of one key; two have the same.
+/// Each process has items of one key; two processes share a key.
 #[test]
 fn keys_have_slots_of_their_own() {
     for_each_case(20, |seed, random| {
@@ -165,10 +166,10 @@ fn keys_have_slots_of_their_own() {
 }
 
 #[test]
-fn in_fair_weather_all_goes_at_the_full_rate() {
+fn without_faults_all_goes_at_the_full_rate() {
     let releases = run(&["-r20/100ms"], 8, 50, 0, 7, Faults::NONE);
     assert_eq!(releases.len(), 400);
-    // Twenty at once, and again after a period and the millisecond that a slot is good for.
+    // Twenty at once; again after each period plus the millisecond for which a slot is good.
     let last = releases.last().expect("some").at;
     assert_eq!(last, 19 * 101 * MILLI);
     for process in 0..8 {
@@ -176,7 +177,7 @@ fn in_fair_weather_all_goes_at_the_full_rate() {
     }
 }
 
-/// What is too late for its slot gets another one: late wake-ups cost throughput, but nothing is lost.
+/// Items that are too late for their slot get another one: late wake-ups cost throughput, but lose nothing.
 #[test]
 fn nothing_is_lost_by_being_late() {
     let late = Faults { delay: MILLI, loss: 10, lateness: 3 * MILLI, ..Faults::NONE };
@@ -187,9 +188,9 @@ fn nothing_is_lost_by_being_late() {
 
 const CALM: Faults = Faults { delay: MILLI, lateness: MILLI / 2, ..Faults::NONE };
 
-/// Of `processes` that always have something to release: how much each does from the second second on to the end of
-/// `seconds`, and the longest that any of them waits from one release to the next. In the first, whoever is first has
-/// the burst.
+/// For `processes` that always have something to release: the number of releases of each from the second second to the
+/// end of `seconds`, and the longest time any of them is without one. The first second is left out, because the burst
+/// goes to whoever comes first.
 fn shares(rate: &str, processes: usize, seconds: u64) -> (Vec<usize>, u64) {
     let (start, end) = (1000 * MILLI, seconds * 1000 * MILLI);
     let items = 30 * seconds;
@@ -210,7 +211,7 @@ fn shares(rate: &str, processes: usize, seconds: u64) -> (Vec<usize>, u64) {
 
 #[test]
 fn all_get_the_same() {
-    // Fitting in the horizon or not: beyond it, there are turns.
+    // Slots fit within the horizon, or there are turns beyond it.
     for (rate, processes, seconds, pause) in
         [("10/100ms", 5, 4, 1), ("100/200ms", 40, 4, 2), ("1/s", 12, 60, 14)]
     {
@@ -222,7 +223,7 @@ fn all_get_the_same() {
     }
 }
 
-/// Runs that are ended leave no gaps: the others use their slots, but for those that are due before anybody asks.
+/// Runs that end leave no gaps: the others use their slots, except those that are due before anybody asks.
 #[test]
 fn what_is_given_back_is_used_by_others() {
     for_each_case(8, |seed, _| {
@@ -230,15 +231,15 @@ fn what_is_given_back_is_used_by_others() {
         let (releases, unused) = run_with_unused(&["-r20/100ms"], 8, 150, 500 * MILLI, seed, faults);
         let last = releases.last().expect("some").at;
         let unused = unused.iter().filter(|at| **at < last).count();
-        // There is always something to release: more than the limit allows comes to each of them. So this is the least
-        // number of periods that so many take. The first twenty went as they came.
+        // There is always more to release than the limit allows, so this is the minimum number of periods. The first
+        // twenty releases went as they came.
         let periods = ((releases.len() + unused) as u64).div_ceil(20) - 1;
         let bound = releases[19].at + periods * 101 * MILLI;
         assert!(last <= bound, "{} and {unused} unused in {last} ns, not {bound} ns", releases.len());
     });
 }
 
-/// What is dropped by a run that shares its limit with nobody is dropped by one with a limit of its own.
+/// A run that is alone on a shared limit drops what a run with its own limit drops.
 #[test]
 fn a_shared_limit_drops_what_any_other_would() {
     let dropped = Cell::new(0);
@@ -258,7 +259,7 @@ fn a_shared_limit_drops_what_any_other_would() {
     assert!(dropped.get() > 0);
 }
 
-/// All share one limit, and one process has another besides.
+/// All processes share one limit; one of them also has another limit.
 #[test]
 fn a_limit_for_some_items_holds_up_no_others() {
     let args = ["-r20/100ms", "-r1/100ms,key=col:2,only=0"];
@@ -266,7 +267,7 @@ fn a_limit_for_some_items_holds_up_no_others() {
     assert!(most_within(&releases, 100 * MILLI) <= 20);
     let (some, others): (Vec<_>, Vec<_>) = releases.iter().partition(|release| release.process == 0);
     assert_eq!(most_within(&some, 100 * MILLI), 1);
-    // Those of the other process, with one of the first in each of the windows before.
+    // The other process's items, with one item of the first process in each earlier window.
     assert!(others.last().expect("some").at <= 3 * 102 * MILLI, "{:?}", others.last());
     assert!(some.last().expect("some").at <= 39 * 102 * MILLI, "{:?}", some.last());
 }
@@ -282,7 +283,8 @@ fn batches_that_cost_what_their_items_do_keep_the_limit() {
     });
 }
 
-/// What one hears holds all, as soon as they can know, until it is over; then all goes on.
+/// A pause that one process hears of holds all, from when they can know of it until it is over. Then everything goes
+/// on.
 #[test]
 fn nobody_releases_anything_in_a_pause_that_all_can_know_of() {
     for_each_case(40, |seed, random| {
@@ -299,6 +301,6 @@ fn nobody_releases_anything_in_a_pause_that_all_can_know_of() {
         assert_eq!(releases.len() as u64, items * processes as u64, "all is released");
         let known = at + learned_after(&faults);
         let early = releases.iter().find(|release| known < release.at && release.at < until);
-        assert!(early.is_none(), "{early:?} in the pause that is known by {known}");
+        assert!(early.is_none(), "{early:?} in a pause known from {known} on");
     });
 }

@@ -1,4 +1,4 @@
-//! What a run expects is what then happens.
+//! The forecast of a run matches what then happens.
 
 use std::fs;
 
@@ -11,7 +11,7 @@ use throttle::time::{SECOND, Time};
 
 use crate::support::{Directory, Running, eventually, of_any_period, seeds, text, throttle};
 
-/// A run that starts at 0, with all its items there, and the input's end known if it `is_whole`.
+/// A run that starts at 0 with all its items present, and knows the end of input if `is_whole`.
 struct Run {
     schedule: Schedule,
     now: Time,
@@ -32,7 +32,7 @@ impl Run {
         Run { schedule, now: Time::ZERO, last: Time::ZERO }
     }
 
-    /// Releases what may go, up to the next wait. Returns until when that is.
+    /// Releases whatever may go before the next wait. Returns the end of that wait.
     fn step(&mut self) -> Option<Time> {
         loop {
             match self.schedule.poll(self.now, Capacity::UNLIMITED) {
@@ -52,7 +52,7 @@ impl Run {
         self.schedule.forecast(self.now, None)
     }
 
-    /// Goes on for this number of waits.
+    /// Runs through this number of waits.
     fn advance(&mut self, waits: usize) {
         for _ in 0..waits {
             let Some(until) = self.step() else { return };
@@ -62,7 +62,7 @@ impl Run {
         self.step();
     }
 
-    /// When the last item left.
+    /// The instant at which the last item left.
     fn finish(mut self) -> Time {
         self.advance(usize::MAX);
         self.last
@@ -127,7 +127,6 @@ fn what_cannot_be_known_is_no_later_than_it_is() {
     }
 }
 
-/// Some limits, and whether all items cost them the same.
 fn random_limits(random: &mut Rng) -> Vec<String> {
     let limit = |random: &mut Rng| {
         let (count, algorithm) = (random.u64(1..=9), random.choice(of_any_period()).expect("one"));
@@ -136,7 +135,7 @@ fn random_limits(random: &mut Rng) -> Vec<String> {
         let start = random.choice(["", "", ",start=empty", ",margin=3ns"]).expect("one");
         let cost =
             random.choice(["", "", "", ",cost=0", ",cost=1", ",key=col:1", ",cost=col:2"]).expect("one");
-        // Of a window, no item may cost more than all; and no more than one a nanosecond can be told apart.
+        // No item may cost more than a window allows, and a rate above 1/ns cannot be resolved.
         let count = if cost == ",cost=col:2" { count + 5 } else { count };
         format!("-r{count}/{}ns,algo={algorithm}{burst}{start}{cost}", random.u64(20..=100))
     };
@@ -167,7 +166,7 @@ fn no_end_that_is_expected_is_later_than_it_is_and_what_is_exact_comes_to_pass()
         let end = run.finish();
         match precision {
             Precision::Exact => assert_eq!(expected, end, "{what}"),
-            // Where costs differ, it rests on means.
+            // Where costs differ, the forecast is based on means.
             Precision::AtLeast if !what.contains("cost=col:2") => {
                 assert!(expected <= end, "{expected} is after {end}, {what}");
             }
@@ -178,7 +177,7 @@ fn no_end_that_is_expected_is_later_than_it_is_and_what_is_exact_comes_to_pass()
     assert!(exact > 50 || seeds(300).count() < 300, "{exact} were exact");
 }
 
-/// A limit that goes by the calendar, or is asked at some hours.
+/// A calendar limit, or one with hours.
 fn random_civil_limit(random: &mut Rng) -> String {
     let (count, hours) = (random.u64(1..=9), random.u64(0..=23));
     let during = format!(",during={hours:02}:00-{:02}:30", (hours + random.u64(0..=23)) % 24);
@@ -255,13 +254,13 @@ fn an_item_that_backs_off_in_order_puts_off_the_end() {
 fn each_limit_is_counted_once_for_each_instant_that_is_waited_for() {
     let mut run = Run::new(&["-r3/1s", "-r6/1m"], &lines(13), false);
     run.step();
-    // What arrives meanwhile begins no other wait.
+    // An arrival during a wait does not start another one.
     run.schedule.input(Segment::of(b"1 1\n".to_vec(), 1, Time(1)));
     run.now = Time(1);
     run.step();
     run.schedule.end_of_input(Time(1), None);
     run.advance(usize::MAX);
-    // At 0, 1, 60, 61, and 120 s.
+    // Waits end at 0, 1, 60, 61 and 120 s.
     let counts: Vec<_> =
         run.schedule.limit_stats().iter().map(|limit| (limit.rate.count, limit.waits)).collect();
     assert_eq!(counts, [(3, 2), (6, 2)]);

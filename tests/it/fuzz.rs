@@ -1,4 +1,4 @@
-//! The fuzz targets on their seeds, and on inputs that failed once.
+//! Runs the fuzz targets on their seeds and on inputs that once failed.
 //!
 //! `fuzz/run` searches for more.
 
@@ -28,7 +28,7 @@ fn a_rate_that_is_understood_is_printed_such_that_it_means_the_same() {
 fn records_are_cut_alike_however_they_trickle_in() {
     check_corpus("records", checks::records);
     for seed in 0..200 {
-        // Few values, so that delimiters are common.
+        // Only a few values, so that delimiters are common.
         let bytes: Vec<_> = noise(seed, 60).iter().map(|byte| byte % 4).collect();
         checks::records(&bytes);
     }
@@ -76,7 +76,7 @@ fn whatever_a_server_answers_there_are_no_slots_but_those_asked_for() {
     }
     for seed in 0..200 {
         let mut bytes = noise(seed, 300);
-        // The numbers in answers of the right form, and few slots.
+        // Numbers for well-formed answers, and small counts of slots.
         bytes[0] |= 1;
         bytes.iter_mut().skip(1).for_each(|byte| *byte %= 16);
         checks::server(&bytes);
@@ -98,7 +98,7 @@ fn what_is_found_in_json_is_what_the_tree_of_it_has() {
     }
 }
 
-/// Few names, so that some are met again, and spaces and escapes wherever they may be.
+/// Uses few names, so that some recur, with spaces and escapes wherever they are allowed.
 fn document(random: &mut Rng, depth: usize) -> String {
     let scalars = [
         "null",
@@ -141,7 +141,7 @@ fn document(random: &mut Rng, depth: usize) -> String {
     }
 }
 
-/// One byte less, more, or another.
+/// Removes, inserts or replaces one byte, or cuts the document off there.
 fn corrupted(mut document: Vec<u8>, random: &mut Rng) -> Vec<u8> {
     let at = random.usize(1..document.len());
     let byte = *random.choice(b"{}[],:\"\\0e.-u \n\x00\xff\xc3").expect("some");

@@ -1,6 +1,6 @@
-//! The manual page and the completions are those of the command line as it is defined.
+//! The manual page and the completions match the definition of the command line.
 //!
-//! `THROTTLE_WRITE_GENERATED=1 cargo test generated` writes them anew.
+//! `THROTTLE_WRITE_GENERATED=1 cargo test generated` regenerates them.
 
 mod completions;
 
@@ -54,7 +54,7 @@ fn the_manual_page_has_all_its_sections() {
     assert_eq!(sections, wanted);
 }
 
-/// Compares a file with what it should be, or makes it so.
+/// Compares a file with its wanted contents, or writes these.
 fn check(path: &str, wanted: &str) {
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join(path);
     if env::var_os("THROTTLE_WRITE_GENERATED").is_some() {
@@ -66,7 +66,7 @@ fn check(path: &str, wanted: &str) {
 }
 
 fn manual_page() -> String {
-    // The sections of the page tell the rest.
+    // Sections of the page cover the details.
     let shown = |arg: Arg| arg.long_help(None).hide_short_help(false);
     let command = Cli::command().mut_args(shown).mut_arg("generate", |arg| arg.hide_possible_values(true));
     let man = Man::new(command);
@@ -77,7 +77,7 @@ fn manual_page() -> String {
         .replace("@OPTIONS@\n", &as_one_section(&roff(|out| man.render_options_section(out))))
 }
 
-/// One section, without the definition of the apostrophe that would stand before each.
+/// One section, without the definition of the apostrophe that would precede each.
 fn roff(render: impl Fn(&mut dyn io::Write) -> io::Result<()>) -> String {
     let mut out = Vec::new();
     render(&mut out).unwrap();
@@ -86,8 +86,8 @@ fn roff(render: impl Fn(&mut dyn io::Write) -> io::Result<()>) -> String {
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The options under OPTIONS, with the headings of the help as subsections, and set as manual pages are:
-/// metavariables without brackets, and beside each option its text.
+/// The options under OPTIONS: the headings of the help become subsections, and the layout is that of manual pages, with
+/// metavariables without brackets and the text beside each option.
 fn as_one_section(options: &str) -> String {
     let lines = options.lines().map(|line| match line.strip_prefix(".SH ") {
         Some(heading) => format!(".PD\n.SS {}{}\n.PD 0", &heading[..1], heading[1..].to_lowercase()),

@@ -1,4 +1,4 @@
-//! What users of xargs, parallel and pv type by habit, and what they expect of items and commands.
+//! What users of xargs, parallel and pv type by habit and expect of items and commands.
 
 use std::os::unix::fs::PermissionsExt;
 use std::{env, fs};
@@ -59,7 +59,7 @@ fn placeholders_of_parallel_are_told() {
     told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
     told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
     told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");
-    // What is suggested does what it says.
+    // The suggestions work.
     for (part, printed) in [
         ("${1%.*}", "a.d/b\n"),
         ("${1##*/}", "b.png\n"),
@@ -105,13 +105,13 @@ fn a_file_where_a_command_should_be_is_taken_for_items() {
     };
     here("urls.txt").assert().code(2).stderr(contains(told));
     here("./urls.txt").assert().code(2).stderr(contains("./urls.txt is a file"));
-    // What stands behind -- is meant to be a command.
+    // An operand after -- is meant to be a command.
     here("-- ./urls.txt").write_stdin("x\n").assert().code(126);
-    // What is not there at all is found out when it is to be run, as ever.
+    // An operand that does not exist fails when it is run, as usual.
     here("absent.txt").write_stdin("x\n").assert().code(127);
     fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("it is ours");
     here("./urls.txt").write_stdin("").assert().success();
-    // A command of the same name comes first.
+    // A command of the same name takes precedence.
     directory.file("true", "x\n");
     here("true").write_stdin("").assert().success();
 }
@@ -134,7 +134,7 @@ fn a_home_that_is_not_there_is_not_made() {
     assert!(!home.exists());
 }
 
-/// As cron runs it: no PATH to speak of, a HOME, no terminal.
+/// As cron runs it: a minimal PATH, a HOME, no terminal.
 #[test]
 fn a_crontab_needs_only_paths_and_a_home() {
     let directory = Directory::new();
@@ -236,7 +236,7 @@ fn the_short_help_fits_on_a_screen_and_has_the_options_of_the_readme() {
     let readme = include_str!("../../README.md");
     let runs = readme.lines().filter(|line| line.starts_with("    "));
     for run in runs.filter_map(|line| line.split_once("throttle ").map(|(_, run)| run)) {
-        // What stands behind these is the command's, or another program's.
+        // Words after these belong to the command or to another program.
         let ours = run.split([' ', '=']).take_while(|word| !["--", "|", "#", ";"].contains(word));
         for option in ours.filter(|word| word.starts_with("--")) {
             assert!(help.contains(option), "{option} in: {run}");
@@ -251,7 +251,7 @@ fn lines_from_windows_are_told_once_and_may_be_trimmed() {
     let echo = [UNLIMITED, "echo"];
     throttle(&echo).write_stdin("a\nb\r\nc\r\n").assert().success().stdout("a\nb\r\nc\r\n").stderr(told);
     throttle(&[UNLIMITED, "--trim", "echo"]).write_stdin("a\r\n").assert().success().stdout("a\n").stderr("");
-    // What only passes is nobody's argument.
+    // There is no warning if the items are not arguments.
     throttle(&[UNLIMITED]).write_stdin("a\r\n").assert().success().stdout("a\r\n").stderr("");
     throttle(&[UNLIMITED, "--pipe", "cat"]).write_stdin("a\r\n").assert().success().stderr("");
 }
@@ -267,7 +267,7 @@ fn text_from_windows_that_is_not_plain_utf_8_is_told_once_and_passes_as_it_is() 
     let utf_16 = b"\xff\xfea\0\n\0".as_slice();
     let told = "throttle: the items are in UTF-16: filter with iconv -f UTF-16 -t UTF-8\n";
     throttle(&["-r9/s,key=col:1"]).write_stdin(utf_16).assert().success().stdout(utf_16).stderr(told);
-    // What only passes is nobody's key.
+    // There is no warning if the items are not matched for keys.
     for input in [marked.as_bytes(), utf_16] {
         throttle(&[UNLIMITED]).write_stdin(input).assert().success().stdout(input).stderr("");
         throttle(&[UNLIMITED, "--pipe", "cat"]).write_stdin(input).assert().success().stderr("");
@@ -281,7 +281,7 @@ fn white_space_may_be_trimmed() {
         throttle(&[&["--trim"], args].concat()).write_stdin(input).assert().success().stdout(output);
     };
     trimmed(&[UNLIMITED], " a b \r\n\t\nc  ", "a b\n\nc");
-    // An item that is nothing but white space is an item all the same.
+    // An item of only white space is still an item.
     trimmed(&[UNLIMITED], "a\n  ", "a\n\n");
     trimmed(&[UNLIMITED], "\x0b a\x0c\n", "a\n");
     trimmed(&[UNLIMITED, "--", "printf", "[%s]"], " a \n  ", "[a][]");
@@ -302,7 +302,7 @@ fn blank_items_may_be_skipped() {
         "1 a\n\n2 b\n",
         "1.000000000\t1 a\n2.000000000\t2 b\n",
     );
-    // They keep their numbers, in a dry run, too.
+    // Items keep their numbers, in a dry run too.
     let dry_run = ["-n9", "--dry-run", "--arrivals", "col:1", "-d,"];
     skipped(
         &[&dry_run[..], &["--", "echo", "{#}"]].concat(),
@@ -336,7 +336,7 @@ fn bad_items_end_the_run_or_are_skipped() {
     run(&["--on-bad", "skip", "-v"])
         .code(1)
         .stderr(contains("2 of 3 items released").and(contains("1 failed")));
-    // What a command did ranks higher, and bad items count as failures.
+    // The exit status of a command ranks higher, and bad items count as failures.
     run(&["--on-bad", "skip", "false"]).code(123);
     run(&["--on-bad", "skip", "--halt", "soon,fail=1", "echo"])
         .code(1)

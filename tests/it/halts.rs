@@ -1,4 +1,4 @@
-//! Ends of commands that end the run.
+//! Commands whose end stops the run.
 
 use predicates::prelude::*;
 
@@ -6,7 +6,7 @@ use crate::support::{Directory, UNLIMITED, text, throttle};
 
 #[test]
 fn a_run_ends_when_so_many_have_ended_in_such_a_way() {
-    // Whether items fail, in order; what is run of them, and the status.
+    // Whether each item fails, in order; the number of items run; the exit status.
     for (halt, items, run, status) in [
         ("soon,success=1", "1 1 0 0 0", 3, 0),
         ("soon,success=2", "1 0 1 0 1", 4, 0),
@@ -15,7 +15,7 @@ fn a_run_ends_when_so_many_have_ended_in_such_a_way() {
         ("soon,done=2", "0 1 0", 2, 123),
         ("soon,done=60%", "0 0 0 0 0", 3, 0),
         ("soon,fail=2", "0 1 0 1 0", 4, 123),
-        // Of all: of those that have ended, they would be more sooner.
+        // A percentage of all items; counted against those that have ended, it would be reached sooner.
         ("soon,fail=60%", "1 1 1 0 0", 3, 123),
         ("soon,fail=80%", "1 1 1 0 0", 5, 123),
         ("soon,fail=50%", "1 0", 1, 123),
@@ -76,7 +76,7 @@ fn a_dry_run_leaves_out_what_the_log_has_and_leaves_the_log_alone() {
     assert_eq!(run(&["--dry-run", "--resume"]), all);
     assert!(!log.exists());
     run(&[]);
-    // The last line is torn.
+    // A torn last line.
     let written = std::fs::read_to_string(&log).unwrap();
     let torn = written.trim_end();
     std::fs::write(&log, torn).unwrap();

@@ -1,4 +1,4 @@
-//! Pauses that servers ask for: what headers say, and what waits for how long.
+//! Pauses that servers ask for: the headers, and which items wait how long.
 
 mod headers;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
@@ -18,7 +18,7 @@ use crate::support::{Directory, UNLIMITED, needs_program, seeds, sh, text, throt
 
 const MILLI: u64 = 1_000_000;
 
-/// Lines of some keys, each with its arrival, and how its command behaves.
+/// Lines with some keys, each with its arrival and the behaviour of its command.
 struct Case {
     max_hold: u64,
     lines: Vec<(u64, String, Behaviour)>,
@@ -41,11 +41,11 @@ impl Case {
         Case { lines: lines.collect(), max_hold: random.u64(1..400) * MILLI }
     }
 
-    /// When each command starts: at its arrival, after those before it in its lane, and when no pause is known of that
-    /// is not over.
+    /// When each command starts: at its arrival, but not before its predecessor in the lane and not during a known
+    /// pause.
     fn expected(&self, by_key: bool) -> Vec<(u64, String)> {
         let mut starts: Vec<(u64, String)> = Vec::new();
-        // By lane: when each pause is heard of, and when it is over; and the last start.
+        // For each lane: when each pause is heard of and when it ends; and the last start.
         let mut lanes: BTreeMap<&str, (Vec<(u64, u64)>, u64)> = BTreeMap::new();
         for (arrival, line, behaviour) in &self.lines {
             let lane = if by_key { &line[..1] } else { "" };
@@ -78,7 +78,7 @@ impl Case {
     }
 }
 
-/// Whether or not a command has failed, and also if nothing waits when it asks for a pause.
+/// Whether or not a command fails, and even if nothing waits when it asks for a pause.
 #[test]
 fn what_is_held_goes_exactly_when_its_pauses_are_over_and_nothing_else_waits() {
     for seed in seeds(50) {
@@ -90,7 +90,7 @@ fn what_is_held_goes_exactly_when_its_pauses_are_over_and_nothing_else_waits() {
     }
 }
 
-/// A server that tells with each answer that the quota is used up for 0.3 s. Tells when requests come.
+/// A server whose every answer says that the quota is used up for 0.3 s. Reports when requests arrive.
 fn exhausted_server(header: &'static str) -> (String, Receiver<Instant>) {
     let (tell, told) = mpsc::channel();
     let port = serve(move |stream| {
@@ -100,7 +100,7 @@ fn exhausted_server(header: &'static str) -> (String, Receiver<Instant>) {
     (format!("http://127.0.0.1:{port}/"), told)
 }
 
-/// The line of the README and of the cookbook, as it stands there.
+/// Runs the line exactly as in the README and the cookbook.
 #[test]
 fn the_recipe_heeds_what_a_server_says_with_success() {
     if needs_program("curl").is_none() {
@@ -148,7 +148,7 @@ fn a_pause_is_told_and_is_no_longer_than_it_may_be() {
     assert_eq!(run(&["-q"]), "");
 }
 
-/// The file has two names, and what is in it counts once.
+/// What is written under either name counts once.
 #[test]
 fn the_file_of_headers_has_two_names() {
     let script = "test \"$THROTTLE_HEADERS\" = \"$THROTTLE_RETRY_AFTER\" && echo 0.2 >$THROTTLE_RETRY_AFTER \
@@ -159,7 +159,7 @@ fn the_file_of_headers_has_two_names() {
     assert!(times.len() == 2 && times[1] - times[0] >= 199 * MILLI, "{times:?}");
 }
 
-/// Where nothing can be written, commands run, but cannot tell.
+/// If no file can be written, commands run but cannot ask for a pause.
 #[test]
 fn commands_run_where_there_is_no_room_for_files() {
     let args = [UNLIMITED, "--", "sh", "-c", "echo $THROTTLE_HEADERS"];

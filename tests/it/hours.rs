@@ -1,4 +1,4 @@
-//! Runs under limits with hours and under quotas of the calendar, against a model that looks at each minute.
+//! Runs under limits with hours and under calendar quotas, compared with a model that goes minute by minute.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -20,7 +20,7 @@ use crate::support::{text, throttle};
 
 const MINUTE: u64 = 60 * SECOND;
 
-/// A limit whose numbers are whole minutes.
+/// A limit with all its numbers in whole minutes.
 struct Limit {
     text: String,
     kind: &'static str,
@@ -30,7 +30,7 @@ struct Limit {
     during: Option<Vec<Span>>,
 }
 
-/// A release: the minute, since when it was next in line, and its cost.
+/// A release: its minute, the minute since when it was next in line, and its cost.
 #[derive(Clone, Copy, Debug)]
 struct Release {
     at: u64,
@@ -41,7 +41,7 @@ struct Release {
 struct World {
     zone: TimeZone,
     start: i128,
-    /// When dates begin.
+    /// The minute at which each date starts.
     firsts: RefCell<BTreeMap<Date, i128>>,
 }
 
@@ -58,7 +58,7 @@ impl World {
         spans.iter().any(|span| span.holds(day, number(shown.hour()) * 60 + number(shown.minute())))
     }
 
-    /// The minutes at which the period of this minute begins and ends.
+    /// The minutes at which the period that contains `minute` starts and ends.
     fn period(&self, limit: &Limit, minute: u64) -> (i128, i128) {
         let date = shown(&self.zone, self.instant(minute)).date();
         let firsts = (-1..=2).map(|days| {
@@ -112,7 +112,7 @@ impl World {
         }
     }
 
-    /// In units of which N accrue a minute, and P make one.
+    /// The level of the bucket, in units of which N accrue per minute and P make up a cost of 1.
     fn level(&self, limit: &Limit, releases: &[Release], now: u64, since: u64, cost: u64) -> u64 {
         let full = limit.count * limit.period;
         let (mut level, mut at) = (full, 0);
@@ -166,7 +166,7 @@ fn limit(random: &mut Rng, zone: &str, has_hours: bool) -> Limit {
     Limit { text, kind, count, period, margin, during: hours.map(|(_, spans)| spans) }
 }
 
-/// Whether the hours leave some time of the week out: otherwise a pause has no end.
+/// Whether the hours leave out some of the week; if not, a pause never ends.
 fn ends(limit: &Limit) -> bool {
     let mut minutes = (0..7).flat_map(|day| (0..96).map(move |quarter| (day, quarter * 15)));
     limit
@@ -180,13 +180,13 @@ fn items_leave_at_the_first_minute_at_which_all_limits_agree() {
     for seed in seeds(6) {
         let random = &mut Rng::with_seed(seed);
         let (name, zone, start) = place(random);
-        // Later than all clocks that are half a minute off.
+        // Late enough that no clock is off by half a minute any more.
         let start = start.max(i128::from(3 * 366 * 1440 * MINUTE));
         let limits: Vec<_> = (0..random.u8(1..=3)).map(|at| limit(random, name, at == 0)).collect();
         if !limits.iter().all(ends) {
             continue;
         }
-        // What never fits waits for the end of the hours.
+        // Items that never fit wait for the end of the hours.
         let most = limits
             .iter()
             .map(|limit| limit.count + 2 * u64::from(limit.during.is_some()))
@@ -223,7 +223,7 @@ fn items_leave_at_the_first_minute_at_which_all_limits_agree() {
     }
 }
 
-/// Runs items that all arrive at 0, with the clock on the wall set like this; in minutes.
+/// Runs items that all arrive at 0, with the wall clock set at these times. Everything is in minutes.
 fn with_wall(args: &[&str], items: usize, settings: &[(u64, u64)]) -> Vec<u64> {
     let simulation = Simulation::new(args);
     let simulation =
@@ -237,20 +237,20 @@ fn with_wall(args: &[&str], items: usize, settings: &[(u64, u64)]) -> Vec<u64> {
 fn a_clock_that_is_set_while_the_run_waits_is_followed() {
     let pause = ["-r0/s,during=10:00-12:00,tz=UTC"];
     assert_eq!(with_wall(&pause, 1, &[(0, 600)]), [120]);
-    // Forward by an hour after 5 minutes; back by an hour after 100.
+    // The clock goes forward an hour after 5 minutes, or back an hour after 100.
     assert_eq!(with_wall(&pause, 1, &[(0, 600), (5, 665)]), [60]);
     assert_eq!(with_wall(&pause, 1, &[(0, 600), (100, 640)]), [180]);
     let quota = ["-r2/d,algo=calendar,tz=UTC"];
     assert_eq!(with_wall(&quota, 5, &[(0, 1430)]), [0, 0, 10, 10, 1450]);
-    // A minute after midnight it is set back by an hour: the present day goes on when it is shown again.
+    // A minute after midnight the clock goes back an hour: the new day continues when the clock reaches it again.
     assert_eq!(with_wall(&quota, 5, &[(0, 1430), (11, 1381)]), [0, 0, 10, 10, 1510]);
     assert_eq!(with_wall(&quota, 5, &[(0, 1430), (5, 1440)]), [0, 0, 5, 5, 1445]);
-    // What waits by its key hears of it, too.
+    // Items waiting under a key notice too.
     let quotas = ["-r1/d,algo=calendar,tz=UTC,key=re:[0-9]$"];
     assert_eq!(with_wall(&quotas, 13, &[(0, 1430), (5, 1440)])[10..], [5, 5, 5]);
 }
 
-/// Quotas and limits with hours, some of them by key, minute by minute while the clock is set again and again.
+/// Quotas and limits with hours, some per key, checked minute by minute while the clock is set repeatedly.
 #[test]
 fn at_random_what_waits_goes_by_the_clock_however_it_is_set() {
     for_each_seed(25, |random| {
@@ -284,7 +284,8 @@ fn at_random_what_waits_goes_by_the_clock_however_it_is_set() {
     });
 }
 
-/// When lines leave, of which the first character is the key, under a quota of a day and a sliding window with hours.
+/// The instants at which lines leave under a daily quota and a sliding window with hours. A line's first character is
+/// its key.
 fn by_the_clock(
     count: u64,
     period: u64,
@@ -322,7 +323,7 @@ fn by_the_clock(
     left
 }
 
-/// All that waits has saved up for as long as before.
+/// A waiting item keeps what has accrued for it.
 #[test]
 fn a_clock_that_is_set_takes_nothing_from_what_waits() {
     let rate = "-r1/s,algo=bucket,burst=2,cost=col:1,during=00:00-12:00,tz=UTC";
@@ -343,13 +344,13 @@ fn a_quota_that_is_paused_while_the_clock_is_set_goes_by_that_clock() {
         .wall_set(4 * MINUTE, 1374 * MINUTE)
         .relimited(2 * MINUTE, &["0/s", hours])
         .relimited(6 * MINUTE, &[quota, hours]);
-    // The second arrives in the pause, just after the clock was set back by an hour.
+    // The second item arrives in the pause, just after the clock went back an hour.
     let outcome = simulation.run(vec![block(0, &["a"]), block(4 * MINUTE, &["b"])]);
     let starts: Vec<_> = outcome.releases.iter().map(|one| one.start / MINUTE).collect();
     assert_eq!(starts, [0, 70]);
 }
 
-/// Though they are charged at one instant, the gap is that after one of them.
+/// They are charged at one instant, but the gap after them is that of a single release.
 #[test]
 fn what_leaves_together_outside_the_hours_is_not_one_release() {
     let rate = "-r1/10m,algo=interval,during=00:01-24:00,tz=UTC";
@@ -376,12 +377,12 @@ fn a_limits_file_changes_hours_and_quotas_while_the_run_waits() {
     assert_eq!(run(&["0/s,during=00:00-02:00,tz=UTC"]), [0, 120, 120]);
 }
 
-/// Of a bucket, what was too early leaves a debt that the model does not know.
+/// Buckets are left out: an early release leaves a debt that the model does not know.
 #[test]
 fn an_audit_finds_what_the_limits_would_not_have_allowed() {
     for_each_seed(6, |random| {
         let (name, zone, start) = place(random);
-        // Later than all clocks that are half a minute off.
+        // Late enough that no clock is off by half a minute any more.
         let start = start.max(i128::from(3 * 366 * 1440 * MINUTE));
         let limit = limit(random, name, true);
         if limit.kind == "bucket" {
@@ -414,15 +415,15 @@ fn an_audit_finds_what_the_limits_would_not_have_allowed() {
     });
 }
 
-/// A zone in which it is about noon now, so that no day ends while the test runs.
+/// A zone in which it is about noon, so that no day ends during the test.
 #[cfg(any(feature = "sqlite", feature = "redis"))]
 pub(crate) fn noon() -> String {
-    // The signs of these names are reversed.
+    // The signs in these names are reversed.
     let ahead = 12 - Timestamp::now().as_second().rem_euclid(86_400) / 3600;
     format!("Etc/GMT{:+}", -ahead)
 }
 
-/// What two runs release of three items each, one after the other.
+/// The output of two runs of three items each, one after the other.
 #[cfg(any(feature = "sqlite", feature = "redis"))]
 fn twice(state: &str, rate: &str) -> [String; 2] {
     let rate = format!("{rate},tz={}", noon());
@@ -434,7 +435,7 @@ fn twice(state: &str, rate: &str) -> [String; 2] {
     [(); 2].map(run)
 }
 
-/// What of it is told, if anything is kept.
+/// Checks both outputs, and that the status contains `told`.
 #[cfg(any(feature = "sqlite", feature = "redis"))]
 fn check_shared(state: &str, rate: &str, expected: [&str; 2], told: &str) {
     assert_eq!(twice(state, rate), expected, "{rate}");

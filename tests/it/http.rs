@@ -1,11 +1,11 @@
-//! Servers of HTTP that answer as they are told.
+//! HTTP servers with scripted answers.
 
 use std::io::{BufRead, BufReader};
 use std::net::{Ipv4Addr, TcpListener, TcpStream};
 use std::thread;
 
-/// A server on a port of its own that answers one request after the other, once it has read its head. It ends with the
-/// process.
+/// Starts a server on a free port. It reads the head of each request and then answers it, one request at a time, until
+/// the process ends.
 pub(crate) fn serve(mut answer: impl FnMut(&mut TcpStream) + Send + 'static) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
     let port = listener.local_addr().expect("an address").port();

@@ -1,4 +1,4 @@
-//! Random delays: `--jitter`. Random cases are among those in `property`.
+//! Random delays: `--jitter`. See `property` for random cases.
 
 use predicates::prelude::*;
 use throttle::config::Jitter;

@@ -1,4 +1,4 @@
-//! Many commands: at once, tried again, timed, noted, and interrupted.
+//! Many commands: in parallel, retried, timed, logged and interrupted.
 
 mod resources;
 mod resume;
@@ -15,7 +15,7 @@ use predicates::prelude::*;
 
 use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, numbers, text, throttle};
 
-/// Runs `script` for each item, as `$1`, and returns what was printed.
+/// Runs `script` for each item, as `$1`, and returns the output.
 fn run(args: &[&str], script: &str, items: &str) -> String {
     let output = start(args, script).write_stdin(items).output().unwrap();
     assert!(output.status.success(), "{}", text(&output.stderr));
@@ -33,12 +33,12 @@ struct Stretch {
     end: u64,
 }
 
-/// Has commands print when they ran, around what they do.
+/// Makes commands print when they ran.
 fn timed(script: &str) -> String {
     format!("start=$(date +%s%N); {script}; echo \"$start $(date +%s%N)\"")
 }
 
-/// What commands printed that are [`timed`], by their starts.
+/// The times that [`timed`] commands printed, in order of their starts.
 fn stretches(printed: &str) -> Vec<Stretch> {
     let number = |field: &str| field.parse().expect("a number");
     let stretch = |line: &str| {
@@ -50,13 +50,13 @@ fn stretches(printed: &str) -> Vec<Stretch> {
     stretches
 }
 
-/// How many ran at once at most.
+/// The most commands that ran at once.
 fn most_at_once(stretches: &[Stretch]) -> usize {
     let running = |at: u64| stretches.iter().filter(|other| other.start <= at && at < other.end).count();
     stretches.iter().map(|stretch| running(stretch.start)).max().unwrap_or(0)
 }
 
-/// For a command: waits until the first `count` items have begun.
+/// A script that waits until the first `count` items have started.
 fn together(directory: &Directory, count: u32) -> String {
     let files: Vec<_> = (1..=count).map(|number| format!("-e {number}")).collect();
     let files = files.join(" -a ");
@@ -93,7 +93,7 @@ fn output_is_printed_in_order_if_asked_for_also_with_retries() {
     assert_eq!(printed, "1 1\n2 2\n3 1\n4 1\n");
 }
 
-/// Each is tried on its own at first, and together they would fit into one batch later.
+/// The batches first run separately; on a retry, their items could share a batch.
 #[test]
 fn batches_that_failed_stay_as_they_were() {
     let script = "echo $THROTTLE_ATTEMPT: $* >&2; test $THROTTLE_ATTEMPT = 2";
@@ -102,7 +102,7 @@ fn batches_that_failed_stay_as_they_were() {
     running.write("1\n2\n");
     std::thread::sleep(Duration::from_millis(200));
     running.write("3\n4\n");
-    // Told at once, not at the end: nothing before it is waited for.
+    // Printed at once, not at the end: no earlier output is pending.
     let mut printed: Vec<_> = (0..2).map(|_| running.error_line()).collect();
     printed.extend(text(&running.finish().stderr).lines().map(|line| format!("{line}\n")));
     let again = |line: &String| line.starts_with("2: ");
@@ -123,7 +123,7 @@ fn output_that_waits_for_its_turn_is_not_lost_when_the_run_ends_early() {
     assert!(text(&running.collect().stdout).starts_with("1\n2\n"));
 }
 
-/// Large enough to mix, were it written as it comes.
+/// Large enough to be interleaved if it were written as it comes.
 #[test]
 fn outputs_of_several_megabytes_are_whole() {
     let script = "yes $1 | head -c 2000000; yes $1 | head -c 200000 >&2";
@@ -171,7 +171,7 @@ fn with_keys_each_counts_from_the_ends_of_its_own() {
     assert_eq!((of("a"), of("b")), (vec!["a 1", "a 2", "a 3"], vec!["b 1"]));
 }
 
-/// Under the new limits the item that runs would be an error.
+/// The item that is running would be an error under the new limits.
 #[test]
 fn limits_may_change_while_commands_run() {
     let directory = Directory::new();
@@ -215,7 +215,7 @@ fn items_can_be_piped_into_commands() {
     }
 }
 
-/// One fails once another runs, which goes on until that is known, or for as long as it may.
+/// One command fails once the other runs. The other runs until the failure is known, or until it is ended.
 #[test]
 fn failures_end_the_run_if_asked_to() {
     let fail = "until [ -e runs ]; do sleep 0.01; done; echo $$ >failed; exit 3";
@@ -232,7 +232,7 @@ fn failures_end_the_run_if_asked_to() {
         let args = [UNLIMITED, "-j2", "--halt", halt, "--", "sh", "-c", &script];
         let mut run = throttle(&args);
         let assert = run.arg(directory.path()).write_stdin(items).assert().code(status).stdout(printed);
-        // After the item that caused it.
+        // Its message follows that of the failed item.
         let told = text(&assert.get_output().stderr);
         let before = told.split_once("--halt ends the run").expect(&told).0;
         assert!(before.rsplit('\n').nth(1).is_some_and(|line| line.ends_with("exited with 3")), "{told}");
@@ -277,7 +277,7 @@ fn a_signal_reaches_all_commands_and_the_second_kills_them() {
     }
 }
 
-/// What commands print after the signal that they were passed has nowhere to go, and they come to their ends.
+/// Commands still print after the signal that is passed on to them. The output has nowhere to go, and they end.
 #[test]
 fn a_reader_that_is_stuck_does_not_hold_up_the_end() {
     let script = "trap 'sleep $1; yes | head -c 1000000; echo ended >>$0; exit 0' TERM

@@ -1,4 +1,4 @@
-//! Many commands on the simulated world: when they start follows from when others end, and how.
+//! Many commands in the simulated world: when each starts depends on when and how others end.
 
 use std::ops::Range;
 
@@ -12,17 +12,17 @@ use crate::support::seeds;
 
 const MILLI: u64 = 1_000_000;
 
-/// It ends well after this number of milliseconds.
+/// Succeeds after this number of milliseconds.
 fn ok(millis: u64) -> Behaviour {
     ends(millis, 0)
 }
 
-/// It ends with this code after this number of milliseconds.
+/// Exits with this code after this number of milliseconds.
 fn ends(millis: u64, code: i32) -> Behaviour {
     Behaviour { duration: millis * MILLI, code, retry_after: None }
 }
 
-/// When each line's commands started, in milliseconds.
+/// Each line with the start of its command, in milliseconds.
 fn starts(outcome: &Outcome) -> Vec<(&str, u64)> {
     outcome.runs.iter().map(|run| (run.line.as_str(), run.start / MILLI)).collect()
 }
@@ -71,7 +71,7 @@ fn an_item_that_backs_off_comes_back_before_all_that_is_behind_it() {
     let lines: Vec<_> = ["a", "b", "c", "d", "e", "f", "g", "h"].into();
     let args = ["-n1", "-p10ms", "-j9", "--retries=1", "--backoff=30ms..30ms"];
     let outcome = run(&args, vec![block(0, &lines)], fails);
-    // Over at 35, it is next in line at 40.
+    // Its backoff ends at 35, and its turn is at 40.
     let expected =
         [("a", 0), ("b", 10), ("c", 20), ("d", 30), ("a", 40), ("e", 50), ("f", 60), ("g", 70), ("h", 80)];
     assert_eq!(starts(&outcome), expected);
@@ -88,7 +88,29 @@ fn an_item_that_backs_off_holds_up_those_of_its_own_key_no_more_than_any_other()
     assert_eq!(starts(&outcome), expected);
 }
 
-/// Not by what is left of the delay of the item that it goes in front of.
+/// At 12 ms, the limit would let one of both go.
+#[test]
+fn a_batch_is_tried_again_as_a_whole() {
+    let fails = |line: &str, attempt| match (line, attempt) {
+        ("1 a\n1 b", 1) => ends(12, 1),
+        _ => ok(1),
+    };
+    let args = ["-r3/10ms,cost=col:1", "-B2", "-j9", "--retries=1"];
+    let outcome = run(&args, vec![block(0, &["1 a", "1 b"]), block(4 * MILLI, &["1 c", "1 d"])], fails);
+    assert_eq!(starts(&outcome), [("1 a\n1 b", 0), ("1 c", 4), ("1 d", 10), ("1 a\n1 b", 14)]);
+}
+
+/// The last item of each arrives when it leaves, and so does that of the other.
+#[test]
+fn a_batch_that_is_tried_again_goes_back_into_one_lane() {
+    let arrivals = vec![block(0, &["a 1", "b 1"]), block(5 * MILLI, &["a 2", "b 2"])];
+    let args = ["-r1k/s,key=col:1", "-B2,10ms", "-j9", "--retries=1"];
+    let outcome = run(&args, arrivals, |_, attempt| ends(1, i32::from(attempt == 1)));
+    let (a, b) = ("a 1\na 2", "b 1\nb 2");
+    assert_eq!(starts(&outcome), [(a, 5), (b, 5), (a, 6), (b, 6)]);
+}
+
+/// Not the rest of the delay of the item that it moves ahead of.
 #[test]
 fn an_attempt_has_a_random_delay_of_its_own() {
     let jitter: Jitter = "50ms,seed=1".parse().unwrap();
@@ -101,7 +123,7 @@ fn an_attempt_has_a_random_delay_of_its_own() {
     assert_eq!(starts, [("a", first), ("a", again), ("b", again + jitter.delay(2, 1))]);
 }
 
-/// Even in the order of the input: what backs off for longer is behind it.
+/// Even in input order, as the item that backs off for longer is behind it.
 #[test]
 fn an_item_that_backs_off_is_not_held_up_by_another_behind_it() {
     let behave = |line: &str, attempt| match (line, attempt) {
@@ -120,7 +142,7 @@ fn halting_starts_nothing_more() {
     let table = [
         ("soon,fail=1", "a x a a", 2),
         ("soon,fail=2", "a x a x a", 4),
-        // Of all items, however many of those before have failed.
+        // The percentage is of all items, not of those that have ended.
         ("soon,fail=50%", "x a x a a", 5),
         ("soon,fail=40%", "x a x a a", 3),
         ("soon,fail=50%", "x x a a", 2),
@@ -133,14 +155,14 @@ fn halting_starts_nothing_more() {
     }
 }
 
-/// Limits, lines, and commands at random.
+/// Random limits, lines and commands.
 struct Case {
     random: Rng,
     count: u64,
     period: u64,
     jobs: u64,
     retries: u64,
-    /// How late it wakes, and how long a start takes, at most.
+    /// The most by which it wakes late, and the most that a start takes.
     delays: [u64; 2],
     lines: Vec<String>,
     /// When each line arrives.
@@ -180,8 +202,8 @@ impl Case {
         })
     }
 
-    /// What holds for all of them: each line is run until it ends well or there are no more retries, never too many
-    /// at once, each attempt after the one before it.
+    /// What holds in every case: each line runs until it succeeds or its retries are used up, never too many run at
+    /// once, and attempts follow one another.
     fn check(&self, outcome: &Outcome) {
         for line in &self.lines {
             let runs: Vec<_> = outcome.runs.iter().filter(|run| run.line == *line).collect();
@@ -228,7 +250,7 @@ fn starts_keep_to_the_limit_retries_included() {
     }
 }
 
-/// At any start, those that run or ended less than a period ago, itself included, are no more than the limit.
+/// At each start, the commands that run or ended less than a period ago keep to the limit, including the new one.
 #[test]
 fn ends_keep_to_the_limit_retries_included() {
     for options in [",from=exit", ",from=exit,key=col:1"] {
@@ -242,7 +264,7 @@ fn ends_keep_to_the_limit_retries_included() {
     }
 }
 
-/// Whatever stands before it: a line that backs off and keeps its place, or others.
+/// Whatever is ahead of it: a line that backs off and keeps its place, or other lines.
 #[test]
 fn a_run_that_is_to_fail_does_so_at_the_first_deadline_that_is_missed() {
     for seed in seeds(200) {

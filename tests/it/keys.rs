@@ -1,4 +1,4 @@
-//! Many keys, in little memory and little time. The bounds are generous, even for a debug build.
+//! Many keys in little memory and little time, with generous bounds, even for a debug build.
 
 use std::fs;
 use std::process::{Command, Stdio};
@@ -7,7 +7,7 @@ use nix::sys::signal::Signal;
 
 use crate::support::{Running, THROTTLE, eventually, text, throttle};
 
-/// Of a process, in KiB.
+/// A memory figure of a process, in KiB.
 fn memory(running: &Running, which: &str) -> u64 {
     let status = fs::read_to_string(format!("/proc/{}/status", running.pid())).expect("it runs");
     let line = status.lines().find_map(|line| line.strip_prefix(which)).expect("a line");

@@ -1,5 +1,5 @@
-//! Random changes of limits, judged by all that was really released: no limit in force is exceeded by what limits of
-//! the same algorithm, cost and key have seen before it, whatever became of them in between.
+//! Random changes of limits, judged by the actual releases: no limit in force is exceeded, counting all that limits of
+//! the same algorithm, cost and key saw before it, whatever became of them in between.
 
 use std::ops::Range;
 
@@ -19,19 +19,19 @@ const CASES: u64 = 60;
 
 const MINUTE: u64 = 60 * SECOND;
 
-/// A number of units that all periods of rates divide.
+/// A common multiple of the periods of all rates, in units.
 const COMMON_MULTIPLE: u64 = 360_360;
 
-/// Lists of limits, one after the other, and items.
+/// Successive lists of limits, and items.
 struct Case {
-    /// With the instants from which on they are in force.
+    /// Each with the instant from which it is in force.
     lists: Vec<(u64, Vec<String>)>,
     items: Vec<(u64, String)>,
-    /// The nanoseconds of a unit of time.
+    /// The length of a unit of time, in nanoseconds.
     unit: u64,
-    /// How late the world wakes, and how slow it sends, at most.
+    /// The most by which the world wakes late, and the most that a send takes.
     delays: (u64, u64),
-    /// When hours begin, at which some limits are asked.
+    /// The start of the hours, for limits that have any.
     hours: u64,
     seed: u64,
 }
@@ -39,7 +39,7 @@ struct Case {
 impl Case {
     fn new(seed: u64) -> Self {
         let mut random = Rng::with_seed(seed);
-        // What is idle is evicted after a second.
+        // Idle state is evicted after a second.
         let unit = if random.bool() { 1 } else { 300_000_000 };
         let kinds: Vec<_> = (0..random.u8(1..=2)).map(|_| kind(&mut random, unit)).collect();
         let mut lists = vec![(0, list(&mut random, unit, &kinds))];
@@ -49,7 +49,7 @@ impl Case {
             let next = next_list(&mut random, unit, &kinds, &lists);
             lists.push((at, next));
         }
-        // All goes in the end.
+        // In the end, everything can go.
         let last = |kind: &String| format!("5/{}ns{kind}", if is_calendar(kind) { SECOND } else { unit });
         lists.push((at + 10 * unit, kinds.iter().map(last).collect()));
         let items = items(&mut random, unit, at);
@@ -61,7 +61,7 @@ impl Case {
     fn run(&self) -> Outcome {
         let args: Vec<_> = self.lists[0].1.iter().flat_map(|rate| ["-r", rate]).collect();
         let simulation = Simulation::new(&args).late(self.seed, self.delays.0).slow(self.seed, self.delays.1);
-        // The clock is there from the first arrival on.
+        // The simulated clock starts with the first arrival.
         let simulation = simulation.wall_set(0, MINUTE - (self.hours - self.items[0].0));
         let changes = self.lists[1..].iter();
         let simulation = changes.fold(simulation, |simulation, (at, rates)| {
@@ -71,14 +71,14 @@ impl Case {
     }
 }
 
-/// The options of a kind of limits, which see the same releases.
+/// The options of a kind of limit. Limits of one kind see the same releases.
 fn kind(random: &mut Rng, unit: u64) -> String {
     let is_civil = unit > 1 && random.u8(0..4) == 0;
     let of_any_period = random.choice(of_any_period()).expect("an algorithm");
     let algorithm = if is_civil { "calendar" } else { of_any_period };
     let cost = random.choice(["", ",cost=col:1"]).expect("a cost");
     let key = random.choice(["", ",key=col:2", ",key=col:2", ",key=col:2,only=a"]).expect("a key");
-    // Of others, more than the count may have been released before the hours: the model does not go by that.
+    // Under other algorithms, more than the count may be released before the hours, which the model does not cover.
     let may_have_hours = ["sliding", "interval"].contains(&algorithm) && random.u8(0..3) == 0;
     let hours = if may_have_hours { ",during=00:01-24:00,tz=UTC" } else { "" };
     format!(",algo={algorithm}{cost}{key}{hours}")
@@ -88,13 +88,14 @@ fn is_calendar(kind: &str) -> bool {
     kind.contains("calendar")
 }
 
-/// A day is a multiple of those of the calendar.
+/// A random period. Calendar periods divide a day.
 fn period(random: &mut Rng, unit: u64, kind: &str) -> u64 {
     let seconds = random.choice([1, 2, 3, 4, 5, 10, 20]).expect("one");
     if is_calendar(kind) { seconds * SECOND } else { random.u64(1..=12) * unit }
 }
 
-/// Counts are no less than any cost, so that all can go. With a 0, in the first list, none could be read.
+/// Counts are at least as high as any cost, so that everything can go. A 0 in the first list would keep items from
+/// being read.
 fn list(random: &mut Rng, unit: u64, kinds: &[String]) -> Vec<String> {
     let rates = (0..random.u8(1..=3)).map(|_| {
         let kind = random.choice(kinds).expect("a kind");
@@ -113,7 +114,7 @@ fn list(random: &mut Rng, unit: u64, kinds: &[String]) -> Vec<String> {
     rates.collect()
 }
 
-/// Other limits, the same in another order, those before them, or a pause.
+/// Other limits, the same ones in another order, the ones before them, or a pause.
 fn next_list(random: &mut Rng, unit: u64, kinds: &[String], lists: &[(u64, Vec<String>)]) -> Vec<String> {
     let (last, before) = (&lists[lists.len() - 1].1, &lists[lists.len().saturating_sub(2)].1);
     let mut next = match random.u8(0..10) {
@@ -130,7 +131,7 @@ fn next_list(random: &mut Rng, unit: u64, kinds: &[String], lists: &[(u64, Vec<S
     next
 }
 
-/// Their costs, keys and numbers.
+/// Items with costs, keys and numbers.
 fn items(random: &mut Rng, unit: u64, end: u64) -> Vec<(u64, String)> {
     let mut arrivals: Vec<_> = (0..random.u8(5..=60)).map(|_| random.u64(0..=end / unit) * unit).collect();
     arrivals.sort_unstable();
@@ -141,11 +142,11 @@ fn items(random: &mut Rng, unit: u64, end: u64) -> Vec<(u64, String)> {
     arrivals.into_iter().zip(0..).map(item).collect()
 }
 
-/// What was released under which limits.
+/// The releases, and the limits they were under.
 struct History<'a> {
     releases: &'a [Release],
     changes: &'a [Change],
-    /// One more than changes.
+    /// One more than there are changes.
     lists: &'a [Vec<Rate>],
     unit: u64,
     hours: u64,
@@ -199,14 +200,14 @@ impl History<'_> {
         assert!(is_kept, "{rate} is exceeded by {:?}: {charges:?}", self.releases[release]);
     }
 
-    /// The first of the lists up to this one, in all of which something knew what `rate` is about.
+    /// The first of the consecutive lists up to this one that all contain something that knows what `rate` counts.
     fn known_since(&self, list: usize, rate: &Rate) -> usize {
         let knows = |other: &Rate| is_alike(rate, other) || is_for_all(other);
         let lists = (0..=list).rev().take_while(|at| self.lists[*at].iter().any(knows));
         lists.last().expect("the list itself")
     }
 
-    /// The highest count of limits alike while the window was open that ends with a charge.
+    /// The highest count of like limits during the window that ends with `charge`.
     fn most(&self, known: usize, list: usize, rate: &Rate, charge: &Charge) -> u64 {
         let is_in_window =
             |at: &usize| self.times(*at).end > charge.start.saturating_sub(rate.period + rate.margin);
@@ -214,14 +215,14 @@ impl History<'_> {
         lists.filter(|other| is_alike(rate, other)).map(|rate| rate.count).max().unwrap_or(0)
     }
 
-    /// What was charged in the civil period of the last one.
+    /// The total cost in the civil period of the last charge.
     fn in_period(&self, rate: &Rate, charges: &[Charge]) -> u64 {
         let period = |at: u64| (MINUTE - self.hours + at) / rate.period;
         let last = period(charges.last().expect("a charge").start);
         charges.iter().filter(|charge| period(charge.end) >= last).map(|charge| charge.cost).sum()
     }
 
-    /// Whether buckets, as full as any might have been at the first of these charges, had enough for all of them.
+    /// Whether a bucket, as full as any could be at the first of these charges, had enough for all of them.
     fn is_filled(&self, lists: Range<usize>, rate: &Rate, charges: &[Charge]) -> bool {
         let (first, last) = (&charges[0], &charges[charges.len() - 1]);
         let (mut burst, mut speed, mut accrued) = (first.cost, 0, 0);
@@ -231,7 +232,7 @@ impl History<'_> {
             if times.start <= first.end {
                 burst = alike.clone().filter_map(|rate| rate.burst).fold(burst, u64::max);
             }
-            // What is paused fills up as before.
+            // A paused bucket fills up as before.
             let paused = self.lists[list].iter().any(Rate::pauses).then_some(speed);
             speed = alike.map(|rate| self.speed(rate)).chain(paused).max().unwrap_or(speed);
             let (from, until) = (times.start.max(first.end), times.end.min(last.start));
@@ -241,13 +242,13 @@ impl History<'_> {
         u128::from(sum.saturating_sub(burst)) * u128::from(COMMON_MULTIPLE * self.unit) <= accrued
     }
 
-    /// How much accrues in a nanosecond.
+    /// The amount that accrues per nanosecond.
     fn speed(&self, rate: &Rate) -> u64 {
         rate.count * (COMMON_MULTIPLE / ((rate.period + rate.margin) / self.unit))
     }
 }
 
-/// Whether it is a pause of all items. At some hours, a count of 0 is no pause.
+/// Whether it pauses all items. A count of 0 with hours is no pause.
 fn is_for_all(rate: &Rate) -> bool {
     rate.pauses() && rate.cost.is_none() && rate.only.is_none()
 }
@@ -279,14 +280,14 @@ impl<'a> Charge<'a> {
     }
 }
 
-/// What was charged in the window that ends with the last one.
+/// The total cost in the window that ends with the last charge.
 fn in_window(rate: &Rate, charges: &[Charge]) -> u64 {
     let last = charges.last().expect("a charge");
     let in_window = charges.iter().filter(|charge| charge.end + rate.period + rate.margin > last.start);
     in_window.map(|charge| charge.cost).sum()
 }
 
-/// Whether the gap after the last but one was kept.
+/// Whether the gap before the last charge was kept.
 fn is_apart(rate: &Rate, charges: &[Charge]) -> bool {
     let [.., before, last] = charges else { return true };
     last.start.saturating_sub(before.end) * rate.count >= before.cost * (rate.period + rate.margin)
@@ -312,13 +313,13 @@ fn no_limit_is_exceeded_by_what_those_before_it_have_seen() {
         let Outcome { releases, exit, changes, .. } = case.run();
         assert_eq!((exit, releases.len()), (Exit::Done, case.items.len()));
         let lists: Vec<_> = case.lists.iter().map(|(_, list)| rates(list)).collect();
-        // What comes after the last release changes nothing.
+        // Changes after the last release do not matter.
         let lists = &lists[..=changes.len()];
         History { releases: &releases, changes: &changes, lists, unit: case.unit, hours: case.hours }.check();
     });
 }
 
-/// Nor does it hold up anything.
+/// Nor does changing it delay anything.
 #[test]
 fn the_order_of_limits_does_not_matter() {
     for_each_case(|case| {
@@ -344,8 +345,7 @@ fn the_order_of_limits_does_not_matter() {
     });
 }
 
-/// A bucket that holds nothing fills up for an item from the release before it, not from the last one that it was
-/// charged.
+/// An empty bucket fills up for an item from the previous release on, not from the last one that it was charged for.
 #[test]
 fn what_waits_remembers_the_release_before_it_when_limits_change() {
     let rates = ["2/10ns,algo=bucket,cost=col:1,burst=0", "1/7ns,algo=interval"];
@@ -359,7 +359,7 @@ fn what_waits_remembers_the_release_before_it_when_limits_change() {
     }
 }
 
-/// What leaves at other hours counts under it, as under any limit.
+/// Releases outside its hours count under it, as under any limit.
 #[test]
 fn a_count_of_0_at_some_hours_keeps_its_history() {
     let rate = |count: u8| format!("{count}/10ns,during=00:01-24:00,tz=UTC");

@@ -1,4 +1,4 @@
-//! Limits that change while they are kept.
+//! Limits that change while they are in force.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ impl Live {
         Live::with(limits, &[])
     }
 
-    /// With the items 1 to 9 to be released.
+    /// Starts with the items 1 to 9 as input.
     fn with(limits: &str, args: &[&str]) -> Self {
         let directory = Directory::new();
         let file = at(&directory.file("limits", limits));
@@ -51,7 +51,7 @@ impl Live {
         self.running.line()
     }
 
-    /// Waits until it tells `what`.
+    /// Waits until the run reports `what`.
     #[track_caller]
     fn told(&mut self, what: &str) {
         let mut line = String::new();
@@ -83,7 +83,7 @@ fn a_raised_limit_ends_an_hours_wait() {
         write(&live, "9/h # and more\n");
         let output = live.running.finish();
         assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), numbers(9).split_off(2)));
-        // Noticed at once, or else at the latest a second later.
+        // The change is noticed at once, or within a second at the latest.
         assert!(live.started.elapsed() < HANG);
     }
 }
@@ -105,7 +105,7 @@ fn a_lowered_limit_takes_effect_at_once() {
     live.replace("1/h");
     live.told("limit 1/1h");
     live.rewrite("1/200ms");
-    // In between, at most one went.
+    // At most one item was released in between.
     assert_eq!(live.line(), "2\n");
     assert_eq!(live.line(), "3\n");
     live.is_not_before(400);
@@ -154,7 +154,7 @@ fn a_broken_file_changes_nothing_and_is_told_once() {
         assert_eq!(live.line(), "1\n");
         live.replace(broken);
         live.told(why);
-        // Again the same, which there is no need to tell.
+        // The same file again, which need not be reported.
         live.replace(broken);
         live.replace("9/h");
         assert_eq!(live.line(), "2\n");
@@ -165,7 +165,7 @@ fn a_broken_file_changes_nothing_and_is_told_once() {
     }
 }
 
-/// As at the start.
+/// As at the start of a run.
 #[test]
 fn what_makes_no_sense_in_a_run_is_refused_at_any_time() {
     let once = ["--once", "--", "echo", "1"];
@@ -217,7 +217,7 @@ fn several_files_and_plain_rates_are_kept_together() {
     live.told("limit 9/1h");
     fs::write(&second, "1/ms").expect("a file");
     live.told("limit 1/1ms");
-    // The plain rate is as it was.
+    // The plain rate has not changed.
     live.running.write("10\n");
     live.rewrite("0/s");
     live.told("limit 0/1s");
@@ -243,11 +243,11 @@ fn a_file_has_to_hold_limits_at_the_start() {
 }
 
 mod simulated {
-    //! What changes, to the nanosecond.
+    //! Changes of limits, to the nanosecond.
 
     use super::*;
 
-    /// When each of this number of items goes, which arrive at 0.
+    /// The release instants of this number of items, which arrive at 0.
     fn instants(items: usize, simulation: Simulation) -> Vec<u64> {
         let lines: Vec<_> = (0..items).map(|item| format!("{} {item}", ["a", "b"][item % 2])).collect();
         let Outcome { releases, exit, .. } = simulation.run(vec![block(0, &lines)]);
@@ -255,7 +255,7 @@ mod simulated {
         releases.iter().map(|release| release.start).collect()
     }
 
-    /// The limits before, the instant of a change, the limits after, and when items go.
+    /// The limits before a change, its instant, the limits after it, and the release instants.
     #[test]
     fn history_is_kept() {
         let table: &[(&[&str], u64, &[&str], &[u64])] = &[
@@ -264,26 +264,26 @@ mod simulated {
             (&["3/10ns"], 4, &["1/10ns"], &[0, 0, 0, 10, 20, 30]),
             (&["2/10ns"], 4, &["2/20ns"], &[0, 0, 20, 20, 40]),
             (&["2/20ns"], 15, &["2/10ns"], &[0, 0, 15, 15, 25]),
-            // A longer period takes what it does not know as used: here until 4, and then until 3.
+            // A longer period counts unknown times as used: here until 4, and then until 3.
             (&["2/2ns"], 6, &["8/6ns"], &[0, 0, 2, 2, 4, 4, 10, 10, 10]),
             (&["1/1ns,algo=fixed"], 4, &["9/6ns,algo=fixed"], &[0, 1, 2, 3, 9, 9]),
-            // It knows that nothing was released before the first, nor in the end.
+            // It is known that nothing was released before the first two, or after them.
             (&["2/2ns"], 1, &["8/6ns"], &[0, 0, 1, 1, 1, 1, 1, 1, 6, 6]),
-            // One that is added knows what those know that are there.
+            // An added limit knows what the existing ones know.
             (&["1/10ns"], 10, &["1/10ns", "1/30ns"], &[0, 30, 60]),
             // The other algorithms.
             (&["1/10ns,algo=interval"], 4, &["1/6ns,algo=interval"], &[0, 6, 12]),
             (&["1/10ns,algo=interval"], 4, &["1/30ns,algo=interval"], &[0, 30, 60]),
             (&["2/10ns,algo=fixed"], 4, &["3/10ns,algo=fixed"], &[0, 0, 4, 10, 10, 10]),
             (&["2/10ns,algo=bucket"], 4, &["2/4ns,algo=bucket"], &[0, 0, 5, 7, 9]),
-            // One that stays as it is does so wherever it stands, and one that changes is the nearest.
+            // An unchanged limit is recognised in any position; a changed one continues the nearest.
             (&["1/10ns", "9/ns"], 4, &["8/ns", "1/10ns"], &[0, 10, 20]),
             (&["9/3ns", "2/10ns"], 4, &["3/10ns", "8/3ns"], &[0, 0, 4, 10, 10, 14]),
-            // One that is new starts as it says.
+            // A new limit starts as its options say.
             (&["1/10ns"], 4, &["1/10ns", "1/7ns,start=empty"], &[0, 11, 21]),
-            // Another algorithm, key or cost begins anew.
+            // Another algorithm, key or cost starts over.
             (&["1/10ns"], 4, &["1/10ns,algo=fixed"], &[0, 4, 14]),
-            // Each key has its own: a and b take turns.
+            // Each key has its own window: a and b take turns.
             (&["1/10ns,key=col:1"], 4, &["2/10ns,key=col:1"], &[0, 0, 4, 4, 10, 10]),
             (&["1/10ns"], 4, &["1/10ns,key=col:1"], &[0, 4, 4, 14, 14]),
         ];
@@ -294,7 +294,7 @@ mod simulated {
         }
     }
 
-    /// The limits, of which there is a pause from 4 to 8, what pauses, the limits after it, and when items go.
+    /// The limits, a pause from 4 to 8, the limits after it, and the release instants.
     #[test]
     fn a_pause_keeps_what_it_pauses() {
         let table: &[(&[&str], &[&str], &[&str], &[u64])] = &[
@@ -304,11 +304,11 @@ mod simulated {
             (&["1/10ns,algo=interval"], &["0/h,algo=interval"], &["1/10ns,algo=interval"], &[0, 10, 20]),
             (&["2/10ns,algo=fixed"], &["0/h,algo=fixed"], &["3/10ns,algo=fixed"], &[0, 0, 8, 10]),
             (&["2/10ns,algo=bucket"], &["0/h,algo=bucket"], &["2/10ns,algo=bucket"], &[0, 0, 8, 10, 15]),
-            // All limits together, of whatever kind.
+            // A pause of everything pauses limits of any kind.
             (&["9/20ns", "2/10ns"], &["0/s"], &["2/10ns", "9/20ns"], &[0, 0, 10, 10, 20, 20, 30, 30, 40]),
             (&["1/10ns,key=col:1"], &["0/s"], &["1/10ns,key=col:1"], &[0, 0, 10, 10]),
             (&["2/10ns,cost=2"], &["0/s,key=col:1"], &["2/10ns,cost=2"], &[0, 10, 20]),
-            // Unless others go on.
+            // If only some items are paused, the others go on.
             (&["1/10ns,key=col:1"], &["0/s,key=col:1,only=a"], &["1/10ns,key=col:1"], &[0, 0, 4, 8]),
         ];
         for (before, pause, after, wanted) in table {

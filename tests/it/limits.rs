@@ -1,4 +1,4 @@
-//! Limits as services have them: by key, by cost, several at once, and enforced.
+//! Limits as services have them: per key, by cost, several at once, and enforced.
 
 use std::time::{Duration, Instant};
 
@@ -8,7 +8,7 @@ use crate::support::{
     Directory, Running, UNLIMITED, keeps_its_pace_after_a_stop, numbers, sh, text, throttle,
 };
 
-/// What a dry run prints: `INSTANT ITEM; INSTANT ITEM`, with no more decimals than need be.
+/// The output of a dry run as `INSTANT ITEM; INSTANT ITEM`, with no more decimals than needed.
 fn dry_run(args: &[&str], items: &[&str]) -> String {
     let output = throttle(&[&["--dry-run"], args].concat()).write_stdin(lines(items)).output().unwrap();
     text(&output.stdout).lines().map(short).collect::<Vec<_>>().join("; ")
@@ -89,12 +89,12 @@ fn a_blocked_key_holds_up_no_other() {
     let items = &["1 a", "2 a", "3 a", "4 b", "5 c"];
     assert_eq!(dry_run(&["-n1", "-K", "col:2"], items), "0 1 a; 0 4 b; 0 5 c; 1 2 a; 2 3 a");
     assert_eq!(dry_run(&["-n1", "-K", "col:2", "--in-order"], items), "0 1 a; 1 2 a; 2 3 a; 2 4 b; 2 5 c");
-    // With room for two, the third of a key that is blocked is read only as the second leaves.
+    // With room for two, the third item of a blocked key is read only when the second leaves.
     let small = &["-n1", "-K", "col:2", "--lookahead", "2"];
     assert_eq!(dry_run(small, items), "0 1 a; 1 2 a; 1 4 b; 1 5 c; 2 3 a");
 }
 
-/// What its key did before it arrived is not forgotten while it waits to be let in.
+/// While it waits to be let in, the history of its key before its arrival is kept.
 #[test]
 fn an_item_for_which_there_is_no_room_finds_the_limits_as_they_were() {
     let limit = &["-r1/s,algo=bucket,burst=1,cost=col:3,key=col:2", "--lookahead=1", "--arrivals=col:1"];
@@ -122,7 +122,7 @@ fn a_month_that_may_be_minutes_warns() {
     throttle(&["-q", "-r", "100/M"]).write_stdin("a\n").assert().success().stderr("");
 }
 
-/// A record, and why its cost is none.
+/// A record, and why its cost is invalid.
 #[test]
 fn a_bad_cost_ends_the_run_and_says_where_and_why() {
     let table: &[(&str, &str, &str)] = &[
@@ -172,11 +172,11 @@ fn a_cost_too_dear_for_a_window_is_named_and_a_bucket_serves_it_later() {
 }
 
 mod ancestors {
-    //! The faults of the programs that this one takes after.
+    //! Faults of this program's predecessors.
 
     use super::*;
 
-    /// It let three items through at 0, 501 and 1001 ms, and the others between.
+    /// It released items at 0, 501 and 1001 ms, and others in between.
     #[test]
     fn three_a_second_are_three_in_any_second() {
         let items = &["0 a", "0 b", "0.5 c", "0.5 d", "0.5 e"];
@@ -184,7 +184,7 @@ mod ancestors {
         assert_eq!(dry_run(&["-r3/s", "--arrivals", "col:1"], items), wanted);
     }
 
-    /// Its successor kept the order, and the overall limit, and broke the channel's.
+    /// Its successor kept the order and the overall limit, but broke the channel's.
     #[test]
     fn order_breaks_no_channels_limit() {
         let limits = &["-r2/s", "-r1/s,key=col:2,only=b"][..];
@@ -193,24 +193,24 @@ mod ancestors {
         assert_eq!(dry_run(&[limits, &["--in-order"]].concat(), items), "0 1 b; 1 2 b; 1 3 a; 2 4 a");
     }
 
-    /// It took the tokens first, and then looked whether they were enough.
+    /// It took the tokens first, and then checked whether there were enough.
     #[test]
     fn a_refused_item_takes_no_tokens() {
         let drop = &["-r3/s,algo=bucket,cost=col:1", "--on-limit", "drop"];
         assert_eq!(dry_run(drop, &["2 a", "2 b", "1 c", "1 d"]), "0 2 a; 0 1 c");
-        // Nor those of another limit, that would have admitted it.
+        // Nor any of another limit that would have admitted it.
         let both = &["-r2/s", "-r1/s,key=col:2", "--on-limit", "drop"];
         assert_eq!(dry_run(both, &["1 a", "2 a", "3 b", "4 c"]), "0 1 a; 0 3 b");
     }
 
-    /// It waited for ever.
+    /// It waited forever.
     #[test]
     fn an_oversized_item_waits_for_as_long_as_it_takes() {
         let bucket = &["-r1/s,algo=bucket,burst=2,cost=bytes"];
         assert_eq!(dry_run(bucket, &["123456789", "1"]), "8 123456789; 10 1");
     }
 
-    /// It counted the windows that went by, and made up for them.
+    /// It counted the windows that had passed, and made up for them.
     #[test]
     fn a_fixed_window_does_not_catch_up() {
         let idle = &["0 a", "10 b", "10 c", "10 d", "10 e"];
@@ -241,7 +241,7 @@ fn what_is_dropped_holds_up_nothing_of_another_key() {
         .stdout("1 a\n3 b\n5 c\n");
 }
 
-/// Writes one item and, once that has gone, three together. Returns what comes next, which is not early.
+/// Writes one item and, once that has left, three together. Returns the next line, which is not early.
 fn next_after_one_and_three(args: &[&str]) -> String {
     let started = Instant::now();
     let mut running = Running::throttle(&[&["-n1", "-p300ms", "--on-limit=latest", "-v"], args].concat());

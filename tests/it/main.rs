@@ -1,7 +1,7 @@
-//! The whole program, as its users meet it.
+//! The whole program, as its users run it.
 //!
-//! What arithmetic can tell is tested on a virtual clock. A test on the real one asserts that something is *not
-//! earlier* than allowed, never that it is fast, but for guards against hanging that are far longer than need be.
+//! Whatever arithmetic can decide is tested on a virtual clock. A test on the real clock asserts that something is *not
+//! earlier* than allowed, never that it is fast, apart from generous guards against hangs.
 
 mod audit;
 mod audit_option;

@@ -19,7 +19,7 @@ fn the_pages_are_printed_without_a_warning() {
         let printed = text(&output.stdout);
         let wide = printed.lines().find(|line| line.chars().count() > 80);
         assert_eq!(wide, None, "{page}");
-        // Whoever needs more of it turns to another page.
+        // Anything longer belongs on another page.
         assert!(page != "throttle.1" || printed.lines().count() < 700, "{}", printed.lines().count());
         assert!(printed.lines().next().is_some_and(|line| line.starts_with("THROTTLE")), "{page}");
     }

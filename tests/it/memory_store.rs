@@ -1,5 +1,5 @@
-//! A store in memory, for as long as the process lives: what a store does, with nothing in between. The library's own
-//! tests have it as well.
+//! A store in memory that lasts as long as the process: the rules of booking, with nothing in between. The library's
+//! unit tests use it too.
 
 use std::collections::{BTreeMap, HashMap};
 use std::ops::Range;
@@ -11,7 +11,7 @@ use throttle::store::ledger::{BookingRules, Ledger, UnitLog};
 use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError};
 use throttle::time::Time;
 
-/// Several users share one by cloning it. It keeps every key that it has seen.
+/// Users share a store by cloning it. It keeps every key that it has seen.
 #[derive(Clone)]
 pub(crate) struct MemoryStore(Arc<Mutex<MemoryBooks>>);
 
@@ -23,7 +23,7 @@ struct MemoryBooks {
 }
 
 impl MemoryStore {
-    /// Limits that begin now.
+    /// A store whose limits begin now.
     pub(crate) fn new(policy: Policy, clock: impl Fn() -> Time + Send + 'static) -> Self {
         let began = clock();
         let (rules, clock) = (BookingRules::new(policy), Box::new(clock));
@@ -54,7 +54,7 @@ impl Store for MemoryStore {
 /// The units of one key, for each limit.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct MemoryLog {
-    /// By the first of some units: the end of them, and the instant at which they were used.
+    /// By the first of some units: the end of these units, and the instant at which they were used.
     pub(crate) units: Vec<BTreeMap<u128, (u128, Time)>>,
 }
 

@@ -88,7 +88,7 @@ fn what_becomes_of_items_is_told_of_the_run_and_of_each_limit() {
 fn a_wait_for_the_end_of_a_command_counts_for_the_limit_that_demands_it() {
     let directory = Directory::new();
     let file = directory.path().join("m");
-    // The first one ends once that was noted.
+    // The first command ends once the wait shows in the file.
     let is_noted = "/limit_waiting_seconds.*from=exit/ && $2 >= 0.05 {found = 1} END {exit !found}";
     let wait = format!("until awk '{is_noted}' {}; do sleep 0.05; done", file.display());
     let args = [&prom(&file), "-r9/s", "-r1/1ms,from=exit", "-j2", "--", "sh", "-c", &wait];
@@ -235,7 +235,7 @@ fn what_makes_no_sense_is_refused() {
     }
 }
 
-/// How often a run waited and its file was replaced, by the serial numbers of its versions.
+/// How often a run waited, and how often its file was replaced, as the inode shows.
 fn watched(limit: &str, arrivals: &[(u64, u32)], has_metrics: bool) -> (u64, u64) {
     let directory = Directory::new();
     let file = directory.path().join("m");

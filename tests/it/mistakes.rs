@@ -1,10 +1,10 @@
-//! Mistakes of the first hour: each is told in one line, which says what to write instead.
+//! Beginners' mistakes: each gets one line, which says what to write instead.
 
 use crate::support::{UNLIMITED, throttle};
 
-/// What is typed, and all that is told.
+/// The arguments, and the whole message.
 const TABLE: &[(&[&str], &str)] = &[
-    // Limits where the command or its arguments are.
+    // Limits in the place of the command or its arguments.
     (
         &["curl", "-fsS", "-n", "10", "-p", "1m"],
         "no limit given: -n 10 -p 1m stands after the command and belongs to it: write -n 10 -p 1m -- curl -fsS",
@@ -41,7 +41,7 @@ const TABLE: &[(&[&str], &str)] = &[
         &["-n", "10,000"],
         "invalid value '10,000' for '--count <N>': a number is written in digits only: 10000; try 'throttle --help'",
     ),
-    // Options behind hyphens that are too few, or none.
+    // Options with too few hyphens, or with dashes.
     (&["-rate", "10/s"], "there is no option -rate: is it --rate? See 'throttle --help'"),
     (&["-count=10"], "there is no option -count: is it --count? See 'throttle --help'"),
     (&["-n1", "-jobs", "4", "echo"], "there is no option -jobs: is it --jobs? See 'throttle --help'"),
@@ -51,7 +51,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (&["\u{2014}r", "1/s"], "\u{2014}r begins with a dash in place of a hyphen: write -r"),
     (&["-n1", "\u{2013}j", "4"], "\u{2013}j begins with a dash in place of a hyphen: write -j"),
-    // Lines for a shell, where a command should be.
+    // Command lines for a shell in the place of a command.
     (
         &["-r", "1/s", "echo {} | wc -c"],
         r#"there is no program 'echo {} | wc -c', and no shell reads it: write -- sh -c 'echo "$1" | wc -c' sh"#,
@@ -116,7 +116,6 @@ fn a_first_mistake_is_told_in_one_line() {
     }
 }
 
-/// What is suggested works.
 #[test]
 fn what_is_suggested_for_a_line_of_a_shell_does_what_it_says() {
     let suggested =

@@ -1,8 +1,8 @@
-//! Judges of their own mind: what counts is when requests arrive at a server, not when we think that we sent them.
+//! Independent judges: what counts is when requests arrive at a server, not when throttle thinks it sent them.
 //!
-//! A request is on its way from the start of curl until the server has read it, and not always equally long: a few
-//! milliseconds on an idle machine, hundreds of them on a busy one. With `from=exit` the difference does not matter: a
-//! request has been read by the end of its command.
+//! A request is under way from the start of curl until the server has read it, and for varying times: a few
+//! milliseconds on an idle machine, hundreds on a busy one. With `from=exit` this does not matter: a request has been
+//! read by the time its command ends.
 
 use std::fs;
 use std::io::Write;
@@ -19,10 +19,10 @@ const PAGE: &str = include_str!("../../man/throttle.1.in");
 const COOKBOOK: &str = include_str!("../../man/throttle-cookbook.7");
 const README: &str = include_str!("../../README.md");
 
-/// Several at a time, so that requests come in quick succession even where curl is slow to start.
+/// Several at a time, so that requests arrive in quick succession even where curl starts slowly.
 const UNPACED: &str = "xargs -P4 -I{}";
 
-/// An nginx that admits 20 requests per second, and none sooner than 50 ms after the one before it.
+/// An nginx that admits 20 requests per second, each at least 50 ms after the previous one.
 struct Nginx {
     directory: Directory,
     port: u16,
@@ -45,14 +45,14 @@ impl Nginx {
         Some(Nginx { directory, port, _server: server })
     }
 
-    /// What it makes of the requests that `make` makes, to a port, with a line of output for each.
+    /// How nginx judges the requests that `make` sends to its port, with a line of output for each.
     fn judge(&self, requests: usize, make: impl FnOnce(u16) -> String) -> Judgement {
         let log = self.directory.path().join("access.log");
         fs::write(&log, "").unwrap();
-        // So that nothing is left of an earlier run.
+        // Lets nginx forget an earlier run.
         thread::sleep(Duration::from_millis(200));
         assert_eq!(make(self.port).lines().count(), requests);
-        // It is logged after it is answered.
+        // Requests are logged after they are answered.
         let mut logged = String::new();
         eventually("all is logged", || {
             logged = fs::read_to_string(&log).unwrap();
@@ -66,7 +66,7 @@ impl Nginx {
     }
 }
 
-/// Everything in the directory, so that it needs neither root nor a name for itself.
+/// Uses only files in the directory, so that nginx needs no root and shares nothing.
 fn configuration(port: u16) -> String {
     let temporary = ["client_body", "proxy", "fastcgi", "uwsgi", "scgi"];
     let temporary = temporary.map(|kind| format!("{kind}_temp_path {kind};")).concat();
@@ -91,12 +91,12 @@ fn free_port() -> u16 {
     TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap().local_addr().unwrap().port()
 }
 
-/// A request to `port` that prints its status, for a shell.
+/// A shell command that sends a request to `port` and prints its status.
 fn curl(port: u16) -> String {
     format!("curl -qs --noproxy '*' -o /dev/null -w '%{{http_code}}\\n' http://127.0.0.1:{port}/")
 }
 
-/// Has `runner` make each request.
+/// Makes each request with `runner`.
 fn curl_each(runner: &str, requests: usize, port: u16) -> String {
     let one = curl(port);
     let output = sh(&format!("seq {requests} | {runner} {one}?{{}}")).output().unwrap();
@@ -125,7 +125,7 @@ impl Judgement {
     }
 }
 
-/// One after the other, so that they do not disturb each other.
+/// One after the other, so that neither disturbs the other.
 #[test]
 fn nginx_admits_every_request_that_is_paced() {
     let Some(nginx) = Nginx::start() else { return };
@@ -135,16 +135,15 @@ fn nginx_admits_every_request_that_is_paced() {
 
 fn some_are_refused_without_pacing(nginx: &Nginx) {
     let judgement = nginx.judge_runner(UNPACED, 40);
-    assert!(judgement.refused > 0, "the referee is asleep: {judgement:?}");
+    assert!(judgement.refused > 0, "nginx refused none: {judgement:?}");
 }
 
-/// Every other request is late by most of the distance that is wanted, in place of a start that takes long now and
-/// then.
+/// Makes every other request late by most of the wanted gap, like a start that is slow now and then.
 const LATE_CURL: &str = r#"curl=$(command -v curl)
 printf '#!/bin/sh\n[ $((THROTTLE_SEQ %% 2)) = 0 ] || sleep 0.04\nexec %s "$@"\n' "$curl" >late &&
 chmod +x late && mkdir bin && mv late bin/curl"#;
 
-/// The line of the manual, the cookbook and the README, as it stands there, on a machine that has other things to do.
+/// The exact line of the manual, the cookbook and the README, on a busy machine.
 fn none_is_refused_by_the_line_of_the_manual(nginx: &Nginx) {
     let line = "throttle -r 1/50ms,from=exit,margin=10ms -- curl -fsS <urls";
     for page in [PAGE, COOKBOOK, README] {
@@ -166,7 +165,7 @@ fn none_is_refused_by_the_line_of_the_manual(nginx: &Nginx) {
     assert_eq!(judgement.refused, 0, "{judgement:?}");
 }
 
-/// A server that notes when each request arrives.
+/// A server that records when each request arrives.
 struct Counter {
     port: u16,
     arrivals: Arc<Mutex<Vec<Instant>>>,
@@ -183,7 +182,7 @@ impl Counter {
         Counter { port, arrivals }
     }
 
-    /// Has `runner` make `requests` requests, and returns how many came in the fullest window.
+    /// Makes `requests` requests with `runner`, and returns the number that arrived in the fullest window.
     fn most_in(&self, window: Duration, runner: &str, requests: usize) -> usize {
         self.arrivals.lock().unwrap().clear();
         curl_each(runner, requests, self.port);
@@ -204,7 +203,7 @@ fn no_window_at_a_server_is_over_the_limit() {
     let window = Duration::from_millis(400);
     let unpaced = server.most_in(window, UNPACED, 30);
     assert!(unpaced > 5, "nothing to pace: only {unpaced} in a window");
-    // Each has arrived by the time its command ends, however long it was on its way.
+    // Each request has arrived by the time its command ends, however long it was under way.
     let most = server.most_in(window, "throttle -r 5/400ms,from=exit --", 20);
     assert!(most <= 5, "{most} in a window");
 }

@@ -1,4 +1,4 @@
-//! One release for a script.
+//! A single release, for scripts.
 
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -79,7 +79,7 @@ fn a_command_finds_signals_and_descriptors_as_we_did() {
     }
 }
 
-/// Whoever is told that it is not yet time uses nothing up, however often it asks.
+/// Refused attempts use nothing up, however many there are.
 #[test]
 fn asking_again_and_again_is_served_when_it_is_time() {
     if !cfg!(feature = "sqlite") {
@@ -111,7 +111,7 @@ fn max_wait_gives_up_as_soon_as_it_is_known_to_be_too_long() {
             .stdout("")
             .stderr(predicate::str::contains("longer than --max-wait"));
     }
-    // Told at once: the guard is against a wait of hours only.
+    // It gives up at once; this only rules out a wait of hours.
     assert!(started.elapsed() < Duration::from_secs(3600));
     throttle(&["--once", "-q", "-r1/d,start=empty", "--max-wait", "0"]).assert().code(75).stderr("");
     throttle(&["--once", "-r1/d", "--max-wait", "0", "--", "echo", "x"]).assert().success().stdout("x\n");
@@ -126,7 +126,7 @@ fn a_signal_ends_the_wait() {
     assert_eq!(running.wait().signal(), Some(Signal::SIGTERM as i32));
 }
 
-/// Its last message waits for a reader, for up to a second; then there would be the command.
+/// Its last message waits for a reader for up to a second; only then would the command start.
 #[test]
 fn a_signal_that_comes_after_the_wait_is_not_lost() {
     loop {
@@ -170,7 +170,7 @@ fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
         .code(2)
         .stderr(predicate::str::contains("leave out key="));
     throttle(&["--once", "-r5/s", "-c6"]).assert().code(2).stderr(predicate::str::contains("ever admits"));
-    // In a file, it is the file that is wrong.
+    // With limits from a file, the fault is in the file.
     let directory = Directory::new();
     directory.file("limits", "1/s,key=host\n");
     throttle(&["--once", "-r@limits"]).current_dir(directory.path()).assert().code(1);
@@ -190,7 +190,7 @@ fn runs_that_share_a_limit_get_as_many_releases_as_it_allows() {
     let statuses: Vec<_> = all.iter_mut().map(|child| child.wait().unwrap().code()).collect();
     let count = |status| statuses.iter().filter(|&&found| found == Some(status)).count();
     assert_eq!((count(0), count(75)), (5, 4), "{statuses:?}");
-    // What a release costs is no part of the limit; nothing is charged by those that were refused.
+    // The cost of a release is not part of the limit, and refused runs charge nothing.
     let directory = Directory::new();
     let run = |cost: &str| {
         let args = ["--once", "-q", "-s", "./state", "-r5/h", "--max-wait=0", "-c", cost];
@@ -214,7 +214,7 @@ fn the_next_one_waits_until_the_limit_admits_it() {
     assert!(started.elapsed() >= Duration::from_millis(600), "{:?}", started.elapsed());
 }
 
-/// Whoever waits for a reader of messages after the release finds the slot over, each time.
+/// If the reader of messages were waited for after booking, every slot would be too late.
 #[cfg(feature = "sqlite")]
 #[test]
 fn a_reader_of_messages_that_is_stuck_costs_no_more_than_a_slot() {

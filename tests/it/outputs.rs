@@ -6,7 +6,7 @@ use nix::sys::signal::Signal;
 
 use crate::support::{Directory, Running, UNLIMITED, eventually, sh, text, throttle};
 
-/// Says which attempt it is, on both outputs, and fails but for the third.
+/// Prints the attempt on both outputs, and succeeds only on the third.
 const THIRD: &str =
     "echo out $1 $THROTTLE_ATTEMPT; echo error $1 $THROTTLE_ATTEMPT >&2; test $THROTTLE_ATTEMPT = 3";
 
@@ -114,7 +114,7 @@ fn a_plot_is_begun_only_if_nothing_else_is_wrong() {
         throttle(&args).current_dir(directory.path()).write_stdin("x\n").assert().code(code).stdout("");
     }
     assert!(!directory.path().join("run.svg").exists());
-    // A dry run reads them once.
+    // A dry run reads the limits once.
     let dry_run = ["-r@limits", "--dry-run", "--plot", "run.svg"];
     throttle(&dry_run).current_dir(directory.path()).write_stdin("x\n").assert().success();
 }
@@ -125,7 +125,7 @@ fn blank_is_whatever_is_white_space() {
     throttle(&[UNLIMITED, "--skip-blank"]).write_stdin(input).assert().success().stdout("a\nb\n");
 }
 
-/// The first item has its turn once the second has ended, and what that left behind has printed more.
+/// The first command ends only after the second has, and after a process that the second left behind has printed more.
 #[test]
 fn what_a_command_leaves_behind_does_not_add_to_its_output() {
     let directory = Directory::new();

@@ -7,16 +7,16 @@ use throttle::pace::{Pace, Pacer, Refusal};
 
 use crate::support::seeds;
 
-/// Of a key: when each release was committed.
+/// The instants at which releases were committed.
 type Past = Vec<u64>;
 
-/// When the rule of a sliding window admits one more, asked at `now`.
+/// The instant from which a sliding window admits one more, asked at `now`.
 fn sliding(past: &Past, count: usize, period: u64, now: u64) -> u64 {
     let deciding = past.len().checked_sub(count).map(|at| past[at]);
     deciding.map_or(now, |at| now.max(at + period))
 }
 
-/// A limit for all and one for each key, against lists of what was committed; with ties and slow releases.
+/// A limit for all and one per key, compared with lists of commits, with ties and slow releases.
 #[test]
 fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allow() {
     for seed in seeds(200) {
@@ -38,7 +38,7 @@ fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allo
             assert_eq!(pace.earliest(&item, at(now)), Some(at(first)), "{limits} at {now}");
             if first > now {
                 assert_eq!(pace.admit(&item, at(now)).unwrap_err(), Refusal::Until(at(first)));
-                // One that is early by a nanosecond.
+                // Early by one nanosecond.
                 assert!(pace.admit(&item, at(first - 1)).is_err());
             }
             now = first + random.u64(..3);

@@ -12,7 +12,7 @@ fn the_version_tells_commit_and_features() {
     let [version, features] = told.lines().collect::<Vec<_>>()[..] else { panic!("{told}") };
     let commit = version.strip_prefix(concat!("throttle ", env!("CARGO_PKG_VERSION"))).unwrap();
     let commit = commit.strip_prefix(" (").and_then(|rest| rest.strip_suffix(')'));
-    // None in an archive that knows of none.
+    // An archive may not know its commit.
     assert!(commit.is_none_or(|commit| u64::from_str_radix(commit, 16).is_ok()), "{version}");
     assert_eq!(commit.is_some(), version.contains('('));
     let compiled_in = [cfg!(feature = "sqlite"), cfg!(feature = "redis"), cfg!(feature = "tls")];

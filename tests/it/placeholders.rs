@@ -1,4 +1,4 @@
-//! What stands for an item, or for a part of it, in COMMAND.
+//! Placeholders in COMMAND for an item or a part of it.
 
 use fastrand::Rng;
 use predicates::prelude::*;
@@ -72,12 +72,12 @@ fn in_batches_what_is_selected_is_an_argument_of_its_own() {
     throttle(&[UNLIMITED, "-B1", "echo", "x{host}"]).write_stdin("http://a/\n").assert().stdout("xa\n");
 }
 
-/// What can stand for something, and other text, which does not become a place by what it stands beside.
+/// Placeholders, and other text, which does not become one whatever it stands next to.
 const PLACES: [&str; 8] = ["{}", "{#}", "{col:1}", "{col:2}", "{bytes}", "{.a}", "{.b.0}", "{re:\\d{2}}"];
 const OTHERS: [&str; 12] =
     ["x", "{", "}", "{x", "$", "{1}", "{col:0}", "{.}", "\\", " ", "{\u{e9}}", "{re:(}"];
 
-/// An item as it is, and the values that the places stand for.
+/// An item, and the values of its placeholders.
 fn item(random: &mut Rng, number: usize) -> (String, Vec<String>) {
     let (a, b, c) = (random.u32(10..10_000), random.u32(10..10_000), random.bool());
     let value: Value = json!({ "a": a, "b": [format!("t {b}"), c] });
@@ -98,7 +98,7 @@ fn item(random: &mut Rng, number: usize) -> (String, Vec<String>) {
     (text, values)
 }
 
-/// The argument with the values in their places, found by trying each spelling at each place.
+/// Fills in an argument by trying every placeholder at every position.
 fn model(arg: &str, values: &[String]) -> String {
     let (mut rest, mut filled, mut is_after_dollar) = (arg, String::new(), false);
     while let Some(first) = rest.chars().next() {

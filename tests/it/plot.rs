@@ -32,7 +32,7 @@ fn an_audit_is_drawn_with_its_violations_in_a_file_of_bounded_size() {
     assert!(draw("1/s", "").ends_with("</svg>\n"));
 }
 
-/// Both have released the same at all times.
+/// Both keys have releases at the same times.
 #[test]
 fn keys_whose_lines_overlap_are_told_apart_by_their_widths() {
     let directory = Directory::new();
@@ -91,7 +91,7 @@ fn a_run_is_drawn_as_it_was() {
     assert!(svg.contains("in the last 100ms: at most 3 allowed") && !svg.contains("<circle"), "{svg}");
     fs::remove_file(&plot).unwrap();
     throttle(&args).args(["-B2", "true"]).write_stdin(numbers(8)).assert().success();
-    // Four commands, of two items each.
+    // Four commands with two items each.
     assert!(fs::read_to_string(&plot).unwrap().contains(">4</text>"));
     let output = throttle(&args).arg(format!("-r@{}", file.display())).write_stdin("").output().unwrap();
     assert!(text(&output.stderr).contains("--plot is for limits that stay as they are"));
@@ -101,7 +101,7 @@ fn a_run_is_drawn_as_it_was() {
     assert!(text(&output.stderr).contains("cannot write /nonexistent/plot.svg"));
 }
 
-/// A key that is seen once has steps of a nanosecond, and another makes the run last for a year.
+/// A key that is seen once has steps of a nanosecond; the other makes the run last a year.
 #[test]
 fn memory_is_bounded_however_the_keys_are_spread_over_time() {
     let directory = Directory::new();
@@ -138,7 +138,7 @@ fn a_drawing_that_nobody_reads_keeps_neither_a_signal_nor_the_readers_end_out() 
                 // Messages that nobody reads are no reason to end.
                 continue;
             }
-            // For what an audit says before there is room.
+            // Leaves room for what an audit says first.
             let (reader, writer) = narrow_pipe(if mode == "run" { 100 } else { 300 });
             let mut command = Command::new(THROTTLE);
             command.args(["-r9T/s", "--plot=-", "-a"]).arg("items").stdin(Stdio::null());

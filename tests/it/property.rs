@@ -1,4 +1,4 @@
-//! What holds for any limits, arrivals and modes, on the simulated world.
+//! Properties of any limits, arrivals and modes, in the simulated world.
 
 mod case;
 mod earliest;
@@ -6,7 +6,7 @@ mod judged;
 mod laws;
 mod model;
 
-use throttle::config::{OnLimit, Start};
+use throttle::config::OnLimit;
 use throttle::exit::Exit;
 use throttle::time::SECOND;
 
@@ -54,13 +54,13 @@ fn items_that_are_read_in_one_go_are_paced_as_if_one_by_one() {
     });
 }
 
-/// Without the items that were dropped, all the others go when they went.
+/// Without the dropped items, all others leave at the same instants as before.
 #[test]
 fn what_is_refused_charges_nothing() {
     let is_policed = |case: &Case| {
-        let starts_full = case.rates.iter().all(|rate| rate.start == Start::Full);
+        let starts_full = case.rates.iter().all(|rate| !rate.starts_empty);
         let queue = &case.config.queue;
-        // What waits in vain holds up its lane.
+        // An item that waits in vain holds up its lane.
         let is_plain = queue.max_wait.is_none() && queue.until.is_none() && queue.jitter.is_none();
         case.config.queue.on_limit == OnLimit::Drop
             && case.config.queue.batch.items.get() == 1
@@ -79,7 +79,7 @@ fn what_is_refused_charges_nothing() {
     });
 }
 
-/// Statistics, summaries and metrics are made of these numbers.
+/// Statistics, summaries and metrics are based on these numbers.
 #[test]
 fn what_a_run_counts_is_what_happened() {
     const SCALE: u64 = 400_000_000;
@@ -106,12 +106,12 @@ fn what_a_run_counts_is_what_happened() {
     });
 }
 
-/// On a time line on which limits last for seconds, what has settled is forgotten on the way.
+/// Where limits last for seconds, idle state is evicted along the way.
 #[test]
 fn the_scale_of_time_does_not_matter() {
     const SCALE: u64 = 400_000_000;
     for_each_case(CASES, |case| {
-        // The end of a run is over one nanosecond later, on any time line.
+        // With `--until`, the run is over one nanosecond later on any time line.
         let queue = &case.config.queue;
         if case.is_even && queue.until.is_none() && queue.jitter.is_none() {
             let stretched = case.stretched(SCALE);
@@ -122,7 +122,7 @@ fn the_scale_of_time_does_not_matter() {
     });
 }
 
-/// The cases are such that all of the above is put to the test.
+/// The cases put all of the above to the test.
 #[test]
 fn the_cases_are_of_all_kinds() {
     let cases: Vec<_> = (1..=300).map(Case::new).collect();

@@ -1,26 +1,26 @@
 //! The booking protocol (`throttle::store`), model-checked: every interleaving of three processes that share a limit.
 //!
-//! Slots, deadlines and silences are those of the program: the model asks `store::ledger::BookingRules`,
-//! `store::Policy` and `gate::Slots` itself. Time is discrete. At any point any process may act, or time may pass: so
-//! whoever wakes up may be late by any time. States that differ only in when they are count as one, so runs of any
+//! The slots, deadlines and silences are the program's own: the model calls `store::ledger::BookingRules`,
+//! `store::Policy` and `gate::Slots` directly. Time is discrete. At any point any process may act, or time may pass, so
+//! a process may wake up late by any time. States that differ only by a shift in time count as one, so runs of any
 //! length are covered.
 //!
-//! Some processes book ahead, others take only what is free at once (`--on-limit drop`).
+//! Some processes book ahead; others take only what is free at once (`--on-limit drop`).
 //!
-//! Slots are given back as in the program, too: which ones is up to `gate::Slots`, what becomes of them to the ledger.
+//! Slots are given back as in the program: `gate::Slots` decides which, and the ledger what becomes of them.
 //!
-//! A release may take any time, as a write that is blocked does: if it was late for its slot, that is reported, and
-//! others learn of it with what they ask next. It counts from its end for those who know, whoever made it among them.
-//! They know no more of a report once the state that held it was lost.
+//! A release may take any time, as a blocked write does. If it was late for its slot, it is reported, and others learn
+//! of it with their next request. For all who know, including the process that made it, it counts from its end. A
+//! report is forgotten once the state that held it is lost.
 //!
-//! Assumed, not checked: between its last look at the clock and the release a process is not stopped, clocks agree, and
-//! a process that starts does not ask between a loss and the first one who knew what was lost. Who notices a loss is
-//! modelled, too (`model::Protocol::visit`), and so is that a store knows none of the slots that were booked before
-//! one: in the program both are part of each store. Both stores use the ledger here: that the server's scripts and the
+//! Assumed, not checked: a process is not stopped between its last look at the clock and the release; clocks agree; and
+//! after a loss, a new process does not ask before the first one that knew what was lost. Who notices a loss is
+//! modelled too (`model::Protocol::visit`), and so is that a store does not know the slots that were booked before a
+//! loss: in the program both are part of each store. Both stores use the ledger here; that the server's scripts and the
 //! ledger agree with the limiters is tested elsewhere (`redis::model`, `ledger::tests`).
 //!
-//! The explorer is ours, for two reasons: `stateright` always brings a web server along, and its "eventually" misses
-//! runs that go in circles; what `spin` checks would be a copy of the rules in another language.
+//! The explorer is our own: `stateright` always brings a web server along, and its "eventually" misses runs that go in
+//! circles; `spin` would check a copy of the rules in another language.
 //!
 //! `THROTTLE_MODEL=large` checks more, as CI does.
 
@@ -36,7 +36,7 @@ use self::explore::Graph;
 use self::log::Terms;
 use self::model::{Action, Broken, Fault, Protocol, Store};
 
-/// More than these are a mistake in the model.
+/// More states than this mean a mistake in the model.
 const MOST: usize = 3_000_000;
 
 const LEAVING: &[Fault] = &[Fault::Death, Fault::End, Fault::MessageLoss];
@@ -61,7 +61,7 @@ fn explore(protocol: &Protocol) -> Graph<Action> {
     graph
 }
 
-/// Searches all that can happen under limits of N, P, horizon and span.
+/// Explores everything that can happen under limits of N, P, horizon and span.
 fn no_window_is_exceeded(store: Store, processes: usize, limits: &[[u64; 4]]) {
     for &[count, period, horizon, span] in limits {
         for faults in [LEAVING, LOSING, RETURNING] {
@@ -93,7 +93,8 @@ fn no_window_is_exceeded_with_a_server() {
     }
 }
 
-/// Some use a slot and die, while others are on the way to it. What nobody can have used is handed on.
+/// Some processes use a slot and die while others are visiting the store. Slots that nobody can have used are handed
+/// on.
 #[test]
 fn no_window_is_exceeded_by_what_the_dead_leave_behind() {
     let (small, large) = ([[1, 2, 4, 1]], [[1, 2, 4, 1], [2, 2, 3, 1], [1, 3, 8, 1]]);
@@ -107,13 +108,13 @@ fn no_window_is_exceeded_by_what_the_dead_leave_behind() {
     }
 }
 
-/// Limits of N, P, horizon and span.
+/// Two processes under limits of N, P, horizon and span.
 fn stalling(store: Store, [count, period, horizon, span]: [u64; 4], faults: &'static [Fault]) -> Protocol {
     let terms = Terms::new(count, period, horizon, span);
     Protocol { terms, processes: 2, ..protocol(store, faults) }
 }
 
-/// A release that was late for its slot counts from its end, for whoever made it and for all who have been told.
+/// A release that was late for its slot counts from its end, for the process that made it and all that have been told.
 #[test]
 fn no_release_is_too_close_to_one_that_was_blocked() {
     let small = [
@@ -135,7 +136,7 @@ fn no_release_is_too_close_to_one_that_was_blocked() {
     }
 }
 
-/// As what is reported must not be left out, nor that it is looked at.
+/// Neither the report nor a look at it may be left out.
 #[test]
 fn a_release_that_was_blocked_must_be_known_of() {
     for (store, broken) in [
@@ -153,7 +154,7 @@ fn a_release_that_was_blocked_must_be_known_of() {
     }
 }
 
-/// Beside processes that book ahead, in between them, and on its own.
+/// Next to processes that book ahead, in between them, and on its own.
 #[test]
 fn no_window_is_exceeded_by_what_is_taken_at_once() {
     for (store, processes) in [(Store::File, 3), (Store::Server, 2)] {
@@ -165,7 +166,7 @@ fn no_window_is_exceeded_by_what_is_taken_at_once() {
     }
 }
 
-/// Those who take what is free at once do not keep others from booking, nor are they kept from it for good.
+/// Processes that take only what is free at once do not keep others from booking, and are not kept out for good.
 #[test]
 fn who_waits_and_who_does_not_are_both_served() {
     for store in [Store::File, Store::Server] {
@@ -180,7 +181,7 @@ fn who_waits_and_who_does_not_are_both_served() {
     }
 }
 
-/// Or else the search would prove nothing.
+/// Otherwise the search would prove nothing.
 #[test]
 fn whatever_is_left_out_exceeds_a_window() {
     for store in [Store::File, Store::Server] {
@@ -195,11 +196,11 @@ fn whatever_is_left_out_exceeds_a_window() {
         assert!(way(Broken::Silence, LOSING).is_some(), "{store:?}: no silence after a loss");
         let terms = Terms::new(1, 2, 4, 1).without_reserve();
         let graph = explore(&Protocol { terms, ..protocol(store, LEAVING) });
-        assert!(graph.way_to_bad().is_some(), "{store:?}: slots a period apart, and no more");
+        assert!(graph.way_to_bad().is_some(), "{store:?}: slots only a period apart");
     }
 }
 
-/// The promise has this gap, see `throttle::store`.
+/// The guarantee has this gap; see `throttle::store`.
 #[test]
 fn a_newcomer_cannot_know_what_was_lost() {
     let faults = &[Fault::StateLoss, Fault::Death, Fault::End];
@@ -208,7 +209,7 @@ fn a_newcomer_cannot_know_what_was_lost() {
     assert!(way.contains(&Action::LoseState), "{way:?}");
 }
 
-/// For a process that lives, wakes in time and whose messages arrive, whatever others do.
+/// The first process lives, wakes in time and loses no messages, whatever others do.
 fn of_a_live_process(store: Store, faults: &'static [Fault], horizon: u64) -> Protocol {
     let terms = Terms::new(1, 2, horizon, 1);
     Protocol { terms, first_is_live: true, ..protocol(store, faults) }
@@ -226,14 +227,14 @@ fn is_tick(action: Action) -> bool {
 #[test]
 fn a_live_process_is_served_if_all_fit_in_the_horizon() {
     for store in [Store::File, Store::Server] {
-        // Three slots, three ticks apart with the deadline.
+        // Three slots, three ticks apart including the deadline.
         let graph = explore(&of_a_live_process(store, &[Fault::End], 9));
         let circle = graph.endless(is_served, is_tick);
         assert!(circle.is_none(), "{store:?}: over and over: {:?}", circle.map(|state| graph.way_to(state)));
     }
 }
 
-/// Those who are turned away have turns. Without, whoever asks first is served.
+/// Processes that are turned away have turns. Without turns, whoever asks first is served.
 #[test]
 fn a_live_process_is_served_even_if_not_all_fit() {
     let races = of_a_live_process(Store::File, &[], 5);
@@ -244,8 +245,8 @@ fn a_live_process_is_served_even_if_not_all_fit() {
     assert!(circle.is_none(), "over and over: {:?}", circle.map(|state| graph.way_to(state)));
 }
 
-/// With deaths and losses, too, unless these and all races are for ever to its harm: it can always still be served.
-/// Turns make too many states of these, with processes that leave the queue.
+/// It can always still be served, also after deaths and losses, unless these and all races go against it for ever.
+/// Turns are left out, as there would be too many states with processes that leave the queue.
 #[test]
 fn a_live_process_can_be_served_whatever_has_happened() {
     let without_turns = |store, faults| {
@@ -262,8 +263,5 @@ fn a_live_process_can_be_served_whatever_has_happened() {
     }
     let live = without_turns(Store::File, LOSING);
     let graph = explore(&Protocol { broken: Some(Broken::SilenceOnce), ..live });
-    assert!(
-        graph.dead_end(is_served).is_some(),
-        "a silence that is begun anew by all who ask lasts for ever"
-    );
+    assert!(graph.dead_end(is_served).is_some(), "a silence that all who ask restart lasts for ever");
 }

@@ -1,4 +1,4 @@
-//! Random cases. The tests of the library include this file as well: it uses nothing of either.
+//! Random cases. The library's unit tests include this file too, so it uses nothing of either.
 
 use std::env;
 use std::ops::Range;
@@ -25,7 +25,7 @@ pub(crate) fn for_each_seed(count: u64, mut check: impl FnMut(&mut Rng)) {
     }
 }
 
-/// Says how to repeat a case if that fails, and what it was.
+/// Says how to repeat a case if it fails, and prints the case.
 pub(crate) struct Told<F: Fn() -> String> {
     pub(crate) seed: u64,
     pub(crate) case: F,

@@ -1,4 +1,4 @@
-//! Limits that are kept in a Redis server, by a real one.
+//! Limits kept in a Redis server, tested with a real one.
 
 pub(crate) mod client;
 mod model;

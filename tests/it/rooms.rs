@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 /// Rooms that any other may use, and that use none.
 const COMMON: [&str; 8] = ["time", "exit", "charge", "inherited", "interrupt", "output", "pipe", "printable"];
 
-/// The other rooms, each with those it may use, which stand above it. The docs of the library tell what is in them.
+/// The other rooms, each with the rooms above it that it may use. The library's docs say what is in them.
 const ROOMS: [(&str, &[&str]); 13] = [
     ("rule", &[]),
     ("config", &["rule"]),
@@ -24,13 +24,13 @@ const ROOMS: [(&str, &[&str]); 13] = [
     ("runtime", &["audit", "config", "gate", "records", "schedule", "source", "sink", "store", "ui"]),
 ];
 
-/// What wires the rooms together, and so may use all of them.
+/// The wiring, which may use all rooms.
 const WIRING: [&str; 4] = ["lib", "main", "program", "verbs"];
 
 /// Uses that the table does not allow but that still occur, by file. Remove each with its cause.
 const EXCEPTIONS: &[(&str, &[&str])] = &[];
 
-/// The rooms that each file uses beside its own, in code that is not for tests.
+/// The other rooms that each file uses, in code that is not for tests.
 fn uses() -> BTreeMap<String, BTreeSet<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -83,7 +83,7 @@ impl Source {
         source
     }
 
-    /// Keeps what is neither a comment nor for tests. Relies on the layout that rustfmt gives.
+    /// Keeps code that is neither a comment nor for tests. Relies on rustfmt's layout.
     fn take(&mut self, text: &str) {
         let mut lines = text.lines();
         while let Some(line) = lines.next() {
@@ -96,7 +96,7 @@ impl Source {
         }
     }
 
-    /// Skips an item, which ends where its indentation returns, and notes it if it is a module in another file.
+    /// Skips an item, which ends where its indentation returns. Records it if it is a module in another file.
     fn skip_item<'a>(&mut self, lines: &mut impl Iterator<Item = &'a str>) {
         let is_attribute = |line: &&str| line.trim_start().starts_with("#[");
         let Some(first) = lines.find(|line| !is_attribute(line)) else { return };
@@ -119,7 +119,7 @@ impl Source {
         uses
     }
 
-    /// The first names of all paths from the crate's root.
+    /// The first name of each path from the crate's root.
     fn paths(&self) -> Vec<String> {
         let words = words(&self.code);
         let mut names = Vec::new();
@@ -136,7 +136,7 @@ impl Source {
     }
 }
 
-/// Identifiers, `::`, and whatever else stands between them, character by character.
+/// Identifiers, `::`, and every other character on its own.
 fn words(code: &str) -> Vec<&str> {
     let is_name = |c: char| c.is_alphanumeric() || c == '_';
     let mut words = Vec::new();
@@ -153,7 +153,7 @@ fn words(code: &str) -> Vec<&str> {
     words
 }
 
-/// The name that a path goes on with, or all of them if these are in braces.
+/// The next name of a path, or all of them if they are in braces.
 fn heads(words: &[&str]) -> Vec<String> {
     if words.first() != Some(&"{") {
         return words.first().map(|&name| name.to_owned()).into_iter().collect();
@@ -175,7 +175,7 @@ fn heads(words: &[&str]) -> Vec<String> {
     heads
 }
 
-/// What the table allows to the room of a file; all rooms if there is no need to ask.
+/// The rooms that a file may use by the table; `None` if it may use all.
 fn allowed(file: &str) -> Option<Vec<&'static str>> {
     let room = file.split(['/', '.']).next().expect("a name");
     if WIRING.contains(&room) {

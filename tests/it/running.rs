@@ -1,4 +1,4 @@
-//! How many commands run at once: `N/running`.
+//! The number of commands that run at once: `N/running`.
 
 use fastrand::Rng;
 use predicates::prelude::*;
@@ -18,7 +18,7 @@ fn starts(outcome: &Outcome) -> Vec<(String, u64)> {
     outcome.runs.iter().map(|run| (run.line.clone(), run.start / MILLI)).collect()
 }
 
-/// What should happen, millisecond by millisecond. A line is its key and how long its command runs.
+/// The expected starts, found millisecond by millisecond. A line is its key and the duration of its command.
 fn expected(case: &Case) -> Vec<(String, u64)> {
     let mut waiting: Vec<_> = case.lines.iter().collect();
     let mut started: Vec<(&Line, u64)> = Vec::new();
@@ -30,7 +30,7 @@ fn expected(case: &Case) -> Vec<(String, u64)> {
         let may_start = |line: &Line| {
             of_key(line.key) < case.per_key && (running.len() as u64) < case.all && recent < case.count
         };
-        // Those of a key keep their order.
+        // Items of a key keep their order.
         let first = |at: &usize| !waiting[..*at].iter().any(|other| other.key == waiting[*at].key);
         let next = (0..waiting.len()).filter(first).find(|&at| may_start(waiting[at]));
         match next.filter(|_| running.len() < case.jobs) {
@@ -59,7 +59,7 @@ struct Case {
     count: u64,
     period: u64,
     jobs: usize,
-    /// Hours that are never over.
+    /// Hours that never end.
     during: [&'static str; 2],
     lines: Vec<Line>,
 }
@@ -117,7 +117,7 @@ fn what_comes_while_too_much_runs_is_dropped() {
     assert_eq!((outcome.runs.len(), outcome.stats.refused), (2, 1));
 }
 
-/// Whatever limits hold at the time, what runs already is counted.
+/// Commands that already run are counted, whichever limits are in force.
 #[test]
 fn a_file_changes_how_many_run() {
     let directory = Directory::new();
@@ -135,7 +135,7 @@ fn a_file_changes_how_many_run() {
         ("1/running\n", 1),
         ("3/running\n", 3),
         ("3/running\n9/ms\n", 3),
-        // It has no history that it could go on with.
+        // It has no history to continue.
         ("9/ms\n4/running,cost=1\n", 4),
         ("5/running\n", 5),
     ];
@@ -180,7 +180,7 @@ fn a_plan_and_an_audit_pass_it_over() {
     throttle(&["--audit", "-r2/running"]).write_stdin("0 a\n").assert().code(2);
 }
 
-/// Limits that change while commands run, each by keys of its own or by none, and with retries.
+/// Limits that change while commands run, each per key or for all, and with retries.
 #[test]
 fn at_random_no_more_run_than_the_limits_in_force_allow() {
     for seed in seeds(200) {

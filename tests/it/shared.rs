@@ -18,7 +18,7 @@ use predicates::str::contains;
 
 use crate::support::{Directory, Running, cpu_time, eventually, needs_program, numbers, sh, throttle};
 
-/// The path of a state that is not there yet.
+/// The path of a state that does not exist yet.
 fn state(directory: &Directory) -> String {
     directory.path().join("state").display().to_string()
 }
@@ -86,13 +86,12 @@ fn a_name_stands_for_a_file_that_is_ours_alone() {
     run(&["-r3/h", "-s", "jobs"]).code(65);
 }
 
-/// Whoever finds the limit used up by others loses its items at once, and books nothing.
 #[test]
 fn slots_for_many_keys_are_booked_in_linear_time() {
     let directory = Directory::new();
     let timed = |items: u32| {
         let state = directory.path().join(items.to_string());
-        // A slot is good for a time that allows for a machine that is slow.
+        // The margin keeps slots good for long enough, even on a slow machine.
         let args = ["-s", state.to_str().unwrap(), "--lookahead=9k", "-r1/h,margin=20s,key=col:1"];
         cpu_time(&args, &numbers(items))
     };
@@ -100,7 +99,6 @@ fn slots_for_many_keys_are_booked_in_linear_time() {
     assert!(many < few * 8 + Duration::from_millis(200), "{few:?} and {many:?}");
 }
 
-/// A batch is charged what its items cost together.
 #[test]
 fn batches_share_what_their_items_cost() {
     let directory = Directory::new();
@@ -111,7 +109,7 @@ fn batches_share_what_their_items_cost() {
     assert!(start.elapsed() >= Duration::from_secs(2));
 }
 
-/// Nothing is released that could not be noted.
+/// Nothing is released that could not be recorded.
 #[test]
 fn a_full_disk_ends_the_run() {
     let directory = Directory::new();
@@ -122,7 +120,7 @@ fn a_full_disk_ends_the_run() {
     throttle(&["-r9/h", "-s", &state]).write_stdin("3\n").assert().success().stdout("3\n").stderr("");
 }
 
-/// Whoever creates or removes a state keeps it locked: here, for longer than anybody waits.
+/// Creating or removing a state locks its directory: here, for longer than anybody waits.
 #[test]
 fn a_run_that_waits_for_the_directory_of_its_state_can_be_stopped() {
     let directory = Directory::new();
@@ -138,7 +136,7 @@ fn a_run_that_waits_for_the_directory_of_its_state_can_be_stopped() {
     }
 }
 
-/// It is not listened to yet.
+/// The signal is not handled yet.
 #[test]
 #[cfg(target_os = "linux")]
 fn usr1_does_not_end_a_run_that_waits_for_the_directory_of_its_state() {
@@ -170,7 +168,8 @@ fn a_state_of_an_older_throttle_is_refused_with_advice() {
     throttle(&["-r9/h", "-s", &state]).write_stdin("1\n").assert().code(65).stdout("").stderr(contains(why));
 }
 
-/// The bytes of a state, once there is no log beside it: a run that was held up at its end leaves it to the next one.
+/// The bytes of a state once there is no log beside it: a run that is delayed at its end leaves the log to the next
+/// one.
 fn closed(state: &str) -> Vec<u8> {
     while fs::exists(format!("{state}-wal")).expect("a directory") {
         throttle(&["-s", state, "--status"]).assert().success();
@@ -207,7 +206,7 @@ fn a_damaged_state_is_left_as_it_is_until_it_is_reset() {
     run().success();
 }
 
-/// Of a state that is used up, and in use; nor can whoever was killed have noticed.
+/// The state is used up and in use. Runs that are killed cannot have noticed.
 #[test]
 fn a_log_that_is_cut_in_half_ends_all_runs_and_the_next_one() {
     for is_noticed in [true, false] {
@@ -252,7 +251,7 @@ fn a_state_that_others_can_get_at_is_refused() {
     run().code(78).stdout("").stderr(contains("other users have access to it: chmod go= it"));
 }
 
-/// During a run: a message says so, and nothing is released for a period.
+/// During a run there is a message, and nothing is released for a period.
 #[test]
 fn a_state_that_is_taken_away_is_followed_by_silence() {
     for lost in ["", "-wal", "-shm"] {
@@ -272,12 +271,12 @@ fn is_followed_by_silence(lost: &str) {
     let told = running.error_line();
     assert!(told.contains("was removed, replaced or reset during the run: silent until "), "{told}");
     assert_eq!(running.line(), "2\n");
-    // A window, and before that all that may have been booked: for a second ahead.
+    // A window, after the second for which slots may have been booked ahead.
     assert!(removed.elapsed() >= Duration::from_millis(1300));
     assert!(running.finish().status.success());
 }
 
-/// The second one finds the index of a log that it has never seen, and which is gone.
+/// The second run finds the index of a log that it has never seen and that is gone.
 #[test]
 fn a_log_that_is_removed_again_before_all_have_noticed_is_followed_by_silence() {
     let directory = Directory::new();
@@ -299,7 +298,7 @@ fn a_log_that_is_removed_again_before_all_have_noticed_is_followed_by_silence() 
 fn holder(state: &str) -> Option<Running> {
     let flock = needs_program("flock")?;
     let mut command = Command::new(flock);
-    // It tells when it has the lock.
+    // It reports when it has the lock.
     let holder = Running::start(command.args(["--no-fork", state, "sh", "-c", "echo locked; exec sleep 60"]));
     let mut holder = holder;
     assert_eq!(holder.line(), "locked\n");

@@ -1,4 +1,4 @@
-//! What is left of limits that are shared, and which states there are.
+//! What is left of shared limits, and which states there are.
 
 use std::os::unix::fs::PermissionsExt;
 

@@ -1,4 +1,4 @@
-//! Signals, and a reader that goes away: also in an hour's wait, and in a write that never returns.
+//! Signals, and readers that go away: also in an hour's wait, and in a write that never returns.
 
 mod receivers;
 
@@ -16,7 +16,7 @@ use crate::support::{
     keeps_its_pace_after_a_stop, needs_program, numbers, sh, sh_command, text,
 };
 
-/// One item an hour: the first has gone out, and the others wait.
+/// One item per hour: the first has left, and the others wait.
 fn in_an_hours_wait(args: &[&str]) -> Running {
     let mut running = Running::throttle(&[&["-n1", "-p1h"], args].concat());
     running.write("1\n2\n3\n");
@@ -24,7 +24,7 @@ fn in_an_hours_wait(args: &[&str]) -> Running {
     running
 }
 
-/// How it ended after `signal`, which must not have taken it an hour.
+/// The end of a run after `signal`, which must not have taken an hour.
 fn end_by(running: Running, signal: Signal) -> Output {
     running.signal(signal);
     running.collect()
@@ -53,15 +53,15 @@ fn a_signal_ends_an_hours_wait_and_the_shell_sees_it() {
 fn an_hours_wait_wakes_up_seldom() {
     let directory = Directory::new();
     let limits = format!("-r@{}", directory.file("limits", "9/s\n").display());
-    // Side by side, as all of it is waiting.
+    // Side by side, as most of the time is spent waiting.
     thread::scope(|scope| {
-        // A file of limits is looked at five times a second.
+        // A file of limits is checked five times a second.
         let table = [(vec![], 3), (vec![limits.as_str()], 7), (vec!["--", "cat"], 3), (vec!["-B2,1h"], 3)];
         for (args, most) in table {
             scope.spawn(move || {
                 let mut running = Running::throttle(&[&["-n1", "-p1h"], args.as_slice()].concat());
                 running.write("1\n2\n3\n");
-                // More while it starts, and releases the first item.
+                // There are more while it starts and releases the first item.
                 eventually(&format!("at most {most} wake-ups in a second {args:?}"), || {
                     let before = wake_ups(running.pid());
                     thread::sleep(Duration::from_secs(1));
@@ -72,7 +72,7 @@ fn an_hours_wait_wakes_up_seldom() {
     });
 }
 
-/// How often the threads of a process have gone to sleep so far.
+/// The number of times that the threads of a process have gone to sleep.
 #[cfg(target_os = "linux")]
 fn wake_ups(pid: Pid) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it is running");
@@ -85,7 +85,7 @@ fn wake_ups(pid: Pid) -> u64 {
     counts.sum()
 }
 
-/// Not INT: a shell has what it runs in the background ignore that.
+/// Not INT: a shell makes background processes ignore it.
 #[test]
 fn a_shell_sees_128_and_the_number() {
     sh("yes | throttle -n1 -p1h > out & while ! test -s out; do sleep 0.01; done; kill -TERM $!; wait $!")
@@ -134,7 +134,7 @@ fn usr1_prints_statistics_and_changes_nothing_else() {
     assert_eq!(running.line(), "1\n");
     running.signal(SIGUSR1);
     assert!(running.error_line().contains(" of 3 items released ("));
-    // The wait that goes on is among them.
+    // The current wait is included.
     assert!(running.error_line().starts_with("throttle: waited "));
     let output = running.finish();
     assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "2\n3\n".into()));
@@ -157,7 +157,7 @@ fn many_signals_that_change_nothing_lose_nothing() {
     assert!(running.finish().status.success());
 }
 
-/// A command that says when it is ready, and when it has ended in good order.
+/// A command that says when it is ready, and when it has cleaned up.
 const TIDY: &str = "trap 'sleep 0.2; echo tidied up; exit 0' TERM; echo $$; while :; do sleep 0.02; done";
 
 #[test]
@@ -181,7 +181,7 @@ fn the_second_signal_kills_a_command_that_does_not_heed_the_first() {
     running.write("1\n");
     let pid = pid_in(&running.line());
     running.signal(SIGTERM);
-    // It is waited for, as long as there is no second one.
+    // The command is waited for as long as there is no second signal.
     std::thread::sleep(Duration::from_millis(200));
     assert!(is_alive(pid));
     let output = end_by(running, SIGTERM);
@@ -189,7 +189,7 @@ fn the_second_signal_kills_a_command_that_does_not_heed_the_first() {
     assert!(!is_alive(pid));
 }
 
-/// Without a terminal, that is: on one, Ctrl-C reaches them all.
+/// Without a terminal, that is: on a terminal, Ctrl-C reaches all of them.
 #[test]
 fn signals_reach_what_a_command_has_started() {
     let Some(setsid) = needs_program("setsid") else { return };
@@ -200,7 +200,7 @@ fn signals_reach_what_a_command_has_started() {
         running.write("1\n");
         let pid = pid_in(&running.line());
         if is_stubborn {
-            // Two of the same at once would count as one.
+            // Two of the same kind at once would count as one.
             let first = [SIGINT, SIGHUP].into_iter().find(|&signal| !is_ignored(signal));
             running.signal(first.expect("one of both is heeded"));
         }
@@ -228,7 +228,7 @@ fn a_reader_that_goes_away_ends_a_wait_for_input_quietly() {
     running.write("1\n");
     assert_eq!(running.line(), "1\n");
     running.close_stdout();
-    // Its input is open, and nothing comes.
+    // Its input is open, but nothing comes.
     assert_eq!(running.wait().signal(), Some(SIGPIPE as i32));
 }
 
@@ -244,7 +244,7 @@ fn a_signal_ends_a_write_to_a_pipe_that_nobody_reads() {
     for args in [&[UNLIMITED][..], &[UNLIMITED, "-B100"], &["-A", "bucket", UNLIMITED]] {
         let mut running = Running::throttle(args);
         let lines = numbers(9000);
-        // By now it hears signals.
+        // By now it handles signals.
         running.write("begun\n");
         assert_eq!(running.line(), "begun\n");
         running.fill(lines.as_bytes());
@@ -263,7 +263,7 @@ fn a_signal_that_changes_nothing_does_not_break_a_blocked_write() {
     assert_eq!(running.line(), "begun\n");
     let taken = running.fill(lines.as_bytes());
     for _ in 0..10 {
-        // Those that come while one is waiting to be heard are lost; the line may only come after the write.
+        // Signals that come while another one is pending are lost. The line may come only after the write.
         running.signal(SIGUSR1);
         std::thread::sleep(Duration::from_millis(2));
     }
@@ -281,7 +281,6 @@ fn a_run_that_is_killed_while_stopped_ends() {
     assert_killed_by(SIGTERM, &running.collect());
 }
 
-/// A run that was stopped is not owed the time: it goes on at its own pace.
 #[test]
 fn time_spent_stopped_is_not_made_up_for() {
     keeps_its_pace_after_a_stop(&["-n1", "-p200ms"]);

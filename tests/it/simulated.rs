@@ -1,7 +1,7 @@
-//! Runs on the simulated world, in this process, with the instants of all that happens.
+//! Runs in the simulated world, in this process, with the instants of everything that happens.
 //!
-//! On its own the world is exact. It can be made to wake late, what is sent to take its time, and events to happen, all
-//! of it with commands as well.
+//! By default the world is exact. It can be made to wake late, to send slowly, and to have events happen, also with
+//! commands.
 
 pub(crate) mod commands;
 pub(crate) mod fleet;
@@ -26,13 +26,13 @@ use throttle::ui::report::Reporter;
 
 use self::commands::{Commands, Ran};
 
-/// What `throttle` is told by these arguments.
+/// The configuration that these arguments give.
 pub(crate) fn config(args: &[impl AsRef<str>]) -> Config {
     let args = ["throttle"].into_iter().chain(args.iter().map(AsRef::as_ref));
     cli::parse(args.map(Into::into)).expect("a command line")
 }
 
-/// Drives a run in this world to its end, after it was made `ready`, which may open a job log.
+/// Drives a run in this world to its end. Before that, `ready` is called, which may open a job log.
 fn drive(
     config: &Config,
     world: &mut dyn World,
@@ -50,35 +50,35 @@ fn drive(
     (exit, schedule.stats())
 }
 
-/// A run that is to be.
+/// A run to simulate.
 pub(crate) struct Simulation {
     config: Rc<Config>,
     clock: SimClock,
     lateness: Delay,
     slowness: Delay,
     events: VecDeque<(u64, Event)>,
-    /// When the clock on the wall is set, and to what.
+    /// When the wall clock is set, and to what.
     settings: VecDeque<(u64, u64)>,
     commands: Rc<Commands>,
     on_wait: Box<dyn FnMut()>,
 }
 
-/// What has become of it.
+/// The outcome of a run.
 pub(crate) struct Outcome {
-    /// To standard output.
+    /// What left on standard output.
     pub(crate) releases: Vec<Release>,
     pub(crate) runs: Vec<Ran>,
-    /// Of the limits.
+    /// Changes of limits.
     pub(crate) changes: Vec<Change>,
     pub(crate) exit: Exit,
     pub(crate) stats: Stats,
 }
 
-/// When the limits changed.
+/// A change of limits.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Change {
     pub(crate) at: u64,
-    /// After how many releases.
+    /// The number of releases before it.
     pub(crate) releases: usize,
 }
 
@@ -106,28 +106,29 @@ impl Simulation {
         }
     }
 
-    /// Does this each time that the run waits.
+    /// Calls `on_wait` each time the run waits.
     pub(crate) fn on_wait(self, on_wait: impl FnMut() + 'static) -> Self {
         Simulation { on_wait: Box::new(on_wait), ..self }
     }
 
-    /// The clock on the wall is set at the instant `at`, and shows `shown` then. Later than all such changes so far.
+    /// Sets the wall clock to `shown` at the instant `at`, which must be later than in all such calls so far.
     pub(crate) fn wall_set(mut self, at: u64, shown: u64) -> Self {
         self.settings.push_back((at, shown));
         self
     }
 
-    /// Each time the world wakes, it is up to `most` late.
+    /// Makes the world late by up to `most` each time it wakes.
     pub(crate) fn late(self, seed: u64, most: u64) -> Self {
         Simulation { lateness: Delay::new(seed, most), ..self }
     }
 
-    /// What is sent has left, and a command has started, after up to `most`.
+    /// Makes each send and each start of a command take up to `most`.
     pub(crate) fn slow(self, seed: u64, most: u64) -> Self {
         Simulation { slowness: Delay::new(seed, most), ..self }
     }
 
-    /// The limits change to those of `rates`, as in a file, at the instant `at`. Later than all such changes so far.
+    /// Changes the limits to `rates`, as in a file, at the instant `at`, which must be later than in all such calls so
+    /// far.
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
         let rates = self.config.limits.parse(&rates.join("\n")).expect("limits");
         self.events.push_back((at, Event::Limits(Ok(rates))));
@@ -141,7 +142,7 @@ impl Simulation {
         self.run_into(blocks, &mut sink, releases, |schedule| (schedule, None))
     }
 
-    /// Lets the time pass that it takes to send something, and returns when it is over.
+    /// Returns a function that lets the time of a send pass, and returns when that is over.
     fn sends(&mut self) -> impl FnMut() -> u64 + use<> {
         let (clock, mut slowness) = (self.clock.clone(), mem::replace(&mut self.slowness, Delay::none()));
         move || {
@@ -172,7 +173,7 @@ pub(crate) fn block(at: u64, lines: &[impl AsRef<str>]) -> Segment {
     Segment::of(text.into_bytes(), lines.len() as u64, Time(at))
 }
 
-/// A random stretch of time, every now and then.
+/// A random delay, every now and then.
 struct Delay {
     random: Rng,
     most: u64,
@@ -204,7 +205,7 @@ struct Simulated<I: Iterator<Item = Result<Segment, SourceError>>> {
 }
 
 impl<I: Iterator<Item = Result<Segment, SourceError>>> Simulated<I> {
-    /// What happens next by the end of a wait, beside arrivals, and when.
+    /// What happens next before the end of a wait, apart from arrivals, and when.
     fn next(&self, wait: &Wait) -> Option<(Time, fn(&mut Self) -> Wake)> {
         let set = self.run.settings.front().map(|(at, _)| Time(*at));
         let set = set.filter(|at| wait.by_wall && wait.until > Some(*at));
@@ -254,9 +255,9 @@ impl<I: Iterator<Item = Result<Segment, SourceError>>> World for Simulated<I> {
     }
 }
 
-/// Notes what leaves, and when.
+/// Records what leaves, and when.
 struct Recorder<F> {
-    /// Lets the time pass that a write takes, and returns when it is over.
+    /// Lets the time of a write pass, and returns when that is over.
     write: F,
     releases: Rc<RefCell<Vec<Release>>>,
 }

@@ -1,4 +1,4 @@
-//! Limiters of one history, for all items. The tests of the library include this file as well.
+//! Limiters with one history for all items. The library's unit tests include this file too.
 
 use super::{Algorithm, History, Limiter, NamedRule, Terms, Visitor};
 

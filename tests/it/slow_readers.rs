@@ -1,7 +1,7 @@
-//! Readers that stall: a release counts from when its write is over, and the limit holds from then on, shared or not.
+//! Readers that stall: a release counts from the end of its write, and the limit holds from then on, shared or not.
 //!
-//! strace stamps each write as it begins and ends. It stops the process for that, so what it sees as the start is no
-//! earlier than the last look at the clock, and what it sees as the end is no later than the next one.
+//! strace stamps the start and the end of each write, and stops the process to do so. The start it sees is therefore no
+//! earlier than the last look at the clock, and the end no later than the next one.
 
 use std::fs;
 use std::io::Read;
@@ -20,9 +20,9 @@ struct Case {
     /// N, and P in milliseconds.
     limit: (usize, u64),
     items: usize,
-    /// The length of each.
+    /// The length of an item.
     bytes: usize,
-    /// For how long nothing is read at first, and after each chunk.
+    /// How long nothing is read at first, and after each chunk.
     stall: (Duration, Duration),
 }
 
@@ -30,8 +30,8 @@ const fn ms(millis: u64) -> Duration {
     Duration::from_millis(millis)
 }
 
-/// The pipe holds up to 1 MiB, so more than that is under way, or an item is larger: its write begins in its slot, and
-/// ends when it is read.
+/// The pipe holds up to 1 MiB, so either more than that is under way, or an item is larger: its write begins in its
+/// slot and ends when it is read.
 const CASES: [Case; 4] = [
     Case { args: &["-r1/300ms"], limit: (1, 300), items: 4, bytes: 1_500_000, stall: (ms(700), ms(0)) },
     Case { args: &["-r20/300ms"], limit: (20, 300), items: 80, bytes: 60_000, stall: (ms(800), ms(0)) },
@@ -46,7 +46,7 @@ const CASES: [Case; 4] = [
 ];
 
 impl Case {
-    /// Runs it, with limits that are kept in `state`, if that is given.
+    /// Runs it, with the limits kept in `state` if that is given.
     fn run(&self, strace: &Path, state: Option<&str>) {
         let directory = Directory::new();
         let trace = directory.path().join("trace");
@@ -78,12 +78,12 @@ impl Case {
         let apart =
             releases.iter().zip(&releases[count..]).map(|(first, next)| next.0.saturating_sub(first.1));
         let closest = apart.min().expect("more than the limit");
-        // Stamps are cut to the microsecond.
+        // Stamps are truncated to the microsecond.
         assert!(closest + 2 >= period * 1000, "{:?} {state:?}: {closest} us", self.args);
     }
 }
 
-/// A write to standard output: when it began and ended, in microseconds, and how many bytes it took.
+/// A write to standard output: its start and its end in microseconds, and the number of bytes.
 type Stamped = (u64, u64, usize);
 
 /// The writes in a trace, of lines such as `12 1.000000 write(1, ""..., 8) = 8 <0.000011>`, or in two halves if
@@ -114,7 +114,7 @@ fn writes(trace: &str) -> Vec<Stamped> {
     writes
 }
 
-/// Of a number of seconds with six decimals.
+/// Parses seconds with six decimals.
 fn micros(seconds: &str) -> Option<u64> {
     let (whole, part) = seconds.split_once('.')?;
     Some(whole.parse::<u64>().ok()? * 1_000_000 + part.parse::<u64>().ok()?)
@@ -166,8 +166,8 @@ fn a_limit_on_a_server() {
     check_all(|number| Some(server.url(&number.to_string())));
 }
 
-/// Two processes, of which one has a reader that stalls: the other, which learns of it before its next slot, keeps away
-/// from the end of the write.
+/// The reader of one of two processes stalls. The other process learns of it before its next slot, and keeps away from
+/// the end of the write.
 #[cfg(feature = "sqlite")]
 #[test]
 fn what_is_late_keeps_others_away() {
@@ -196,7 +196,7 @@ fn keeps_others_away(strace: &Path) -> bool {
     let mut other = Running::spawn(traced.stdin(Stdio::piped()).stdout(Stdio::piped()));
     other.write("1\n2\n3\n4\n");
     other.close_stdin();
-    // The other one has had two slots, and holds one that is due half a second later.
+    // The other process has had two slots, and holds one that is due half a second later.
     thread::sleep(ms(2300));
     let before = now();
     drain(reader);
@@ -206,19 +206,19 @@ fn keeps_others_away(strace: &Path) -> bool {
     let trace = fs::read_to_string(trace).expect("a trace");
     let next = writes(&trace).iter().map(|(start, ..)| *start).find(|start| *start > over);
     let next = next.expect("one that was released after it");
-    // If it was about to be released just then, it was not known to be too close.
+    // If the item was about to be released just then, it was not known to be too close.
     let has_asked = bookings(&trace).any(|asked| over < asked && asked < next);
     has_asked && next >= before + 1_000_000
 }
 
-/// The instants at which a state in a file was asked, in microseconds: each booking locks this byte of the index of
+/// The instants, in microseconds, at which a state in a file was asked: each booking locks this byte of the index of
 /// SQLite's log.
 fn bookings(trace: &str) -> impl Iterator<Item = u64> {
     let locks = trace.lines().filter(|line| line.contains("F_WRLCK, l_whence=SEEK_SET, l_start=120,"));
     locks.filter_map(|line| micros(line.split_whitespace().nth(1)?))
 }
 
-/// As strace stamps, in microseconds.
+/// The time in microseconds, as strace stamps it.
 fn now() -> u64 {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).expect("after 1970");
     now.as_micros().try_into().expect("not that late")

@@ -1,6 +1,6 @@
 //! What holds for every store: in memory, in a file, and on a server.
 //!
-//! Slots are judged by what may become of them: an early release as late as it may be, and a later one as early.
+//! Slots are judged by the worst case: the earlier release as late as it may be, the later one as early.
 
 use std::thread;
 use std::time::Duration;
@@ -48,7 +48,7 @@ fn order(costs: &[u64], count: u64) -> Order {
     Order::new(Key::new(), costs, count)
 }
 
-/// Books by turns from two openings of a state, up to `most` slots.
+/// Books alternately from two openings of a state, up to `most` slots.
 fn slots(open: &Open<'_>, name: &str, rate: &str, cost: u64, most: usize) -> Vec<Slot> {
     let policy = policy(&[rate]);
     let mut stores = [open(name, policy.clone()), open(name, policy.clone())];
@@ -63,7 +63,7 @@ fn slots(open: &Open<'_>, name: &str, rate: &str, cost: u64, most: usize) -> Vec
     slots
 }
 
-/// Whether between a release and the one `distance` later there are `wait` nanoseconds, however late the first is.
+/// Checks that there are `wait` nanoseconds between a release and the one `distance` later, however late the first is.
 #[track_caller]
 fn are_apart(slots: &[Slot], distance: usize, wait: u64, what: &str) {
     assert!(slots.len() > distance, "{what}: too few slots to tell");
@@ -91,7 +91,7 @@ fn each_rule_is_kept_by_slots_of_several_processes() {
     });
 }
 
-/// What an opening that asks again and again gets, once a pause is over.
+/// The slot that an opening gets by asking again and again until a pause is over.
 fn after_a_pause(store: &mut dyn Store, key: &Key) -> Slot {
     loop {
         let answer = store.book(&Order::new(key.clone(), [1], 1)).expect("booked");
@@ -115,7 +115,7 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
         let until = loop {
             let until = Time(now().0 + length);
             let first = stores[0].book(&begin(until)).expect("told");
-            // A shorter one changes nothing.
+            // A shorter pause changes nothing.
             stores[1].book(&begin(Time(until.0 - length / 4))).expect("told");
             let turn = stores[1].book(&order(&keys[0], 3)).expect("told");
             if now() < until {
@@ -126,7 +126,7 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
                 );
                 break until;
             }
-            // It was over too soon, on a busy machine.
+            // On a busy machine, it was over too soon.
             length *= 3;
         };
         assert!(
@@ -137,7 +137,7 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
             let slot = after_a_pause(&mut **opening, &keys[0]);
             assert!(slot.at >= until, "{store}: {slot:?}, held until {until:?}");
         }
-        // Whoever is held asks again soon, as it may be lifted.
+        // A process that is held asks again soon, as the hold may be lifted.
         let long = Time(now().0 + 3600 * SECOND);
         stores[0].book(&begin(long)).expect("told");
         let told = stores[1].book(&order(&keys[0], 1)).expect("told");
@@ -148,7 +148,7 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
     });
 }
 
-/// A limit of one in ten minutes, of which one slot is booked and the next was given back; and that slot.
+/// Under a limit of one in ten minutes, books one slot and gives the next one back. Returns that one.
 fn with_a_slot_given_back(store: &mut dyn Store, costs: &[u64]) -> Slot {
     let one = order(costs, 1);
     store.book(&one).expect("booked");
@@ -194,7 +194,7 @@ pub(crate) fn for_each_state(check: impl Fn(&str) + Sync) {
     let (directory, server) = (Directory::new(), RedisServer::start());
     let file = directory.path().join("state").display().to_string();
     let on_server = server.as_ref().map(|server| server.url("shared"));
-    // They wait for seconds.
+    // Each waits for seconds.
     thread::scope(|scope| {
         for state in [Some(&file), on_server.as_ref()].into_iter().flatten() {
             scope.spawn(|| check(state));
@@ -202,7 +202,7 @@ pub(crate) fn for_each_state(check: impl Fn(&str) + Sync) {
     });
 }
 
-/// Each key has a limit of its own, which outlives the run.
+/// Each key has its own limit, which outlives the run.
 #[test]
 fn keys_are_shared_as_well() {
     for_each_state(|state| {
@@ -233,7 +233,7 @@ fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
     });
 }
 
-/// A limit for some items is shared, too, and those that wait for it hold up nobody else.
+/// A limit for some items is shared too, and items that wait for it hold up no others.
 #[test]
 fn limits_for_some_items_are_shared() {
     for_each_state(|state| {

@@ -1,4 +1,4 @@
-//! System calls that fail or do half the work, as they may at any time and hardly ever do.
+//! System calls that fail or do half the work, as they may at any time but hardly ever do.
 
 use std::fs::{self, File};
 use std::io::{Read, Seek, Write};
@@ -18,7 +18,7 @@ use crate::support::{
     Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, needs_program, noise, pipe, set_nonblocking,
 };
 
-/// A run from one file to another under strace, which tampers only with what touches those files.
+/// A run from one file to another under strace, which tampers only with calls on those files.
 struct Tampered {
     directory: Directory,
     strace: PathBuf,
@@ -51,7 +51,7 @@ impl Tampered {
     }
 }
 
-/// strace, if it may do its work here: some sandboxes forbid it.
+/// strace, if it may trace here: some sandboxes forbid it.
 pub(crate) fn needs_strace() -> Option<PathBuf> {
     let strace = needs_program("strace")?;
     let works =
@@ -81,7 +81,7 @@ fn calls_that_are_interrupted_or_would_block_lose_nothing() {
 
 #[test]
 fn a_write_that_fails_is_an_error_after_what_was_written() {
-    // Each error at the second write: what the first has written is told as released.
+    // Each error comes at the second write; what the first one wrote is reported as released.
     let table = [("ENOSPC", "No space left on device"), ("EIO", "I/O error"), ("EFBIG", "File too large")];
     let input = b"a line\n".repeat(40_000);
     for (error, why) in table {
@@ -108,8 +108,8 @@ fn a_read_that_fails_is_an_error_after_what_was_read() {
     assert!(!output.is_empty() && input.starts_with(&output) && output.ends_with(b"\n"));
 }
 
-/// strace cannot shorten a write: it can only claim that it was short. A non-blocking pipe does if it is read from only
-/// once it is full, and the trace proves it.
+/// strace cannot shorten a write, only claim that it was short. A non-blocking pipe does shorten writes if it is read
+/// only when it is full, and the trace proves it.
 #[test]
 fn short_writes_lose_nothing() {
     let Some(strace) = needs_strace() else { return };
@@ -128,7 +128,7 @@ fn short_writes_lose_nothing() {
     assert!(running.wait().success());
 }
 
-/// Another reader of a non-blocking pipe takes what there was just before the second read.
+/// Just before the second read, another reader of a non-blocking pipe takes what was there.
 #[test]
 fn input_that_another_reader_has_taken_holds_nothing_up() {
     let Some(strace) = needs_strace() else { return };
@@ -149,7 +149,7 @@ fn input_that_another_reader_has_taken_holds_nothing_up() {
     assert_eq!(running.line(), "2\n");
 }
 
-/// A signal comes as early as can be: right after the first read.
+/// The signal comes as early as possible: right after the first read.
 #[test]
 fn a_signal_at_the_start_leaves_a_seekable_stdin_where_it_was() {
     let Some(strace) = needs_strace() else { return };
@@ -177,7 +177,7 @@ fn a_signal_at_the_start_leaves_a_seekable_stdin_where_it_was() {
     assert_eq!(file.stream_position().unwrap(), 0);
 }
 
-/// A little each time that there was no room, until a write was short; and then the rest.
+/// Reads a little each time there was no room, until a write was short; then reads the rest.
 fn read_when_full(mut from: impl Read, trace: &Path) -> Vec<u8> {
     let (mut all, mut chunk, mut before) = (Vec::new(), vec![0; 20_000], 0);
     while let (0, blocked) = short_writes(trace) {
@@ -192,7 +192,7 @@ fn read_when_full(mut from: impl Read, trace: &Path) -> Vec<u8> {
     all
 }
 
-/// How many writes to stdout were short, and how many failed with EAGAIN: `1234 write(1, "..."..., 600) = 500`.
+/// The number of short writes to stdout, and of those that failed with EAGAIN: `1234 write(1, "..."..., 600) = 500`.
 fn short_writes(trace: &Path) -> (usize, usize) {
     let trace = fs::read_to_string(trace).unwrap_or_default();
     let writes = trace.lines().filter(|line| line.contains("write(1, "));

@@ -1,4 +1,4 @@
-//! What all tests need: the program, in a shell or at the end of pipes, and guards against hanging.
+//! What all tests need: the program, in a shell or between pipes, and guards against hangs.
 
 use std::io::{PipeReader, PipeWriter, Read, Write};
 use std::os::fd::{AsFd, AsRawFd, BorrowedFd};
@@ -24,7 +24,7 @@ pub(crate) const THROTTLE: &str = env!("CARGO_BIN_EXE_throttle");
 /// A limit that holds nothing up.
 pub(crate) const UNLIMITED: &str = "-r1T/s";
 
-/// Only what hangs takes so long, however busy the machine is.
+/// Only a hang takes this long, however busy the machine is.
 pub(crate) const HANG: Duration = Duration::from_secs(30);
 
 /// Runs the program to its end.
@@ -51,7 +51,7 @@ pub(crate) fn sh_command(script: &str) -> Command {
     command
 }
 
-/// The processor time that the program and its commands take, in user mode.
+/// The processor time of the program and its commands, in user mode.
 pub(crate) fn cpu_time(args: &[&str], input: &str) -> Duration {
     let mut command = sh_command("throttle \"$@\" >/dev/null && times");
     command.arg("sh").args(args);
@@ -66,10 +66,10 @@ pub(crate) fn cpu_time(args: &[&str], input: &str) -> Duration {
     Duration::from_secs_f64(minutes * 60.0 + seconds.parse::<f64>().expect("seconds"))
 }
 
-/// Whether a program is there. A test that needs it may be skipped, but not under CI.
+/// The path of a program, if there is one. A test that needs it may be skipped, but not under CI.
 pub(crate) fn needs_program(name: &str) -> Option<PathBuf> {
     let inherited = env::var_os("PATH").unwrap_or_default();
-    // Servers are installed where only root looks.
+    // Servers are installed where only root looks for programs.
     let directories = env::split_paths(&inherited).chain([PathBuf::from("/usr/sbin")]);
     let found = directories.map(|directory| directory.join(name)).find(|path| path.is_file());
     if found.is_none() {
@@ -148,7 +148,7 @@ impl Running {
         kill(self.pid(), signal).expect("it is running");
     }
 
-    /// Stops it, and waits until it is.
+    /// Stops it, and waits until it has stopped.
     pub(crate) fn stop(&self) {
         self.signal(Signal::SIGSTOP);
         eventually("it is stopped", || is_stopped(self.pid()));
@@ -194,12 +194,12 @@ impl Running {
         read_line(self.child.stderr.as_mut().expect("open"))
     }
 
-    /// Feeds it with `chunk` over and over until it takes no more, and returns how many bytes it took.
+    /// Writes `chunk` to it over and over until it takes no more. Returns the number of bytes that it took.
     pub(crate) fn fill(&mut self, chunk: &[u8]) -> usize {
         let stdin = self.child.stdin.as_mut().expect("open");
         set_nonblocking(&mut *stdin);
         let (mut taken, mut last) = (0, Instant::now());
-        // A pause this long is no proof, but being wrong only makes the test milder.
+        // A pause this long proves nothing, but a wrong guess only makes the test less strict.
         while last.elapsed() < Duration::from_millis(400) {
             match stdin.write(&chunk[taken % chunk.len()..]) {
                 Ok(written) => (taken, last) = (taken + written, Instant::now()),
@@ -213,13 +213,13 @@ impl Running {
         taken
     }
 
-    /// Ends its input and waits for its end; returns what it wrote that was not read yet.
+    /// Closes its input and waits for its end. Returns the output that was not read yet.
     pub(crate) fn finish(mut self) -> Output {
         self.close_stdin();
         self.collect()
     }
 
-    /// As [`finish`](Self::finish), with its input left open: it has other reasons to end.
+    /// As [`finish`](Self::finish), with its input left open: it ends for another reason.
     pub(crate) fn collect(mut self) -> Output {
         let stdout = self.child.stdout.take().map(drain);
         let stderr = self.child.stderr.take().map(drain);
@@ -248,7 +248,7 @@ impl Drop for Running {
     }
 }
 
-/// Reads to the end on a thread.
+/// Reads to the end, on a thread.
 pub(crate) fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>> {
     thread::spawn(move || {
         let mut all = Vec::new();
@@ -257,7 +257,7 @@ pub(crate) fn drain(mut from: impl Read + Send + 'static) -> JoinHandle<Vec<u8>>
     })
 }
 
-/// Reads a line byte by byte: what follows it is left for the next reader.
+/// Reads a line byte by byte, which leaves the rest to the next reader.
 fn read_line(from: &mut (impl Read + AsFd)) -> String {
     let mut line = Vec::new();
     while line.last() != Some(&b'\n') {
@@ -276,7 +276,7 @@ fn is_readable(fd: BorrowedFd, timeout: Duration) -> bool {
     let mut fds = [PollFd::new(fd, PollFlags::POLLIN)];
     loop {
         match poll(&mut fds, timeout) {
-            // A child that another test waits for has ended.
+            // A child that belongs to another test has ended.
             Err(Errno::EINTR) => {}
             ready => return ready.is_ok_and(|ready| ready > 0),
         }
@@ -293,7 +293,7 @@ fn unread(pipe: BorrowedFd) -> usize {
     usize::try_from(bytes).expect("a number of bytes")
 }
 
-/// Whether whoever started the tests ignores a signal, as nohup does, so that the program does as well.
+/// Whether the tests were started with a signal ignored, as by nohup. The program then ignores it too.
 pub(crate) fn is_ignored(signal: Signal) -> bool {
     let status = fs::read_to_string("/proc/self/status").unwrap_or_default();
     let mask = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
@@ -301,12 +301,12 @@ pub(crate) fn is_ignored(signal: Signal) -> bool {
     mask & 1 << (signal as u32 - 1) != 0
 }
 
-/// A pipe of which both ends block.
+/// A pipe with two blocking ends.
 pub(crate) fn pipe() -> (PipeReader, PipeWriter) {
     io::pipe().expect("a pipe")
 }
 
-/// A pipe that takes no more than this number of bytes, on Linux, unless it is read from.
+/// A pipe with room for this number of bytes until it is read, on Linux.
 pub(crate) fn narrow_pipe(room: usize) -> (PipeReader, PipeWriter) {
     let (reader, mut writer) = pipe();
     #[cfg(target_os = "linux")]
@@ -318,12 +318,12 @@ pub(crate) fn narrow_pipe(room: usize) -> (PipeReader, PipeWriter) {
     (reader, writer)
 }
 
-/// Makes whatever is at the other end of `fd`'s description non-blocking for all who share it.
+/// Makes `fd` non-blocking, for everything that shares its open file description.
 pub(crate) fn set_nonblocking(fd: impl AsFd) {
     fcntl(fd, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).expect("a descriptor");
 }
 
-/// Whether a process runs, and not merely waits for its parent to notice its end.
+/// Whether a process is running, and not just waiting to be reaped.
 pub(crate) fn is_alive(pid: Pid) -> bool {
     let gone = kill(pid, None) == Err(Errno::ESRCH);
     let state = fs::read_to_string(format!("/proc/{pid}/stat"));
@@ -332,12 +332,12 @@ pub(crate) fn is_alive(pid: Pid) -> bool {
     !gone && !is_zombie
 }
 
-/// Whether a process, which nobody traces, is stopped.
+/// Whether a process that nobody traces is stopped.
 pub(crate) fn is_stopped(pid: Pid) -> bool {
     fs::read_to_string(format!("/proc/{pid}/stat")).expect("a process").contains(") T ")
 }
 
-/// As text, for comparing.
+/// For comparisons.
 pub(crate) fn text(bytes: &[u8]) -> String {
     String::from_utf8_lossy(bytes).into_owned()
 }
@@ -347,13 +347,13 @@ pub(crate) fn numbers(last: u32) -> String {
     (1..=last).map(|number| format!("{number}\n")).collect::<Vec<_>>().concat()
 }
 
-/// `count` bytes that follow from `seed`.
+/// `count` pseudorandom bytes.
 pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
     let mut random = fastrand::Rng::with_seed(seed);
     (0..count).map(|_| random.u8(..)).collect()
 }
 
-/// Stops a run of one line per 200 ms for longer than that: what it has missed is not made up for.
+/// Stops a run of one line per 200 ms for longer than that, and checks that it does not catch up.
 pub(crate) fn keeps_its_pace_after_a_stop(args: &[&str]) {
     loop {
         let mut running = Running::throttle(args);
@@ -373,10 +373,10 @@ pub(crate) fn keeps_its_pace_after_a_stop(args: &[&str]) {
     }
 }
 
-/// Why an algorithm is not among [`of_any_period`].
+/// Why an algorithm is not among those of [`of_any_period`].
 pub(crate) const OWN_TESTS: &str = "what goes by the calendar has tests of its own";
 
-/// The algorithms that take any period. Those that go by the calendar are tested on their own.
+/// The algorithms that accept any period. Calendar rules have their own tests.
 pub(crate) fn of_any_period() -> Vec<&'static str> {
     let facts = Algorithm::ALL.map(Algorithm::facts).into_iter().filter(|facts| !facts.takes(Extra::Zone));
     facts.map(|facts| facts.name).collect()

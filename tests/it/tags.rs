@@ -1,4 +1,4 @@
-//! Tags before the lines that commands print.
+//! Tags in front of the lines that commands print.
 
 use std::collections::BTreeMap;
 use std::os::unix::process::ExitStatusExt;
@@ -13,7 +13,7 @@ use crate::support::{
     Directory, Running, THROTTLE, UNLIMITED, eventually, numbers, seeds, sh, text, throttle,
 };
 
-/// Prints two lines and a piece of one, to both outputs.
+/// Prints two lines and an unfinished one, to both outputs.
 const PRINT: [&str; 4] = ["--", "sh", "-c", "printf '1\\n\\n3'; printf 'e\\nf' >&2"];
 
 #[test]
@@ -24,7 +24,7 @@ fn each_line_of_both_outputs_is_tagged() {
         (&["--tag=col:9"], "a b\n", ["\t1\n\t\n\t3\n", "\te\n\tf\n"]),
         (&["--tag", "-B2"], "a\nb\n", ["a b\t1\na b\t\na b\t3\n", "a b\te\na b\tf\n"]),
         (&["--tag=host", "-B2"], "http://a/\nhttp://b/\n", ["a b\t1\na b\t\na b\t3\n", "a b\te\na b\tf\n"]),
-        // As from parallel.
+        // As parallel prints it.
         (
             &["--tag"],
             "a\tb\x1b[m\n",
@@ -68,7 +68,7 @@ fn what_a_command_leaves_behind_holds_nothing_up() {
         .write_stdin("x\n")
         .assert()
         .success();
-    // Those that sleep are ended with the run: nobody reads from them. They would be killed as they write.
+    // Nobody reads from the sleepers, which outlive the run: a write would kill them, but so does the script.
     let script =
         "printf '1\\n2\\n' | throttle -r1T/s --tag -- sh -c '{ sleep 60; } & echo hi; echo $! >>pids'
         kill $(cat pids)";
@@ -76,7 +76,7 @@ fn what_a_command_leaves_behind_holds_nothing_up() {
     sh(script).current_dir(directory.path()).assert().success().stdout("1\thi\n2\thi\n");
 }
 
-/// As it would be without tags.
+/// As without tags.
 #[test]
 fn commands_that_print_once_the_reader_is_gone_die_of_that() {
     let script = "printf '0\n0.2\n' | {
@@ -91,11 +91,11 @@ fn a_line_that_never_ends_takes_bounded_memory() {
     let script = "ulimit -v 40000
         echo x | throttle -r1T/s --tag -- sh -c 'head -c 50000000 /dev/zero' | tr -d '\\0' | sort | uniq -c";
     let output = sh(script).output().unwrap();
-    // 47 pieces of 1 MiB, and the rest of it.
+    // 47 pieces of 1 MiB, and the rest.
     assert_eq!(text(&output.stdout).trim(), "48 x", "{}", text(&output.stderr));
 }
 
-/// What a command is to print, of which the last line may lack its end.
+/// Random output of a command. The last line may be unfinished.
 fn content(random: &mut Rng) -> Vec<u8> {
     let mut lines = Vec::new();
     for _ in 0..random.usize(..20) {
@@ -113,7 +113,7 @@ fn property_lines_are_those_of_their_commands_in_order() {
         let names: Vec<_> = (0..6).map(|number| format!("f{number}")).collect();
         let printed: BTreeMap<_, _> = names.iter().map(|name| (name.clone(), content(&mut random))).collect();
         printed.iter().for_each(|(name, content)| drop(directory.file(name, content)));
-        // In pieces that end anywhere, at the same time.
+        // Both outputs at the same time, in pieces that end anywhere.
         let args = [&[UNLIMITED, "--tag", "-j6"], mode, &["--", "sh", "-c"]].concat();
         let script = "dd bs=7 status=none if=\"$1\" >&2 & dd bs=5 status=none if=\"$1\"; wait";
         let mut run = throttle(&[&args[..], &[script, "sh"]].concat());
@@ -139,7 +139,7 @@ fn property_lines_are_those_of_their_commands_in_order() {
     }
 }
 
-/// Commands that print all the time, until the last item has been run, or a signal comes.
+/// Commands that print without pause until the last item has been run, or a signal comes.
 #[test]
 fn commands_that_print_all_the_time_hold_up_neither_items_nor_ends_nor_signals() {
     let directory = Directory::new();
@@ -150,7 +150,7 @@ fn commands_that_print_all_the_time_hold_up_neither_items_nor_ends_nor_signals()
     let mut running = Running::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()));
     running.write("yes\nyes\nyes\n");
     thread::sleep(Duration::from_millis(100));
-    // Each runs when the one before has ended, the last two of them before there is more to read.
+    // Each runs when the previous one has ended, the last two before there is more to read.
     running.write(numbers(6));
     eventually("the last item is run", || directory.path().join("6").exists());
     running.signal(Signal::SIGTERM);

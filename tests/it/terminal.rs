@@ -1,4 +1,4 @@
-//! What a person sees on a terminal, a pseudo-terminal here.
+//! What a person sees on a terminal: here, a pseudo-terminal.
 
 mod screen;
 
@@ -13,10 +13,10 @@ use nix::sys::signal::Signal::{SIGCONT, SIGTERM};
 use self::screen::Screen;
 use crate::support::{Directory, Running, THROTTLE, eventually, numbers, sh_command, text, throttle};
 
-/// Takes the line off.
+/// Removes the line.
 const CLEAR: &str = "\r\x1b[2K\x1b[J";
 
-/// The program with a terminal for its messages, and a file of this number of items for its input.
+/// The program with a terminal for its messages, and a file with this number of items as its input.
 fn on(screen: &Screen, items: u32, args: &[&str]) -> Running {
     let directory = Directory::new();
     let file = directory.file("items", numbers(items));
@@ -80,7 +80,7 @@ fn messages_take_the_place_of_the_line_which_goes_at_the_end() {
     assert_eq!(screen.lines().len(), 3);
 }
 
-/// Whatever the terminal makes of a line that has become too long, and whoever writes between.
+/// Whatever the terminal makes of a line that has become too long, and whoever writes in between.
 #[test]
 fn a_window_that_gets_narrower_has_no_remains_of_the_line() {
     let screen = Screen::new(80);
@@ -98,7 +98,7 @@ fn items_on_the_same_terminal_do_not_run_into_the_line() {
     let table: [(&[&str], &[&str]); 3] = [
         (&[], &["1", "2", "3"]),
         (&["-d\\n"], &["1", "2", "3"]),
-        // Items that end no lines have one for themselves.
+        // Items that do not end a line get a line of their own.
         (&["-d;"], &["1;", "2;", "3"]),
     ];
     for (args, expected) in table {
@@ -116,7 +116,7 @@ fn items_on_the_same_terminal_do_not_run_into_the_line() {
     }
 }
 
-/// Not those that were released and failed, or still run.
+/// Items that have failed or still run were released, but are not done.
 #[test]
 fn what_was_released_is_not_what_is_done() {
     let screen = Screen::new(80);
@@ -219,7 +219,7 @@ fn a_dry_run_ends_with_a_plan_in_words() {
     assert_eq!(text(&output.stderr), "");
 }
 
-/// The statistics of a run that was stopped from before its one release was due until after.
+/// The statistics of a run that was stopped from before its only release was due until after that.
 fn stopped_in_its_wait() -> serde_json::Value {
     let screen = Screen::new(80);
     let running = on(&screen, 4, &["-n2", "-p2s", "--progress", "--stats=json"]);
@@ -233,7 +233,7 @@ fn stopped_in_its_wait() -> serde_json::Value {
 
 #[test]
 fn time_that_a_run_was_stopped_is_left_out() {
-    // On a busy machine it may go on before it has heard that it was stopped, and end.
+    // On a busy machine it may go on, and end, before it knows that it was stopped.
     let told = loop {
         let told = stopped_in_its_wait();
         if told["stopped_seconds"] != 0.0 {
@@ -241,7 +241,7 @@ fn time_that_a_run_was_stopped_is_left_out() {
         }
     };
     let number = |name: &str| told[name].as_f64().expect(name);
-    // What is left is the part of the stop after the release was due.
+    // Only the part of the stop after the release was due is counted.
     assert!((0.5..number("seconds")).contains(&number("stopped_seconds")), "{told}");
     assert!(number("waited_seconds") > 0.9 && number("highest_rate") >= 2.0, "{told}");
     let limit = &told["limits"][0];
@@ -250,7 +250,7 @@ fn time_that_a_run_was_stopped_is_left_out() {
     assert_eq!(limit["waited_seconds"], told["waited_seconds"]);
 }
 
-/// A selector that would set a title, ring and turn the text that follows.
+/// A selector that would set a title, ring the bell, and reverse the text that follows.
 const ORDERS: &str = ".a\x1b]0;title\x07\u{202e}b";
 
 #[test]

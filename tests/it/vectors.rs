@@ -12,7 +12,7 @@ fn every_vector_comes_out_to_the_nanosecond() {
     assert!(wrong.is_empty(), "{} vectors differ:\n{}", wrong.len(), wrong.join("\n"));
 }
 
-/// What is wrong, if anything.
+/// The differences, if there are any.
 fn check(vector: &Value) -> Option<String> {
     let args = strings(&vector["args"]);
     let output = throttle(&args).write_stdin(lines(&vector["stdin"])).output().expect("it runs");

@@ -1,4 +1,4 @@
-//! Enough is enough: `--max-wait` and `--until`. Random cases are among those in `property`.
+//! `--max-wait` and `--until`. See `property` for random cases.
 
 use std::fs;
 
@@ -30,7 +30,7 @@ fn a_run_ends_as_soon_as_the_next_release_is_further_away() {
         "throttle: the next release is 59m50s away: longer than --max-wait\n\
          throttle: ended early: 1 item read and not released\n",
     );
-    // What is sooner goes first, even if it is read later.
+    // The item that can go sooner goes first, even if it is read later.
     let keyed = ["--dry-run", "-r1/h,key=col:1", "--max-wait=1m", "--arrivals=col:2"];
     throttle(&keyed)
         .write_stdin("a 0\na 0\nb 0\nc 1\n")
@@ -81,10 +81,10 @@ fn nothing_starts_after_the_end_and_what_runs_ends() {
     let outcome = run(&args, vec![block(0, &lines)], |_, _| takes(60));
     assert_eq!((starts(&outcome), outcome.exit), (vec![("a", 0), ("b", 2), ("c", 4)], Exit::Refused));
     assert_eq!((outcome.stats.left(), outcome.runs[2].end), (1, 64 * SECOND));
-    // All that is there has been started.
+    // All items have been started.
     let outcome = run(&args, vec![block(0, &lines[..3])], |_, _| takes(60));
     assert_eq!(outcome.exit, Exit::Done);
-    // What was to be tried again is left.
+    // An item that is to be retried is left.
     let fails = |_: &str, _| Behaviour { code: 1, ..takes(1) };
     let args = ["-r1T/s", "--retries=9", "--backoff=5s..5s", "--until=3s"];
     assert_eq!(run(&args, vec![block(0, &["a"])], fails).exit, Exit::Refused);

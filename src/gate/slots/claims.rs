@@ -190,6 +190,13 @@ impl Claims {
         surplus
     }
 
+    /// Gives up all slots, and what the store has told of those to come. Returns those after `now`.
+    pub(super) fn forget_booked(&mut self, now: Time) -> Vec<(Order, Vec<Slot>)> {
+        let surplus = self.take_surplus(now, |_| Needed::default());
+        self.keys.values_mut().for_each(KeyClaims::forget_booked);
+        surplus
+    }
+
     /// Forgets what is no longer of use for a key.
     fn forget(&mut self, key: &Key) {
         if self.keys.get_mut(key).is_some_and(|known| !known.is_of_use()) {

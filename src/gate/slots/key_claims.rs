@@ -47,6 +47,15 @@ impl CostsClaim {
 }
 
 impl KeyClaims {
+    /// Gives up all slots, and what the store has told of those to come.
+    pub(super) fn forget_booked(&mut self) {
+        for claim in &mut self.claims {
+            claim.lease = Lease::default();
+            claim.ordered.take_if(|ordered| matches!(ordered, Ordered::NotBefore(..)));
+            claim.next = None;
+        }
+    }
+
     fn claim(&self, costs: &[u64]) -> Option<&CostsClaim> {
         self.claims.iter().find(|claim| *claim.costs == *costs)
     }

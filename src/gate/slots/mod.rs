@@ -91,6 +91,8 @@ pub struct Slots {
     properties: Properties,
     wall: Wall,
     claims: Claims,
+    /// Given up, and to be given back.
+    surrendered: Vec<(Order, Vec<Slot>)>,
     orders: Orders,
     charged: Vec<Charged>,
     news: Option<News>,
@@ -117,6 +119,7 @@ impl Slots {
             rates,
             wall: Wall::EPOCH,
             claims: Claims::new(by_key),
+            surrendered: Vec::new(),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
             charged: Vec::new(),
             news: None,
@@ -196,8 +199,12 @@ impl Gate for Slots {
         }
     }
 
-    fn set_wall(&mut self, _: Time, wall: Wall) {
-        self.wall = wall;
+    /// Slots that were booked by a clock which has been set since may be in another period of the calendar.
+    fn set_wall(&mut self, now: Time, wall: Wall) {
+        if std::mem::replace(&mut self.wall, wall) != wall {
+            self.surrendered.extend(self.claims.forget_booked(now));
+            self.revision += 1;
+        }
     }
 
     fn ask(&self, part: Part, request: &Request, _: Time) -> Opening {
@@ -276,16 +283,18 @@ impl Gate for Slots {
     ) -> Result<Needs> {
         self.ends = None;
         let demands = Demands::gather(wanted, self.claims.is_by_key(), &self.terms.most)?;
-        let returned = self.claims.take_surplus(now, |claim| demands.needed(claim));
-        self.revision += u64::from(!returned.is_empty());
+        let surplus = self.claims.take_surplus(now, |claim| demands.needed(claim));
+        self.revision += u64::from(!surplus.is_empty());
+        let returned = self.surrendered.drain(..).chain(surplus).collect();
         let mut needs = Needs { returned, ..Needs::default() };
         self.order(now, &demands, vacancies, &mut needs);
         Ok(needs)
     }
 
     fn close(&mut self, now: Time) -> Needs {
-        let returned = self.claims.take_surplus(now, |_| Needed::default());
-        self.revision += u64::from(!returned.is_empty());
+        let surplus = self.claims.take_surplus(now, |_| Needed::default());
+        self.revision += u64::from(!surplus.is_empty());
+        let returned = self.surrendered.drain(..).chain(surplus).collect();
         Needs { returned, again: self.last_answer(now), ..Needs::default() }
     }
 
@@ -360,5 +369,33 @@ mod tests {
         assert_eq!(needs.orders.len(), 1);
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
         assert_eq!(slots.last_answer(Time(8)), None);
+    }
+
+    #[test]
+    fn slots_are_given_up_once_the_wall_clock_is_set() {
+        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
+        let mut slots = Slots::new(Vec::new(), terms, true);
+        let (key, costs) = (Key::new(), Rc::from([1]));
+        let order = |count| Order::new(key.clone(), [1], count);
+        let booked = [3, 9].map(|at| Slot { at: Time(at), until: Time(at + 5) });
+        let ask_again = Some(Time(90));
+        slots.set_wall(Time(1), Wall::new(Time(1), Time(50)));
+        slots.claims.put(
+            Time(1),
+            &order(2),
+            &Answer { slots: booked.into(), ask_again, ..Answer::default() },
+        );
+        *slots.claims.ordered(&key, &costs) = ask_again.map(|at| order::Ordered::NotBefore(at, None));
+        slots.set_wall(Time(4), Wall::new(Time(4), Time(53)));
+        assert_eq!(slots.count(&key, &costs), 2);
+        slots.set_wall(Time(4), Wall::new(Time(4), Time(54)));
+        assert_eq!(slots.count(&key, &costs), 0);
+        let since = Time(1);
+        let wanted =
+            Wanted { since, costs: &costs, keys: &[], count: 3, is_open: false, first: 1, within: u64::MAX };
+        let needs = slots.prepare(Time(4), &mut [wanted].into_iter(), 9).unwrap();
+        // The first one had begun.
+        assert_eq!(needs.returned, [(order(1), vec![booked[1]])]);
+        assert_eq!(needs.orders.len(), 1);
     }
 }

@@ -144,7 +144,12 @@ impl Batcher {
             let lingered = arrival.saturating_add(linger);
             let closes = [filled, self.ended].into_iter().flatten().fold(lingered, Time::min);
             open.close(closes, front);
+        }
+        // A batch is tried again as a whole, even if less of it could go sooner.
+        let is_again = front.segment.attempt() > 1 && self.forms_batches();
+        if self.lingers() || is_again {
             self.fill(&mut open, waiting, &mut |costs| self.ever_admits(costs));
+            open.is_full |= is_again;
         }
         open
     }

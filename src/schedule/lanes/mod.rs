@@ -175,7 +175,8 @@ impl Lanes {
         let mut by_lane: HashMap<usize, Vec<Items>, RandomState> = HashMap::default();
         for items in again {
             self.size.add(&items.segment);
-            by_lane.entry(self.find(&items)).or_default().push(items);
+            // None is forgotten in between, which may be one that the items before are for.
+            by_lane.entry(self.open(&items)).or_default().push(items);
         }
         for (at, items) in by_lane {
             let lane = &mut self.directory[at].lane;
@@ -192,6 +193,11 @@ impl Lanes {
 
     fn find(&mut self, items: &Items) -> usize {
         self.directory.forget_emptied(items.segment.arrival());
+        self.open(items)
+    }
+
+    /// The lane of items; it may be empty.
+    fn open(&mut self, items: &Items) -> usize {
         let name = self.name(&items.charge.keys);
         self.directory.get_or_open(&name, || self.holds.until(&name))
     }

@@ -112,7 +112,9 @@ fn is_local(path: &Path) -> Result<(), StoreError> {
 /// The file system that `path` is on, if several machines may have it in common.
 #[cfg(target_os = "linux")]
 fn network(path: &Path) -> io::Result<Option<&'static str>> {
-    Ok(network_of(nix::sys::statfs::statfs(path)?.filesystem_type().0))
+    // It may have been removed meanwhile.
+    let system = present(nix::sys::statfs::statfs(path).map_err(io::Error::from))?;
+    Ok(system.and_then(|system| network_of(system.filesystem_type().0)))
 }
 
 /// There is no list of file systems here.

@@ -37,6 +37,7 @@ mod tests;
 mod txn;
 
 use std::fs::File;
+use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,10 @@ use crate::time::{SECOND, Time, Wall, shown};
 /// Nanoseconds after which past slots are deleted, and ended processes looked for, again.
 const BETWEEN_LOOKS: u64 = SECOND / 10;
 
+/// The number of times that the wall clock is read, at most, and the nanoseconds that this should take.
+const LOOKS_AT_WALL: usize = 10;
+const LOOK: u64 = SECOND / 10_000;
+
 /// The number of new keys that are added before idle ones are evicted.
 const BETWEEN_EVICTIONS: u32 = 1024;
 
@@ -77,6 +82,8 @@ pub struct FileStore {
     /// There is a loss of which the user has not been told yet.
     is_lost: bool,
     looked: Option<Time>,
+    /// The number of nanoseconds by which the wall clock may be ahead of what was read.
+    wall_within: u64,
     new_keys: u32,
     tell: Tell,
 }
@@ -120,6 +127,7 @@ impl FileStore {
             is_replaced: false,
             is_lost: false,
             looked: None,
+            wall_within: 0,
             new_keys: 0,
             tell: Arc::new(drop),
         };
@@ -208,6 +216,9 @@ impl FileStore {
     ) -> Result<(T, bool)> {
         let mut txn = StateTxn::begin(&transaction, &database.path, &self.rules, key, (now, looks))?;
         let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
+        if self.wall_within <= self.rules.policy().deadline / 4 {
+            txn.follow_wall()?;
+        }
         if let Some(known) = &self.known {
             self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;
         }
@@ -229,10 +240,27 @@ impl FileStore {
 
     /// Goes by the wall clock, which is read first: then it is not believed to be ahead. Returns the time.
     fn follow_wall(&mut self) -> Time {
-        let shown = shown();
-        let now = (self.clock)();
-        self.rules.set_wall(Wall::new(now, shown));
-        now
+        if !self.rules.go_by_wall() {
+            return (self.clock)();
+        }
+        let look = || {
+            let (before, shown, now) = ((self.clock)(), shown(), (self.clock)());
+            (now.since(before), Wall::new(now, shown))
+        };
+        // Whoever was stopped in between would take the clock for set.
+        let looks = iter::repeat_with(look).take(LOOKS_AT_WALL);
+        let (mut within, mut wall) = (u64::MAX, Wall::EPOCH);
+        for (took, shown) in looks {
+            if took < within {
+                (within, wall) = (took, shown);
+            }
+            if within <= LOOK {
+                break;
+            }
+        }
+        self.rules.set_wall(wall);
+        self.wall_within = within;
+        (self.clock)()
     }
 
     /// Opens the state that is in its place. If there is none, creates one that follows from what was known.

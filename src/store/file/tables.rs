@@ -34,6 +34,9 @@ pub(super) struct Header {
     /// A hold of all keys.
     #[serde(default)]
     pub(super) hold: Hold,
+    /// The time that the wall clock showed at the origin of that clock when slots were booked by it; zero if none was.
+    #[serde(default)]
+    pub(super) wall: Time,
     /// The clock of all instants.
     #[serde(rename = "domain")]
     pub(super) clock: ClockOrigin,

@@ -10,7 +10,7 @@ use super::refusal::{bad, refused, reset_command};
 use super::tables::{self, Header, KeyRows};
 use crate::store::ledger::{BookingRules, Ledger, Owner};
 use crate::store::{Answer, Hold, Order};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Tells a state from one that took its place.
 #[derive(Clone)]
@@ -94,6 +94,7 @@ impl<'a> StateTxn<'a> {
         }
         self.header.clock = ours.clone();
         self.header.began = Time::ZERO;
+        self.header.wall = Time::ZERO;
         if !ours.counts_from_boot() {
             let holds = self.ledgers()?.into_iter().map(|(_, ledger)| ledger.hold);
             let longest = holds
@@ -112,6 +113,27 @@ impl<'a> StateTxn<'a> {
             rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
         self.load().map(|()| true)
+    }
+
+    /// Takes back what is booked ahead if the wall clock has been set since, by more than slots keep from both ends of a
+    /// period.
+    pub(super) fn follow_wall(&mut self) -> Result<()> {
+        let (before, shown) = (self.header.wall, self.rules.wall().shows(Time::ZERO));
+        if !self.rules.go_by_wall() || before.0.abs_diff(shown.0) <= self.rules.policy().deadline / 2 {
+            return Ok(());
+        }
+        self.header.wall = shown;
+        self.header.write(self.rows.connection)?;
+        if before == Time::ZERO {
+            return Ok(());
+        }
+        let mut rules = self.rules.clone();
+        rules.set_wall(Wall::new(Time::ZERO, before));
+        for (key, mut ledger) in self.ledgers()? {
+            rules.unbook(&mut ledger, self.now);
+            self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
+        }
+        self.load()
     }
 
     /// Begins anew, with silence, if the state that was known is gone: `is_replaced` if its files are others. Returns
@@ -225,7 +247,7 @@ impl Header {
     pub(super) fn first(rules: &BookingRules, clock: ClockOrigin, now: Time) -> Header {
         let limits = rules.policy().text.clone();
         let (generation, hold) = (fastrand::u64(..), Hold::default());
-        Header { generation, clock, began: now, silent: None, hold, limits }
+        Header { generation, clock, began: now, silent: None, hold, wall: Time::ZERO, limits }
     }
 
     /// The ledger of a new key.

@@ -79,6 +79,7 @@ pub trait UnitLog {
 #[derive(Clone, Debug)]
 pub struct BookingRules {
     policy: Policy,
+    wall: Wall,
     rules: Arc<[Box<dyn SlotRule>]>,
 }
 
@@ -100,12 +101,23 @@ impl BookingRules {
     /// The rules of `policy`.
     pub fn new(policy: Policy) -> Self {
         let rules = policy.quotas.iter().map(|quota| quota.rule(Wall::EPOCH)).collect();
-        BookingRules { policy, rules }
+        BookingRules { policy, wall: Wall::EPOCH, rules }
+    }
+
+    /// Some limit goes by the calendar.
+    pub fn go_by_wall(&self) -> bool {
+        self.policy.quotas.iter().any(|quota| quota.hours.is_some())
+    }
+
+    /// The wall clock that they go by.
+    pub fn wall(&self) -> Wall {
+        self.wall
     }
 
     /// Goes by what the wall clock shows now.
     pub fn set_wall(&mut self, wall: Wall) {
-        if self.policy.quotas.iter().any(|quota| quota.hours.is_some()) {
+        if self.go_by_wall() {
+            self.wall = wall;
             self.rules = self.policy.quotas.iter().map(|quota| quota.rule(wall)).collect();
         }
     }
@@ -281,6 +293,16 @@ impl BookingRules {
     pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
         let is_good = |at: &Time| *at > now && *at >= ledger.overruns.until;
         ledger.owned.add(NOBODY, costs, slots.into_iter().filter(is_good));
+    }
+
+    /// Takes back what was booked ahead of `now`, by these rules: the wall clock has been set since. Whoever holds such
+    /// slots gives them up.
+    pub fn unbook(&self, ledger: &mut Ledger, now: Time) {
+        for (costs, at) in ledger.owned.all().filter(|(_, at)| *at > now) {
+            let charged = self.rules.iter().zip(&mut ledger.accounts).zip(costs);
+            charged.for_each(|((rule, account), &cost)| rule.unbook(account, Ask { since: at, cost }));
+        }
+        (ledger.owned, ledger.turns) = (OwnedSlots::default(), Time::ZERO);
     }
 
     /// Charges releases of an order once more, as they were over only at `over`.

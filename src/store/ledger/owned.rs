@@ -29,6 +29,11 @@ impl OwnedSlots {
         share.map_or(&[], |share| share.slots.as_slice())
     }
 
+    /// All slots, whoever has them, with what each costs.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&[u64], Time)> {
+        self.0.iter().flat_map(|share| share.slots.iter().map(|slot| (&*share.costs, *slot)))
+    }
+
     /// Adds slots to those of `owner`.
     pub fn add(&mut self, owner: Owner, costs: &[u64], slots: impl IntoIterator<Item = Time>) {
         let mut slots = slots.into_iter().peekable();

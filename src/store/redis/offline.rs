@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::RedisStore;
 use super::connection::Connection;
 use super::failure::ServerFailure;
-use super::nodes::Dial;
 use super::socket::{Socket, Timeouts};
 use crate::store::{Answer, Order, StoreError};
 
@@ -22,14 +21,11 @@ pub fn book_over(
     streams: impl IntoIterator<Item = UnixStream, IntoIter: Send + 'static>,
     order: &Order,
 ) -> Result<Answer, StoreError> {
-    store.asker.nodes.connect_by(dial(streams.into_iter()));
-    store.asker.nodes.patience = Timeouts::within(PATIENCE);
-    store.attempt(order).map_err(ServerFailure::given_up)
-}
-
-fn dial(mut streams: impl Iterator<Item = UnixStream> + Send + 'static) -> Dial {
-    Box::new(move |_, access| {
+    let mut streams = streams.into_iter();
+    store.asker.nodes.connect_by(Box::new(move |_, access| {
         let stream = streams.next().ok_or_else(|| ServerFailure::away("nobody answers"))?;
         Connection::over(Socket::over(stream.into(), access.patience.until()), false, access)
-    })
+    }));
+    store.asker.nodes.patience = Timeouts::within(PATIENCE);
+    store.attempt(order).map_err(ServerFailure::given_up)
 }

@@ -102,16 +102,13 @@ impl Keeper for Remote {
 }
 
 /// Keys that are held, each with the nanoseconds that it is.
-fn held_keys(
-    nodes: &mut Nodes,
-    name: &str,
-) -> Result<impl Iterator<Item = (Option<Vec<u8>>, u64)> + use<>, ServerFailure> {
+fn held_keys(nodes: &mut Nodes, name: &str) -> Result<BTreeMap<Option<Vec<u8>>, u64>, ServerFailure> {
     let script = StoredScript::new(include_str!("scripts/held.lua").to_owned());
     let mut held = BTreeMap::new();
     let mut hear = |key: Vec<u8>, left: Value| {
         let left = from_redis_value::<Micros>(left).ok().filter(|left| *left > 0);
         if let Some((key, left)) = limits_key(&key, name).zip(left) {
-            held.insert(key.to_owned(), left.saturating_mul(1000));
+            held.insert(Some(key.to_owned()), left.saturating_mul(1000));
         }
         if held.len() > MOST_KEYS as usize {
             held.pop_last();
@@ -121,7 +118,7 @@ fn held_keys(
         connection.query::<()>(&script.load())?;
         for_each_key(connection, name, |key| script.call(key), &mut hear)
     })?;
-    Ok(held.into_iter().map(|(key, left)| (Some(key), left)))
+    Ok(held)
 }
 
 fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>, ServerFailure> {

@@ -1,7 +1,7 @@
-//! When releases really happened, as seen by the kernel: on entry to the system call, and on exit from it.
+//! When releases really happened, as seen by the kernel: on entry to the system call and on exit from it.
 //!
-//! The program reads the clock before the entry and after the exit. So what it promises of the instants it reads
-//! holds all the more for these.
+//! The program reads the clock before the entry and after the exit, so what it guarantees for the instants it reads
+//! holds for these all the more.
 
 use std::collections::HashMap;
 use std::fs;
@@ -14,21 +14,21 @@ use nix::sys::signal::Signal;
 use crate::strace::needs_strace;
 use crate::support::{Directory, Running, THROTTLE, drain, eventually, pipe};
 
-/// From the entry to the exit, in nanoseconds of the monotonic clock.
+/// From entry to exit, in nanoseconds of the monotonic clock.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Span {
     pub(super) start: u64,
     pub(super) end: u64,
 }
 
-/// The program under strace. Unlike with strace as its parent, it is our child, and signals reach it.
+/// The program under strace. With -D it is our child, rather than strace's, so signals reach it.
 pub(super) struct Traced {
     pub(super) running: Running,
     directory: Directory,
 }
 
 impl Traced {
-    /// With its standard output read to the end by somebody.
+    /// Starts it with a thread that reads its standard output to the end.
     pub(super) fn start(args: &[&str]) -> Option<Self> {
         let (reader, traced) = Self::start_unread(args)?;
         drain(reader);
@@ -47,7 +47,7 @@ impl Traced {
         Some((reader, Traced { running: Running::spawn(&mut command), directory }))
     }
 
-    /// Stops it, does something meanwhile, and lets it go on.
+    /// Stops the program, does something meanwhile, and lets the program continue.
     pub(super) fn stopped<T>(&mut self, meanwhile: impl FnOnce(&mut Running) -> T) -> T {
         self.running.signal(Signal::SIGSTOP);
         let done = meanwhile(&mut self.running);
@@ -55,7 +55,7 @@ impl Traced {
         done
     }
 
-    /// Waits for the end, and returns the system calls that were made.
+    /// Waits for the end and returns the system calls.
     pub(super) fn finish(mut self) -> Vec<Call> {
         self.running.close_stdin();
         assert!(self.running.wait().success());
@@ -71,7 +71,7 @@ fn read(trace: &PathBuf) -> String {
     fs::read_to_string(trace).unwrap_or_default()
 }
 
-/// A system call that did something.
+/// A system call that succeeded.
 pub(super) struct Call {
     /// As it was called: `write(1, ""..., 80`.
     text: String,
@@ -79,7 +79,7 @@ pub(super) struct Call {
     span: Span,
 }
 
-/// The writes to standard output: for each record, of `size` bytes, from when its first byte left to when its last did.
+/// The span of each record of `size` bytes on standard output: from the write of its first byte to that of its last.
 pub(super) fn written(calls: &[Call], size: u64) -> Vec<Span> {
     let (mut records, mut bytes, mut start) = (Vec::new(), 0, None);
     for call in calls.iter().filter(|call| call.text.starts_with("write(1,")) {
@@ -96,13 +96,13 @@ pub(super) fn written(calls: &[Call], size: u64) -> Vec<Span> {
     records
 }
 
-/// The commands started.
+/// The starts of commands.
 pub(super) fn started(calls: &[Call]) -> Vec<Span> {
     let starts = calls.iter().filter(|call| call.text.contains("fork") || call.text.contains("CLONE_VFORK"));
     starts.map(|call| call.span).collect()
 }
 
-/// Of lines such as these, with the time since the line before:
+/// Parses lines such as these, with the time since the previous line:
 ///
 /// ```text
 /// 7 0.000690300 write(1, ""..., 8) = 8 <0.001325397>
@@ -127,11 +127,11 @@ fn call<'a>(line: &'a str, now: &mut u64, unfinished: &mut HashMap<&'a str, (u64
     let is_resumed = call.starts_with("<... ");
     let (start, text) = if is_resumed { unfinished.remove(process)? } else { (*now, call) };
     let span = Span { start, end: start + nanoseconds(took.trim_end_matches('>')) };
-    // What failed has a result of -1, or ? if it is to be made again.
+    // A failed call has a result of -1, or ? if it is restarted.
     Some(Call { text: text.to_owned(), result: result.parse().ok()?, span })
 }
 
-/// Of seconds with nine decimals.
+/// Parses seconds with nine decimals.
 fn nanoseconds(seconds: &str) -> u64 {
     seconds.replace('.', "").parse().expect("nine decimals")
 }

@@ -1,30 +1,30 @@
-//! What examples do, besides ending well and handling each item of their input.
+//! What examples do, besides succeeding and handling each item of their input.
 
-/// What is known of the examples that contain `part`.
+/// What to expect of the examples that contain `part`.
 pub(super) struct Example {
     pub(super) part: &'static str,
-    /// Files that it reads, beside those that all can.
+    /// Extra input files.
     pub(super) inputs: &'static [(&'static str, &'static str)],
-    /// What is run before it.
+    /// Commands to run before it.
     pub(super) before: &'static str,
-    /// What of it is changed, to take less time, and into what.
+    /// A part to replace, to save time, and its replacement.
     pub(super) changed: (&'static str, &'static str),
-    /// Whether some items of its input go nowhere.
+    /// Whether some items of its input are left out.
     pub(super) loses_items: bool,
     pub(super) shows: &'static [Shows],
 }
 
-/// What can be seen of a run.
+/// What a run shows.
 pub(super) enum Shows {
-    /// On standard output, and nothing else.
+    /// All of standard output.
     Output(&'static str),
-    /// On standard output.
+    /// Part of standard output.
     InOutput(&'static str),
-    /// On standard error, which is empty otherwise.
+    /// Part of standard error, which is empty otherwise.
     Error(&'static str),
-    /// The commands that were run, in any order, and nothing else.
+    /// All commands that were run, in any order.
     Calls(&'static str),
-    /// A file of this name, that contains this.
+    /// The name of a file, and part of its content.
     File(&'static str, &'static str),
 }
 
@@ -76,7 +76,7 @@ pub(super) const EXPECTED: &[Example] = &[
     },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
-        // On a Friday at noon.
+        // A Friday at noon.
         part: "during=Mon-Fri@09:00-17:00 -- ./call",
         changed: ("throttle", "TZ=UTC throttle --dry-run --at 2026-11-20T12:00Z"),
         loses_items: true,
@@ -89,7 +89,7 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        // On a Friday, at seven in New York.
+        // A Friday, at seven in New York.
         part: "./efetch <ids",
         changed: ("throttle", "throttle --dry-run --at 2026-11-20T12:00Z"),
         shows: &[Shows::InOutput("50400.000000000\t./efetch 4711\n")],
@@ -184,7 +184,7 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[FETCHED, Shows::File("jobs.log", "https://b.example/2")],
         ..Example::PLAIN
     },
-    // What the log has is not run again.
+    // Items in the log are not run again.
     Example {
         part: "--resume",
         before: "head -n 1 urls | throttle -r 10/s --log jobs.log -- curl -fsSO",
@@ -215,8 +215,8 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::Calls("call read 123\ncall upload a.fit\n")],
         ..Example::PLAIN
     },
-    // Whoever types this does so while it runs. It is paused at last, and ends when it may go on. A file that is found
-    // empty while it is written is told.
+    // Users type this while it runs. The last line pauses it, so it is given a rate again to let it end. There is a
+    // message if the file is read while it is empty.
     Example {
         part: "echo 20/s >rate\necho 0/s >rate",
         changed: (
@@ -246,7 +246,7 @@ pub(super) const EXPECTED: &[Example] = &[
     },
     Example {
         part: "--tag=host",
-        // The order in which they end is not known.
+        // The order in which the commands end varies.
         changed: ("-j 4", "-j 4 -k"),
         shows: &[Shows::Output("a.example\tHTTP/1.1 200 OK\nb.example\tHTTP/1.1 200 OK\n")],
         ..Example::PLAIN

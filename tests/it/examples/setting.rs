@@ -1,4 +1,4 @@
-//! A directory to run examples in: with what they read, and stand-ins for the programs they call.
+//! A directory to run examples in, with their inputs and stand-ins for the programs they call.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -8,7 +8,7 @@ use std::process::{Command, Output, Stdio};
 use super::text;
 use crate::support::{Directory, Running, THROTTLE};
 
-/// What the examples read. Two items each, so that few have to wait.
+/// The inputs of the examples. With two items each, few have to wait.
 const INPUTS: [(&str, &str); 13] = [
     ("urls", "https://a.example/1\nhttps://b.example/2\n"),
     ("urls.txt", " https://a.example/1 \r\n\r\nhttps://b.example/2\r\n"),
@@ -28,7 +28,7 @@ const INPUTS: [(&str, &str); 13] = [
     ("night.urls", "https://a.example/1\nhttps://b.example/2\n"),
 ];
 
-/// Notes how it was called, and what it was sent if it reads that.
+/// Records its arguments, and its input if it reads any.
 const STAND_IN: &str = r#"#!/bin/sh
 name=${0##*/}
 printf '%s %s\n' "$name" "$*" >>"$CALLS"
@@ -42,13 +42,13 @@ my-tool*) printf 'one\ntwo\n' ;;
 esac
 "#;
 
-/// Programs that not everybody has, or that would wait or ask a server.
+/// Programs that may be missing, or that would wait or contact a server.
 const PROGRAMS: [&str; 6] = ["curl", "inotifywait", "make", "my-tool", "nc", "tail"];
 
-/// Programs of the user's own.
+/// The user's own programs.
 const OWN: [&str; 7] = ["ask", "call", "efetch", "issue", "query", "report", "send"];
 
-/// The stand-ins, for all examples.
+/// The stand-ins, shared by all examples.
 pub(super) struct Programs(Directory);
 
 impl Programs {
@@ -59,8 +59,8 @@ impl Programs {
         programs
     }
 
-    /// By another process: while this one has a file open to write, any child that it starts has it open as well for a
-    /// moment, and what is open to be written cannot be run.
+    /// Uses another process: a child started while this one has a file open for writing inherits the descriptor for a
+    /// moment, and a file that is open for writing cannot be executed.
     fn write(&self, name: &str, script: &str) {
         let path = self.0.path().join(name);
         let mut shell = Command::new("sh");
@@ -73,7 +73,7 @@ impl Programs {
     }
 }
 
-/// A home of its own, which examples are run in.
+/// A home directory to run examples in.
 pub(super) struct Setting {
     home: Directory,
 }
@@ -104,18 +104,18 @@ impl Setting {
         self.home.file(name, content);
     }
 
-    /// What is in a file, if it is there.
+    /// The contents of a file, if it exists.
     pub(super) fn read(&self, name: &str) -> Option<String> {
         fs::read(self.path().join(name)).ok().map(|content| crate::support::text(&content))
     }
 
-    /// The items in a file that an example reads.
+    /// The items in an example's input file.
     pub(super) fn items(&self, name: &str) -> Vec<String> {
         let content = self.read(name).unwrap_or_else(|| panic!("there is no {name}"));
         content.lines().map(|line| line.trim().to_owned()).collect()
     }
 
-    /// Runs a script. Places of the system are in this directory instead.
+    /// Runs a script, with system paths moved into this directory.
     pub(super) fn run(&self, script: &str) -> Output {
         let home = self.path().display();
         let script = script
@@ -130,7 +130,7 @@ impl Setting {
         Running::spawn(command.stdout(Stdio::piped()).stderr(Stdio::piped())).collect()
     }
 
-    /// How the stand-ins were called, in order.
+    /// The calls of the stand-ins, in order.
     pub(super) fn calls(&self) -> String {
         self.read("noted").unwrap_or_default()
     }

@@ -1,4 +1,4 @@
-//! Finds the examples in the manual pages and in the README.
+//! Finds the examples in the manual pages and the README.
 
 const PAGES: [&str; 4] = [
     include_str!("../../../man/throttle.1.in"),
@@ -8,13 +8,13 @@ const PAGES: [&str; 4] = [
 ];
 const README: &str = include_str!("../../../README.md");
 
-/// What stands in a manual page as an example shows what is printed if it begins like this.
+/// An example in a manual page that starts like this is output, not a command.
 const OUTPUTS: [&str; 3] = ["30 of 300", "throttle: ", "{\"bytes\""];
 
-/// Commands in the README that build and install.
+/// Commands in the README that build or install.
 const BUILDS: [&str; 2] = ["cargo ", "install "];
 
-/// All examples that are commands, as scripts for a shell; each once.
+/// All examples that are commands, as shell scripts without duplicates.
 pub(super) fn scripts() -> Vec<String> {
     let pages = PAGES.into_iter().flat_map(shown);
     let pages = pages.filter(|text| !OUTPUTS.iter().any(|output| text.starts_with(output)) && !is_file(text));
@@ -27,7 +27,7 @@ pub(super) fn scripts() -> Vec<String> {
     scripts
 }
 
-/// The script that the manual proposes for a user's own use.
+/// The script that the manual suggests users write.
 pub(super) fn proposed_script() -> String {
     PAGES.into_iter().flat_map(shown).find(|text| is_file(text)).expect("a script")
 }
@@ -36,7 +36,7 @@ fn is_file(text: &str) -> bool {
     text.starts_with("#!")
 }
 
-/// What a manual page shows as an example, as it is printed.
+/// The examples of a manual page, as they are printed.
 fn shown(page: &str) -> impl Iterator<Item = String> {
     let examples =
         page.split(".RS 4\n.EX\n").skip(1).map(|rest| rest.split(".EE\n").next().expect("its end"));
@@ -49,7 +49,7 @@ fn blocks(text: &str) -> impl Iterator<Item = String> {
     blocks.map(|block| block.lines().flat_map(|line| [&line[4..], "\n"]).collect())
 }
 
-/// A block's commands. What is exported holds for the one that follows.
+/// The commands of a block, each with the exports before it.
 fn commands(block: &str) -> Vec<String> {
     let mut commands = vec![String::new()];
     for line in block.lines() {
@@ -62,13 +62,13 @@ fn commands(block: &str) -> Vec<String> {
     commands.iter().map(|command| without_comment(command)).collect()
 }
 
-/// A comment begins after at least two blanks.
+/// Removes comments, which start after at least two blanks.
 fn without_comment(command: &str) -> String {
     let lines = command.lines().map(|line| line.split("  # ").next().expect("a part").trim_end());
     lines.flat_map(|line| [line, "\n"]).collect()
 }
 
-/// The command of a line from a crontab.
+/// Removes the schedule from a line of a crontab.
 fn without_schedule(text: &str) -> &str {
     let is_schedule = |word: &str| word.chars().all(|c| "*/0123456789".contains(c));
     let mut rest = text;
@@ -78,7 +78,7 @@ fn without_schedule(text: &str) -> &str {
     rest
 }
 
-/// The name of the file that an example reads its items from.
+/// The file that an example reads its items from.
 pub(super) fn input_of(script: &str) -> Option<String> {
     let after = script.split_once(" <").or_else(|| script.split_once(" -a /"))?.1;
     let name = after.split_whitespace().next()?;

@@ -1,7 +1,7 @@
-//! Each system call that a run makes fails once, in turn: no fault may hang it, lose anything silently or have it end
-//! with a wrong status.
+//! Each system call of a run fails once, in turn: no fault may make the run hang, lose anything silently or end with a
+//! wrong status.
 //!
-//! By default a few calls of each kind fail; with `THROTTLE_FAULTS=all`, every single one does.
+//! By default only a few calls of each kind fail; with `THROTTLE_FAULTS=all`, every one does.
 
 use std::collections::BTreeMap;
 use std::env;
@@ -11,7 +11,7 @@ use std::path::PathBuf;
 use crate::strace::needs_strace;
 use crate::support::{Directory, HANG, THROTTLE, text};
 
-/// System calls, and errors that they may fail with at any time. Without memory for the heap, std aborts; so no `mmap`.
+/// System calls, and errors that they may return at any time. No `mmap`: without memory for the heap, std aborts.
 const FAULTS: [(&str, &[&str]); 29] = [
     ("clock_nanosleep", &["EINTR"]),
     ("clone", &["EAGAIN"]),
@@ -44,17 +44,17 @@ const FAULTS: [(&str, &[&str]); 29] = [
     ("write", &["EIO", "ENOSPC"]),
 ];
 
-/// The statuses of a run that could not do all it was asked to.
+/// The exit statuses of a run that could not do everything.
 const FAILURES: [i32; 8] = [1, 65, 69, 75, 78, 123, 126, 127];
 
 const INPUT: &str = "1\n2\n3\n4\n";
 
-/// A run, and how to tell whether it did everything.
+/// A run, and what shows that it did everything.
 struct Run {
     args: &'static [&'static str],
-    /// What it prints.
+    /// Its standard output.
     output: &'static str,
-    /// The number of lines of the log that it writes.
+    /// The number of lines in its log.
     log_lines: usize,
 }
 
@@ -116,9 +116,9 @@ fn survives(run: &Run) {
     assert!(tried > 10);
 }
 
-/// Which of the calls fail, each in a run of its own. They are counted in each thread.
+/// The numbers of the calls that fail, each in its own run. Calls are counted per thread.
 ///
-/// The first ones of the main thread are the loader's.
+/// The loader makes the first calls of the main thread.
 fn chosen(loaders: usize, last: usize) -> impl Iterator<Item = usize> {
     let is_wide = env::var("THROTTLE_FAULTS").is_ok_and(|which| which == "all");
     let most = if is_wide { last } else { loaders + 2 };
@@ -137,7 +137,7 @@ fn check(traced: &Traced, run: &Run, fault: &str) {
             assert_eq!(log.lines().count(), run.log_lines, "{what}");
         }
         Some(status) if FAILURES.contains(&status) => {
-            // What one command has printed may be lost, which is told, while others go on.
+            // The output of one command may be lost, with a message, while others go on.
             let is_part = run.args.contains(&"--") && printed.lines().all(|line| run.output.contains(line));
             assert!(run.output.starts_with(&printed) || is_part, "{what}");
             assert!(!told.is_empty() || call == "write", "{what}");
@@ -146,7 +146,7 @@ fn check(traced: &Traced, run: &Run, fault: &str) {
     }
 }
 
-/// How many calls of each kind the loader makes, and how many the thread that makes most.
+/// For each kind of call, the number that the loader makes and the most that any thread makes.
 fn calls(traced: &Traced, run: &Run) -> BTreeMap<String, (usize, usize)> {
     let output = traced.run(run, &[]);
     assert!(output.status.success(), "{output:?}");
@@ -164,7 +164,7 @@ fn calls(traced: &Traced, run: &Run) -> BTreeMap<String, (usize, usize)> {
         if !has_started {
             *before = *count;
         }
-        // std looks at the first three descriptors right before it calls `main`.
+        // std polls the first three descriptors just before it calls `main`.
         has_started |= call == "poll" && arguments.contains("fd=2");
     }
     assert!(has_started, "{trace}");

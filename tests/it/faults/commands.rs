@@ -10,7 +10,7 @@ use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, is_sto
 
 #[test]
 fn a_command_may_be_killed_by_any_signal() {
-    // The C library keeps 32 and 33 to itself.
+    // The C library reserves 32 and 33.
     for (signal, name) in [("9", "SIGKILL"), ("34", "signal 34"), ("50", "signal 50"), ("64", "signal 64")] {
         let script = format!("kill -{signal} $$");
         throttle(&[UNLIMITED, "--", "sh", "-c", &script])
@@ -48,7 +48,7 @@ fn a_command_line_that_is_too_long_is_told_why() {
         (120_000, 22, "not run: it is too long beside the environment"),
     ];
     for (length, variables, why) in table {
-        // The limit of all together is a quarter of the stack's.
+        // Arguments and environment together may take a quarter of the stack limit.
         let mut command = sh("ulimit -s 8192; throttle -r1T/s -- true");
         for variable in 0..variables {
             command.env(format!("LARGE{variable}"), "x".repeat(90_000));

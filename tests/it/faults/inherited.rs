@@ -1,4 +1,4 @@
-//! Signals that were blocked or ignored when the program was started.
+//! Signals that are blocked or ignored when the program starts.
 
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
@@ -8,7 +8,7 @@ use nix::sys::signal::{SigHandler, SigSet, signal};
 
 use crate::support::{Directory, Running, THROTTLE, UNLIMITED, numbers, sh, text};
 
-/// Has a command start with these signals blocked and ignored, and none else of those that we know.
+/// Makes a command start with only these signals blocked and ignored, of those that the program handles.
 fn start_with(command: &mut Command, blocked: &[Signal], ignored: &[Signal]) {
     let blocked: SigSet = blocked.iter().copied().collect();
     let ignored = ignored.to_vec();
@@ -30,7 +30,7 @@ fn start_with(command: &mut Command, blocked: &[Signal], ignored: &[Signal]) {
 #[test]
 fn signals_that_were_blocked_are_heard() {
     let all = [SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1];
-    // A shell has what it runs in the background ignore INT.
+    // Not INT: a shell makes background processes ignore it.
     for signal in [SIGTERM, SIGHUP] {
         let mut command = Command::new(THROTTLE);
         start_with(command.args(["-n1", "-p1h"]), &all, &[]);
@@ -88,7 +88,7 @@ fn commands_get_the_mask_and_the_dispositions_as_found() {
     }
 }
 
-/// The signals that are blocked and those that are ignored, without the two that the C library keeps to itself.
+/// The blocked and the ignored signals, without the two that the C library reserves.
 #[cfg(target_os = "linux")]
 fn masks(status: &str) -> [u64; 2] {
     let mask = |name| {

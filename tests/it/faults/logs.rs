@@ -1,4 +1,4 @@
-//! Job logs on full disks, and files that are none.
+//! Job logs on full disks, and files that are no job log.
 
 use std::fs::{self, File};
 
@@ -9,7 +9,7 @@ use crate::support::{Directory, UNLIMITED, numbers, sh, throttle};
 #[test]
 fn a_full_disk_leaves_whole_lines() {
     let directory = Directory::new();
-    // A file that may not grow takes as much of a line as there is room for, as a full disk does.
+    // When a file may not grow, a write takes the part of a line that fits, as on a full disk.
     sh("trap - XFSZ; ulimit -f 1; throttle -r1T/s -j8 --log log -- true")
         .current_dir(directory.path())
         .write_stdin(numbers(200))

@@ -1,4 +1,4 @@
-//! Messages for a stderr that takes nothing more: a pipe that is full, and that nobody reads.
+//! Messages for a stderr that takes no more: a full pipe that nobody reads.
 
 use std::fs::{self, File};
 use std::io::{ErrorKind, PipeReader, PipeWriter, Read, Write};
@@ -13,7 +13,7 @@ use nix::sys::signal::Signal::{SIGTERM, SIGUSR1};
 use crate::strace::needs_strace;
 use crate::support::{Directory, Running, THROTTLE, UNLIMITED, drain, numbers, pipe, set_nonblocking, text};
 
-/// A pipe that is full, in mode `flags`, and how much it holds.
+/// A full pipe, in mode `flags`, and the number of bytes in it.
 fn full_pipe(flags: OFlag) -> (PipeReader, PipeWriter, usize) {
     let (reader, mut writer) = pipe();
     set_nonblocking(&writer);
@@ -59,7 +59,7 @@ fn a_stuck_stderr_does_not_keep_a_run_from_its_end() {
     }
 }
 
-/// On a busy machine a write takes its time: here, longer than anybody waits for one that is stuck.
+/// On a busy machine a write may take long to start: here, longer than the program waits for one that is stuck.
 #[test]
 fn a_message_is_not_lost_because_its_write_begins_late() {
     let Some(strace) = needs_strace() else { return };
@@ -89,7 +89,7 @@ fn a_stderr_that_is_full_for_a_moment_loses_nothing() {
         let (mut reader, writer, held) = full_pipe(flags);
         let mut running = start(&["-v", UNLIMITED], writer);
         running.write(numbers(3));
-        // The first message has been told, and waits.
+        // By now the first message waits to be written.
         assert_eq!(running.line(), "1\n");
         reader.read_exact(&mut vec![0; held]).expect("it is full");
         let told = drain(reader);

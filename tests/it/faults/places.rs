@@ -1,4 +1,4 @@
-//! Files with limits that are pipes, and places for a state that are none.
+//! Files of limits that are pipes, and unusable places for a state.
 
 use std::fs;
 use std::thread;
@@ -15,7 +15,7 @@ fn a_pipe_with_limits_is_read_once_and_not_watched() {
     assert_eq!(running.error_line(), "throttle: limit 1000/1s,algo=sliding\n");
     running.write("1\n");
     assert_eq!(running.line(), "1\n");
-    // Whoever watches the pipe looks at it within a second.
+    // The pipe is checked within a second.
     thread::sleep(Duration::from_millis(1100));
     fs::write(directory.path().join("limits"), "1G/s\n").unwrap();
     let mut told = String::new();
@@ -73,7 +73,7 @@ fn a_state_in_a_read_only_file_system_cannot_be_created() {
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(78), told.to_owned()));
 }
 
-/// What was booked before is in the log, which would grow beyond that.
+/// The log holds what was booked before, and would grow beyond that limit.
 #[test]
 fn a_state_whose_log_may_not_grow_any_more_is_used_all_the_same() {
     let script = "ulimit -f 80; throttle -r1000/s,algo=interval -s ./state";

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal::SIGTERM;
 
 use crate::support::{Running, needs_program, text};
 
-/// Sets how many descriptors a process that runs may have.
+/// Sets the number of descriptors that a running process may have.
 fn limit_descriptors(prlimit: &Path, running: &Running, limit: u32) {
     let pid = format!("--pid={}", running.pid());
     let set = Command::new(prlimit).args([pid, format!("--nofile={limit}:")]).status();

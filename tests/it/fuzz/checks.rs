@@ -1,5 +1,4 @@
-//! What holds for any bytes. The fuzz targets search for some for which it does not; the tests check it for those in
-//! the corpus.
+//! Properties that hold for any bytes. The fuzz targets search for counterexamples; the tests check the corpus.
 
 #[cfg(feature = "redis")]
 #[path = "server.rs"]
@@ -26,7 +25,7 @@ pub use server::{server, slots};
 #[cfg(feature = "sqlite")]
 pub use state::state;
 
-/// A RATE is understood or it is not; what was understood is printed such that it means the same.
+/// A RATE is parsed or rejected; a parsed one is printed as text with the same meaning.
 ///
 /// # Panics
 /// If that is not so.
@@ -42,7 +41,7 @@ fn resolved(text: &str) -> Option<Rate> {
     RateText::parse_pausing(text).ok()?.resolve(&Defaults::default()).ok()
 }
 
-/// A file of limits is understood or not; what was understood, printed line by line, means the same.
+/// A file of limits is parsed or rejected; a parsed one, printed line by line, means the same.
 ///
 /// # Panics
 /// If that is not so.
@@ -56,7 +55,7 @@ pub fn limits(data: &[u8]) {
     }
 }
 
-/// A host is written as in the shortest URL that has it.
+/// A host is the same as in the shortest URL that contains it.
 ///
 /// # Panics
 /// If that is not so.
@@ -70,11 +69,11 @@ pub fn host(data: &[u8]) {
     }
 }
 
-/// The paths that are looked for, by the first byte.
+/// The paths to look for; the first byte of the input chooses one.
 pub const PATHS: [&str; 6] = [".a", ".a.b", ".a.0", ".a.1.b", ".b", ".0"];
 
-/// What is found at a path is what the tree of the whole document has there. A document that has no tree may still
-/// give a value only if its fault is within what is passed over.
+/// The value found at a path is the one in the tree of the whole document. In an invalid document a value may be found
+/// only if the error is within a part that is skipped.
 ///
 /// # Panics
 /// If that is not so.
@@ -104,8 +103,8 @@ fn value_at<'a>(tree: &'a Value, path: &str) -> Option<&'a Value> {
     })
 }
 
-/// The value that was found as text where the tree of the document has `value`. Numbers stand there as in the document,
-/// but for those with an exponent.
+/// The found text as a value, to compare with `value` from the tree of the document. Numbers are copied from the
+/// document, except those with an exponent.
 fn taken(found: &[u8], value: Option<&Value>, document: &[u8]) -> Value {
     if let Some(Value::String(_)) = value {
         return String::from_utf8_lossy(found).into();
@@ -119,7 +118,7 @@ fn taken(found: &[u8], value: Option<&Value>, document: &[u8]) -> Value {
     serde_json::from_slice(found).expect("JSON")
 }
 
-/// However the input trickles in, its records are those that one would cut by hand, up to the first that is too long.
+/// However the input trickles in, its records are those of a simple split, up to the first one that is too long.
 ///
 /// # Panics
 /// If that is not so.
@@ -128,7 +127,7 @@ pub fn records(data: &[u8]) {
     assert_eq!(case.read(), case.cut(), "delimiter {}", case.delimiter.escape_ascii());
 }
 
-/// A `Retry-After` header means what its value alone means, whatever else the block holds.
+/// A `Retry-After` header means the same as its value alone, whatever else the block contains.
 ///
 /// # Panics
 /// If that is not so.
@@ -137,7 +136,7 @@ pub fn advice(data: &[u8]) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
     let alone = parse_headers(&text, now);
     let Some(value) = text.lines().next().filter(|_| text.lines().count() == 1) else { return };
-    // What stands before the first colon of a date is no name.
+    // The part of a date before its first colon is not a name.
     if value.split_once(':').is_some_and(|(name, _)| !name.trim().contains(' ')) {
         return;
     }
@@ -149,7 +148,7 @@ pub fn advice(data: &[u8]) {
     }
 }
 
-/// A file is a job log or is left as it is; of a log, whole lines are kept, and what is noted is known later.
+/// A file is opened as a job log, keeping its whole lines, or left unchanged; entries added to a log are found later.
 ///
 /// # Panics
 /// If that is not so.
@@ -157,7 +156,7 @@ pub fn joblog(data: &[u8]) {
     let file = NamedTempFile::new().expect("a file");
     drop(JobLog::open(file.path(), None, false).expect("an empty file becomes a log"));
     let header = fs::read(file.path()).expect("a log");
-    // Most data would not begin as a log does.
+    // Few inputs would start like a log.
     let (is_log, content) = match data.split_first() {
         Some((b'=', rest)) => (false, rest.to_vec()),
         _ => (true, [&header, data].concat()),
@@ -171,7 +170,7 @@ pub fn joblog(data: &[u8]) {
     assert!(kept.ends_with(b"\n") && kept.starts_with(&header));
     assert!(content.starts_with(&kept) || header.starts_with(&content));
     let before = count(log.done(Resume::Unfinished).expect("readable"), data);
-    // Two items of a batch are not one that has a delimiter of the log in it.
+    // Two items of a batch do not equal one item that contains the log's delimiter.
     let items = vec![(1, data), (3, data)];
     let entry = Entry { started: Time::ZERO, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), items };
     log.note(&entry).expect("writable");
@@ -179,7 +178,7 @@ pub fn joblog(data: &[u8]) {
     assert_eq!(count(log.done(Resume::Unfinished).expect("readable"), data), before + 2);
 }
 
-/// How often an item was completed.
+/// The number of times that an item was completed.
 fn count(mut completed: Completed, item: &[u8]) -> u64 {
     let mut count = 0;
     while completed.take(item) {
@@ -188,20 +187,20 @@ fn count(mut completed: Completed, item: &[u8]) -> u64 {
     count
 }
 
-/// What is read, and how.
+/// An input, and how it is read.
 struct Case {
     delimiter: Vec<u8>,
     max_record: usize,
-    /// How much each `read` gives; the first again after the last.
+    /// The lengths of the reads, repeated from the start after the last.
     steps: Vec<usize>,
     input: Vec<u8>,
 }
 
-/// The records, and where the first one begins that is too long: its number, and the offset in bytes.
+/// The records, and the first one that is too long: its number and its offset in bytes.
 type Records = (Vec<Vec<u8>>, Option<(u64, u64)>);
 
 impl Case {
-    /// Few bytes also make inputs that are longer than what is read in one go.
+    /// The longest input. Short data is repeated, to get inputs longer than a single read.
     const MOST: usize = 400_000;
 
     fn new(data: &[u8]) -> Option<Self> {
@@ -256,7 +255,7 @@ fn square(byte: u8) -> usize {
     usize::from(byte).pow(2).max(1)
 }
 
-/// Gives its bytes out a few at a time.
+/// Gives out its bytes a few at a time.
 struct Trickle<'a, S> {
     rest: &'a [u8],
     steps: S,

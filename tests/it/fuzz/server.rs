@@ -1,4 +1,4 @@
-//! Whatever a server answers.
+//! Random answers from a server.
 
 use std::io::Write;
 use std::net::Shutdown;
@@ -12,10 +12,10 @@ use throttle::config::Rate;
 use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Store, Turn, book_over};
 use throttle::time::{SECOND, Time};
 
-/// Whatever a server answers, there is an error, or slots that were asked for: not before now, nor beyond the horizon,
-/// nor good for longer than the limits allow.
+/// Whatever a server answers, there is an error, or slots as asked for: not before now, not beyond the horizon, and not
+/// good for longer than the limits allow.
 ///
-/// The first byte chooses whether the others are the answers, or the numbers in answers of the right form.
+/// The first byte chooses whether the others are the answers themselves or the numbers in well-formed answers.
 ///
 /// # Panics
 /// If that is not so.
@@ -23,7 +23,7 @@ pub fn server(data: &[u8]) {
     slots(data);
 }
 
-/// How many slots were booked.
+/// The number of slots booked.
 ///
 /// # Panics
 /// As [`server`].
@@ -40,7 +40,7 @@ pub fn slots(data: &[u8]) -> usize {
     booked
 }
 
-/// A process that books.
+/// A process that books slots.
 struct Client {
     has_login: bool,
     key: Key,
@@ -51,7 +51,7 @@ struct Client {
 }
 
 impl Client {
-    /// With some of all that there is: a password, a database, answers that take a while, and limits.
+    /// A client with some of the following: a password, a database, slow answers and limits.
     fn new(kind: u8) -> Self {
         let has_login = kind & 2 != 0;
         let login = if has_login { "&user=u&password=p&db=3" } else { "" };
@@ -73,11 +73,11 @@ impl Client {
         Client { has_login, key, turn: None, store, policy, clock }
     }
 
-    /// Returns how many slots it gave.
+    /// Returns the number of slots it got.
     fn check_booking(&mut self, answers: &[u8], count: u64) -> usize {
         let costs = vec![1; self.policy.quotas.len()];
         let order = Order { turn: self.turn, ..Order::new(self.key.clone(), costs, count) };
-        // Whoever is asked answers the same.
+        // Every connection gives the same answers.
         let (ours, _theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| answering(answers)).unzip();
         let before = self.clock.load(Relaxed);
         let answer = book_over(&mut self.store, ours, &order);
@@ -110,7 +110,7 @@ impl Client {
     }
 }
 
-/// Both ends of a stream, on which all has been said.
+/// Both ends of a stream on which all answers have been written.
 fn answering(answers: &[u8]) -> (UnixStream, UnixStream) {
     let (ours, mut theirs) = UnixStream::pair().expect("a pair");
     theirs.write_all(answers).and_then(|()| theirs.shutdown(Shutdown::Write)).expect("answered");
@@ -121,22 +121,22 @@ fn rate(text: &str) -> Rate {
     text.parse().expect("a rate")
 }
 
-/// Nothing that a terminal would obey.
+/// The text contains nothing that a terminal would obey.
 fn check_words(text: &str) {
     assert!(!text.is_empty() && !text.contains(char::is_control), "{text:?}");
 }
 
-/// Two nodes of a cluster, each with half of the keys.
+/// Two nodes of a cluster, with half of the keys each.
 const NODES: &str =
     "*2\r\n*3\r\n:0\r\n:8191\r\n*2\r\n$1\r\na\r\n:1\r\n*3\r\n:8192\r\n:16383\r\n*2\r\n$1\r\nb\r\n:2\r\n";
 
-/// Bytes that become numbers; all are 0 in the end.
+/// Bytes that are turned into numbers; after the last, all are 0.
 struct Numbers<'a> {
     rest: &'a [u8],
 }
 
 impl Numbers<'_> {
-    /// What was booked, with all that comes before it, and again, as the client may ask twice.
+    /// A booking with everything that precedes it, twice, as the client may ask twice.
     fn answers(&mut self, client: &Client) -> Vec<u8> {
         let login = if client.has_login { "+OK\r\n+OK\r\n" } else { "" };
         let (now, limits) = (client.clock.load(Relaxed) / 1000, client.policy.quotas.len());
@@ -174,7 +174,7 @@ impl Numbers<'_> {
         format!("*6\r\n:{epoch}\r\n:{seq}\r\n:{newest}\r\n:{settled}\r\n:{late}\r\n:{close}\r\n")
     }
 
-    /// Mostly a little more than that.
+    /// `number`, or mostly a little more.
     fn about(&mut self, number: i64) -> i64 {
         match self.byte() {
             byte @ ..224 => number.saturating_add(i64::from(byte) * 1000),

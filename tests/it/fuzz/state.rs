@@ -1,4 +1,4 @@
-//! States in files, whatever bytes are there. Knows nothing of their format.
+//! States in files with arbitrary contents. Knows nothing of their format.
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
@@ -13,9 +13,9 @@ use throttle::config::{Rate, Shared, State};
 use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, keeper};
 use throttle::time::{SECOND, Time};
 
-/// Whatever is at the path of a state, it is left as it is, or slots are booked that keep the limits.
+/// Whatever the path of a state holds, it is left unchanged, or slots are booked that keep to the limits.
 ///
-/// The first byte chooses what is done; the others are the file, or damage to a good one.
+/// The first byte chooses what to do; the others are the file itself, or damage to a good one.
 ///
 /// # Panics
 /// If that is not so.
@@ -35,7 +35,7 @@ pub fn state(data: &[u8]) {
     }
 }
 
-/// A state that some slots of are used.
+/// A state with some slots used.
 static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     let stage = Stage::new();
     let booked = stage.open().and_then(|mut store| store.book(&order(USED as u64)));
@@ -56,7 +56,7 @@ fn order(count: u64) -> Order {
     Order::new(Key::new(), [1, 1], count)
 }
 
-/// Four bytes each: what is done, where, and with what.
+/// Four bytes per edit: what to do, where (two bytes), and with what value.
 fn damaged(mut bytes: Vec<u8>, edits: &[u8]) -> Vec<u8> {
     for edit in edits.chunks_exact(4) {
         let &[kind, high, low, value] = edit else { unreachable!("chunks of four") };
@@ -70,14 +70,14 @@ fn damaged(mut bytes: Vec<u8>, edits: &[u8]) -> Vec<u8> {
             2 => bytes.extend([low].repeat(usize::from(value) * 16)),
             3 => bytes[at..end].fill(high),
             4 => drop(bytes.drain(at..end)),
-            // One part of it over another, such as an older copy over a newer.
+            // Copies one part over another, as an older copy might overwrite a newer one.
             _ => bytes.copy_within(at..end, elsewhere),
         }
     }
     bytes
 }
 
-/// A place for a state, and a clock.
+/// A directory for a state, and a clock.
 struct Stage {
     directory: TempDir,
     clock: Arc<AtomicU64>,
@@ -108,7 +108,7 @@ impl Stage {
         FileStore::open(&self.path(), policy(), move || Time(clock.load(Relaxed)))
     }
 
-    /// To look at a state changes nothing.
+    /// Looking at a state changes nothing.
     fn check_status(&self, bytes: &[u8]) {
         let shared = Shared { state: State::File(self.path()), timeout: 0 };
         match keeper(&shared).and_then(|keeper| keeper.status(self.now())) {
@@ -119,16 +119,16 @@ impl Stage {
             }
             Err(error) => check_error(&error, &self.path()),
         }
-        assert!(self.bytes() == bytes, "to look at it has changed it");
+        assert!(self.bytes() == bytes, "looking at it changed it");
     }
 
     fn bytes(&self) -> Vec<u8> {
         fs::read(self.path()).expect("a file")
     }
 
-    /// Books some slots, also after the state was closed and opened again; none if it is refused.
+    /// Books some slots, and again after closing and reopening the state; `None` if it is refused.
     ///
-    /// What is damaged may be found so by a later booking only.
+    /// Some damage is noticed only by a later booking.
     fn check_bookings(&self) -> Option<Vec<Slot>> {
         let mut slots = Vec::new();
         for pause in [0, SECOND, 70 * SECOND] {
@@ -136,7 +136,7 @@ impl Stage {
             let opened = self.left_alone_unless_done(|| self.open());
             let booked = opened.and_then(|mut store| self.book(&mut store, &mut slots));
             check_limits(&slots);
-            // What was ahead when it was closed goes to the next one.
+            // Slots that were still ahead at closing go to the next process.
             slots.retain(|slot| slot.at <= self.now());
             if let Err(error) = booked {
                 check_error(&error, &self.path());
@@ -146,7 +146,7 @@ impl Stage {
         Some(slots)
     }
 
-    /// What fails leaves the file as it is.
+    /// An action that fails leaves the file unchanged.
     fn left_alone_unless_done<T>(
         &self,
         does: impl FnOnce() -> Result<T, StoreError>,
@@ -171,7 +171,7 @@ impl Stage {
         Ok(())
     }
 
-    /// What once was a state can be begun anew; anything else is left as it is.
+    /// Anything that once was a state can be reset; other files are left unchanged.
     fn check_reset(&self) {
         match self.left_alone_unless_done(|| FileStore::reset(&self.path())) {
             Ok(was_there) => {
@@ -185,7 +185,7 @@ impl Stage {
     }
 }
 
-/// In any window, there are no more slots than may be.
+/// No window has more slots than allowed.
 fn check_limits(slots: &[Slot]) {
     let period = policy().quotas[0].terms.period;
     for (first, beyond) in slots.iter().zip(slots.iter().skip(COUNT)) {
@@ -194,7 +194,7 @@ fn check_limits(slots: &[Slot]) {
     assert!(slots.is_sorted_by_key(|slot| slot.at), "{slots:?}");
 }
 
-/// It names the file, and says nothing to a terminal but words.
+/// The error names the file and contains no control characters.
 fn check_error(error: &StoreError, path: &Path) {
     let text = error.to_string();
     assert!(text.contains(&*path.to_string_lossy()) && !text.contains(char::is_control), "{text:?}");

@@ -1,4 +1,4 @@
-//! The completions: templates with the options, as they are defined, put in.
+//! The completions: templates filled in with the options as they are defined.
 
 use clap::{Arg, ArgAction, CommandFactory, ValueHint};
 use throttle::cli::Cli;
@@ -9,11 +9,11 @@ const BASH: &str = include_str!("../../../completions/throttle.bash.in");
 const ZSH: &str = include_str!("../../../completions/_throttle.in");
 const FISH: &str = include_str!("../../../completions/throttle.fish.in");
 
-/// What completes the value of an option.
+/// How the value of an option is completed.
 enum Value {
-    /// It has none.
+    /// The option takes no value.
     Absent,
-    /// Nothing does.
+    /// Not at all.
     Free,
     OneOf(Vec<String>),
     File,
@@ -49,7 +49,7 @@ fn shorts(arg: &Arg) -> Vec<char> {
     arg.get_short_and_visible_aliases().unwrap_or_default()
 }
 
-/// Whether the value may be, or is, a word of its own.
+/// Whether the option takes a value that can be a separate word.
 fn takes_word(arg: &Arg) -> bool {
     !matches!(value(arg), Value::Absent) && !arg.is_require_equals_set()
 }
@@ -64,7 +64,7 @@ fn valued_longs() -> String {
     longs.map(|long| format!("--{long}")).collect::<Vec<_>>().join("|")
 }
 
-/// The option as it may be typed.
+/// The spellings of the option.
 fn spellings(arg: &Arg) -> Vec<String> {
     let shorts = shorts(arg).into_iter().map(|short| format!("-{short}"));
     shorts.chain(arg.get_long().map(|long| format!("--{long}"))).collect()
@@ -166,7 +166,7 @@ pub(super) fn fish() -> String {
 }
 
 fn fish_option(arg: &Arg) -> String {
-    // A value with a tab behind it is not shown with the text on its option.
+    // fish shows a value followed by a tab without the option's text.
     let untold =
         |names: &[String]| names.iter().map(|name| format!(r"{name}\t")).collect::<Vec<_>>().join(" ");
     let quote = |text: &str| format!("'{}'", text.replace('\\', r"\\").replace('\'', r"\'"));

@@ -1,4 +1,4 @@
-//! Headers at random, against a model that never parses any: it knows what was meant when they were written.
+//! Random headers, compared with a model that parses nothing: it knows what was meant when they were written.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -9,7 +9,7 @@ use crate::support::seeds;
 
 const SECOND: u64 = 1_000_000_000;
 
-/// What the names of the fields of a quota are, and how an instant is written for it.
+/// The names of a quota's fields, and the ways to write an instant for it.
 const QUOTAS: [(&str, &str, &[Writing]); 9] = [
     ("RateLimit-Remaining", "RateLimit-Reset", &[delay, epoch]),
     ("X-RateLimit-Remaining", "X-RateLimit-Reset", &[delay, epoch, http_date, rfc3339]),
@@ -22,7 +22,7 @@ const QUOTAS: [(&str, &str, &[Writing]); 9] = [
     ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset", &[rfc3339]),
 ];
 
-/// Writes a wait of this number of seconds from an instant, in seconds since 1970.
+/// Writes a wait of this many seconds from an instant in seconds since 1970.
 type Writing = fn(u64, u64) -> String;
 
 fn delay(wait: u64, _: u64) -> String {
@@ -57,21 +57,21 @@ fn at(seconds: u64) -> SystemTime {
     UNIX_EPOCH + Duration::from_secs(seconds)
 }
 
-/// A response, as lines, and the wait that it asks for, in seconds.
+/// The lines of a response, and the wait that it asks for, in seconds.
 struct Response {
     lines: Vec<String>,
     wait: Option<u64>,
 }
 
 impl Response {
-    /// `ours` is what our clock shows.
+    /// `ours` is the time on our clock.
     fn new(random: &mut Rng, ours: u64) -> Self {
-        // The server's clock differs, if it tells it.
+        // The server's clock differs, but only if it sends its time.
         let tells = random.bool();
         let now = if tells { ours + random.u64(..5000) - 2500 } else { ours };
         let (mut lines, mut waits) = (Vec::new(), Vec::new());
         for (remaining, reset, writings) in QUOTAS {
-            // Two that tell what is left by the same field say the same in no case but by chance.
+            // Two quotas with the same field for what remains could contradict each other.
             let is_taken = lines.iter().any(|line: &String| line.starts_with(remaining));
             if is_taken || random.u8(..4) > 0 {
                 continue;
@@ -117,7 +117,7 @@ impl Response {
     }
 }
 
-/// `RateLimit`, with some policies of which some are used up.
+/// A `RateLimit` field with some policies, some of them used up.
 fn structured(random: &mut Rng) -> (Vec<String>, Option<u64>) {
     let (mut members, mut policies, mut waits) = (Vec::new(), Vec::new(), Vec::new());
     for number in 0..random.u64(1..4) {
@@ -140,7 +140,7 @@ fn structured(random: &mut Rng) -> (Vec<String>, Option<u64>) {
     ([lines, vec![format!("RateLimit-Policy: {}", policies.join(","))]].concat(), waits.into_iter().max())
 }
 
-/// Something that means nothing here.
+/// A line that means nothing here.
 fn noise(random: &mut Rng) -> String {
     match random.u8(..6) {
         0 => "x-ratelimit-limit: 0".to_owned(),
@@ -152,7 +152,7 @@ fn noise(random: &mut Rng) -> String {
     }
 }
 
-/// The same, written otherwise.
+/// Writes the same line in another form.
 fn vary(random: &mut Rng, line: &mut String) {
     if let Some((name, value)) = line.clone().split_once(": ") {
         let name = if random.bool() { name.to_ascii_uppercase() } else { name.to_ascii_lowercase() };

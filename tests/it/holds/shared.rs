@@ -1,4 +1,4 @@
-//! Pauses of limits that runs share: heard by one of them, or set by hand.
+//! Pauses of shared limits: heard by one of the runs, or set by hand.
 
 use std::thread;
 use std::time::Duration;
@@ -12,20 +12,20 @@ fn state(args: &[&str], state: &str) -> String {
     text(&output.stdout)
 }
 
-/// What is said of holds.
+/// The lines about holds.
 fn held(status: &str) -> Vec<&str> {
     status.lines().filter(|line| line.starts_with("held: ")).collect()
 }
 
-/// `line` says for how long after `begins`: for an hour that has just begun, rounded up to a second.
+/// Whether `line` starts with `begins` and then says about an hour: one that has just begun, rounded up to a second.
 fn is_for_an_hour(line: &str, begins: &str) -> bool {
     line.strip_prefix(begins).is_some_and(|time| time == "1h" || time.starts_with("59m"))
 }
 
 const RATE: &str = "-r100/2s,margin=100ms";
 
-/// A run is told that everything is held, and goes on once it is not. On a server, runs ask once a second whether all
-/// keys are held; until then, some of its items go.
+/// Everything is held: the run says so, and continues once the hold is lifted. With a server, runs ask only once a
+/// second whether all keys are held, so some items go before that.
 fn is_held_until_lifted(mut run: Running, name: &str) {
     let mut items = 0;
     eventually("it has heard", || {

@@ -1,4 +1,4 @@
-//! What many commands need, and what is left of it.
+//! Resources that many commands need, and leave behind.
 
 use std::fs;
 use std::process::Command;
@@ -25,7 +25,7 @@ fn no_item_is_lost_for_want_of_descriptors() {
     }
 }
 
-/// Outputs that are held have files, and wait for an item that backs off, or for one that is held up by its key.
+/// Held outputs keep files open while they wait for an item that backs off, or for one that its key holds up.
 #[test]
 fn outputs_that_are_held_leave_descriptors_for_the_item_that_they_wait_for() {
     let large = "head -c 70000 /dev/zero | tr '\\0' x; echo; head -c 70000 /dev/zero >&2";
@@ -71,7 +71,7 @@ fn no_directory_is_made_for_no_commands_and_none_is_left() {
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
 }
 
-/// Runs a script in an empty file system of 1 MiB, if the machine lets us have one.
+/// Runs a script in an empty file system of 1 MiB, if one can be mounted.
 fn in_small_file_system(script: &str) -> Option<std::process::Output> {
     let unshare = |script: &str| {
         let mut command = sh_command(&format!("unshare -rm sh -c '{script}'"));
@@ -97,7 +97,7 @@ fn output_for_which_there_is_no_space_is_no_success() {
         assert_eq!(text(&output.stdout), "1\n", "{args}");
         let told = "throttle: cannot make a temporary file: set TMPDIR to where there is room: No space left";
         assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
-        // What fills up the rest is the command itself, which does not care.
+        // Here the command itself fills up the space, and ignores the error.
         let directory = Directory::new();
         let log = directory.path().join("log");
         let log = log.display();
@@ -154,7 +154,7 @@ fn many_commands_leave_nothing_behind() {
         running.line();
         if count % 400 == 0 {
             let (descriptors, zombies) = (descriptors(running.pid()), zombies(running.pid()));
-            // Two files for each that runs, the shelf, and our own.
+            // Two files for each command, running or just ended, and our own.
             assert!(descriptors < 200, "{descriptors} descriptors after {count}");
             assert!(zombies <= 50, "{zombies} zombies after {count}");
         }

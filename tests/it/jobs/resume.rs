@@ -1,4 +1,4 @@
-//! The log of a run, and going on where it ended.
+//! The log of a run, and resuming where the run ended.
 
 use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
@@ -13,7 +13,7 @@ use predicates::prelude::*;
 
 use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, numbers, sh, text, throttle};
 
-/// Runs `script` for each item, noted in `log`; what was printed.
+/// Runs `script` for each item with the log `log`, and returns the output.
 fn logged(log: &Path, args: &[&str], script: &str, items: &str) -> String {
     let log = log.to_str().unwrap();
     let command = ["--log", log, "--", "sh", "-c", script, "sh"];
@@ -25,7 +25,7 @@ fn log_in(directory: &Directory) -> PathBuf {
     directory.path().join("log")
 }
 
-/// The fields of a log, without its header and its times; the items of a batch in one.
+/// The rows of a log without its header and its times. The items of a batch are one field.
 fn entries(log: &Path) -> Vec<[String; 5]> {
     let log = fs::read_to_string(log).unwrap();
     let mut lines = log.lines();
@@ -57,7 +57,7 @@ fn each_attempt_is_a_line() {
     assert_eq!(entries(&log), expected);
 }
 
-/// The items that a log notes.
+/// The items in a log.
 fn items(log: &Path) -> Vec<String> {
     let split = |items: String| items.split('\t').map(str::to_owned).collect::<Vec<_>>();
     entries(log).into_iter().flat_map(|[.., items]| split(items)).collect()
@@ -125,7 +125,7 @@ fn a_log_is_for_one_run_at_a_time() {
         .stderr(predicate::str::contains("in use by another run"));
 }
 
-/// Each round is killed at some moment, until one gets to the end.
+/// Each round is killed at a random moment; the last one runs to the end.
 #[test]
 fn a_run_that_is_killed_again_and_again_completes_every_item() {
     let directory = Directory::new();
@@ -191,7 +191,7 @@ fn a_log_of_json_lines_is_resumed_and_audited_like_any_other() {
     let told: Vec<_> = lines.iter().map(|line| (&line["seq"], &line["exit"], &line["item"])).collect();
     assert_eq!(told[1], (&2.into(), &1.into(), &"b".into()));
     assert_eq!(told[2], (&3.into(), &0.into(), &"c\td".into()));
-    // In the format that it has.
+    // Keeps the format of the log.
     assert_eq!(logged(&log, &["--resume"], "echo $1", "a\nb\nc\td\n"), "b\n");
     assert_eq!(fs::read_to_string(&log).unwrap().lines().count(), 4);
     let audit = ["-r1/h,key=col:1", "--audit", "-q", "-a", log.to_str().unwrap()];

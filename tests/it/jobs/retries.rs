@@ -8,13 +8,13 @@ use super::{run, start, stretches, timed};
 use crate::http::serve;
 use crate::support::{Directory, Running, UNLIMITED, needs_program, numbers};
 
-/// How often commands were tried that end as `script` says, and the status of the run.
+/// The number of attempts at a command that runs `script`, and the exit status of the run.
 fn attempts(args: &[&str], script: &str) -> (usize, Option<i32>) {
     let directory = Directory::new();
     let log = directory.path().join("log");
     let args = [&[UNLIMITED, "--retries=2", "--log", log.to_str().unwrap()], args].concat();
     let status = start(&args, script).write_stdin("1\n").output().unwrap().status;
-    // Below the heading, a row each: one that is ended early may not have come to print anything.
+    // Counts the rows below the heading, as a command that is killed early may not have printed anything.
     (fs::read_to_string(log).unwrap().lines().count() - 1, status.code())
 }
 
@@ -37,7 +37,7 @@ fn what_failed_is_tried_again_as_often_as_asked_for() {
     }
 }
 
-/// By the ends as seen in the commands, so that it holds for any delay in between.
+/// Judged by the ends that the commands saw themselves, so any delay in between is harmless.
 #[test]
 fn attempts_are_admitted_like_new_items() {
     let script = timed("true") + "; test $THROTTLE_ATTEMPT = 3";
@@ -45,7 +45,7 @@ fn attempts_are_admitted_like_new_items() {
     let stretches = stretches(&printed);
     assert_eq!(stretches.len(), 12);
     for (number, one) in stretches.iter().enumerate() {
-        // Which of those before it ends first is up to them.
+        // Which of the earlier ones ends first is not determined.
         let counting = stretches[..number].iter().filter(|other| other.end + 200_000_000 > one.start);
         assert!(counting.count() < 2, "{stretches:?}");
     }
@@ -66,7 +66,7 @@ fn one_that_backs_off_goes_on_doing_so_under_new_limits() {
     assert!(stretches[1].start >= stretches[0].end + 1_000_000_000, "{stretches:?}");
 }
 
-/// The waits that commands asked for, as they saw them themselves.
+/// The waits between attempts, as the commands saw them.
 fn waits(advice: &str, attempts: usize) -> Vec<u64> {
     let script = timed(&format!("{advice} > $THROTTLE_RETRY_AFTER")) + "; test $THROTTLE_ATTEMPT = ";
     let printed = run(&[UNLIMITED, "--retries=9"], &format!("{script}{attempts}"), "1\n");
@@ -89,7 +89,7 @@ fn a_command_can_say_until_when_to_wait() {
     assert!(SystemTime::now() >= until - Duration::from_secs(1));
 }
 
-/// A server that asks to wait before each of the first `refusals` requests is repeated.
+/// A server that refuses the first `refusals` requests and says how long to wait.
 fn reluctant_server(refusals: usize) -> u16 {
     let mut requests = 0;
     serve(move |stream| {
@@ -109,7 +109,7 @@ fn a_server_can_say_how_long_to_wait() {
     }
     let url = format!("http://127.0.0.1:{}/", reluctant_server(2));
     let curl = "curl -q -fsS --noproxy '*' -D $THROTTLE_RETRY_AFTER";
-    // What it says is heeded, not the backoff.
+    // The server's wait applies, not the backoff.
     let args = [UNLIMITED, "--retries=5", "--backoff=22=1h..2h"];
     let started = SystemTime::now();
     assert_eq!(run(&args, &format!("exec {curl} $1"), &format!("{url}\n")), "done\n");

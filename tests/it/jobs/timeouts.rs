@@ -12,7 +12,7 @@ use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, is_ali
 
 #[test]
 fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
-    // The command, what it started, or both do not heed TERM.
+    // Nobody ignores TERM, the command does, or its child does; and the seconds of grace.
     let table = [
         ("echo $$; exec sleep 1000", 0),
         ("trap '' TERM; echo $$; exec sleep 1000", 2),
@@ -23,7 +23,7 @@ fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
         let output = start(&[UNLIMITED, "--timeout=300ms"], script).write_stdin("1\n").output().unwrap();
         assert_eq!(output.status.code(), Some(125), "{script}");
         assert!(text(&output.stderr).contains("item 1 '1': ran longer than --timeout"));
-        // On a busy machine it may have been ended before it began.
+        // On a busy machine it may have been ended before it started.
         if let Ok(pid) = text(&output.stdout).trim().parse() {
             assert!(started.elapsed() >= Duration::from_millis(300) + Duration::from_secs(grace));
             eventually("it is gone", || !is_alive(Pid::from_raw(pid)));
@@ -31,7 +31,7 @@ fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
     }
 }
 
-/// One command prints more than anybody reads, and the other ends while that is printed.
+/// One command prints more than is read; the other ends while that output is being written.
 #[test]
 fn a_command_that_has_ended_in_time_did_not_run_too_long_though_nobody_noticed() {
     loop {
@@ -56,7 +56,7 @@ fn a_command_that_has_ended_in_time_did_not_run_too_long_though_nobody_noticed()
     }
 }
 
-/// The files that its output is kept in take long to make, as though the process were stopped meanwhile.
+/// Creating the files for its output takes long, as if the process were stopped meanwhile.
 #[test]
 fn the_time_of_a_command_begins_once_it_has_started() {
     let Some(strace) = needs_strace() else { return };

@@ -1,8 +1,8 @@
-//! A reader of the text format of Prometheus that takes nothing but what the format allows.
+//! A reader of the Prometheus text format that accepts only what the format allows.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The samples of a page by their names and labels, as they are written.
+/// The samples of a page, by name and labels as written.
 #[derive(PartialEq, Debug)]
 pub(crate) struct Page(BTreeMap<String, f64>);
 
@@ -39,12 +39,12 @@ impl Page {
 #[derive(Default)]
 struct Reader {
     samples: BTreeMap<String, f64>,
-    /// The metrics so far; each stands in one group.
+    /// The metrics so far; each may have only one group.
     seen: BTreeSet<String>,
-    /// The metric of the group, and its type once it was told.
+    /// The metric of the current group, and its type once that is known.
     group: String,
     kind: Option<String>,
-    /// How many samples the group has.
+    /// The number of samples in the group.
     size: usize,
 }
 
@@ -101,7 +101,7 @@ fn is_name(name: &str) -> bool {
     name.starts_with(is_letter) && name.chars().all(|c| is_letter(c) || c.is_ascii_digit())
 }
 
-/// Labels up to the brace that ends them.
+/// Checks labels up to the closing brace.
 fn check_labels(mut rest: &str) -> Result<(), String> {
     let mut names = BTreeSet::new();
     loop {
@@ -117,7 +117,7 @@ fn check_labels(mut rest: &str) -> Result<(), String> {
     }
 }
 
-/// Where the first quotation mark is that no backslash stands before.
+/// The position of the first quotation mark that is not escaped.
 fn end_of_value(text: &str) -> Option<usize> {
     let mut is_escaped = false;
     text.char_indices().find_map(|(at, c)| {
@@ -127,7 +127,7 @@ fn end_of_value(text: &str) -> Option<usize> {
     })
 }
 
-/// Whether each backslash begins a known escape.
+/// Whether each backslash starts a known escape.
 fn is_escaped(text: &str, is_quoted: bool) -> bool {
     let mut chars = text.chars();
     while let Some(c) = chars.next() {

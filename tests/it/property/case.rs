@@ -10,7 +10,7 @@ use crate::random::Told;
 use crate::simulated::block;
 use crate::support::{of_any_period, seeds};
 
-/// Where an item says when it arrives, what it costs, and by which keys it goes.
+/// The selectors for an item's arrival, cost and keys.
 const ARRIVAL: &str = "col:1";
 const COST: &str = "col:2";
 const MAX_WAIT: &str = "--max-wait=";
@@ -24,7 +24,7 @@ pub(super) struct Case {
     pub(super) config: Config,
     pub(super) rates: Vec<Rate>,
     pub(super) items: Vec<Item>,
-    /// Whether any instant is a whole number, with nothing to be rounded.
+    /// Whether every instant is a whole number, so that nothing is rounded.
     pub(super) is_even: bool,
     pub(super) random: Rng,
 }
@@ -44,7 +44,7 @@ impl Item {
         format!("{} {cost} {one} {two} {number}", Time(*arrival))
     }
 
-    /// What a limit charges for it; 0 if it does not apply.
+    /// The cost that a limit charges for it; 0 if the limit does not apply.
     pub(super) fn charge(&self, rate: &Rate) -> u64 {
         let applies = rate.only.as_ref().is_none_or(|only| *only == self.key(rate));
         match &rate.cost {
@@ -55,20 +55,20 @@ impl Item {
         }
     }
 
-    /// Whose limit it is charged to.
+    /// The key that a limit charges it to.
     pub(super) fn key(&self, rate: &Rate) -> String {
         let selector = rate.key.as_ref().map(ToString::to_string);
         let column = KEYS.iter().position(|key| selector.as_deref() == Some(key));
         column.map_or(String::new(), |column| self.keys[column].to_string())
     }
 
-    /// Whether some limit can never admit it.
+    /// Whether it costs more than some limit ever admits.
     pub(super) fn is_too_dear(&self, rates: &[Rate]) -> bool {
         rates.iter().any(|rate| is_window(rate) && self.charge(rate) > rate.count)
     }
 }
 
-/// Whether nothing that costs more than N ever goes.
+/// Whether an item that costs more than N never goes.
 pub(super) fn is_window(rate: &Rate) -> bool {
     matches!(rate.algorithm, Algorithm::Sliding | Algorithm::Fixed)
 }
@@ -92,17 +92,17 @@ impl Case {
         if self.config.queue.in_order { Vec::new() } else { self.keys(item) }
     }
 
-    /// All the keys that limits go by.
+    /// The item's key for each limit.
     pub(super) fn keys(&self, item: &Item) -> Vec<String> {
         self.rates.iter().map(|rate| item.key(rate)).collect()
     }
 
-    /// The items, each on its own.
+    /// The items, one per block.
     pub(super) fn singly(&self) -> Vec<Segment> {
         self.items.iter().map(|item| block(item.arrival, &[item.line()])).collect()
     }
 
-    /// The items, those that arrive together in blocks of random length.
+    /// The items in blocks: those that arrive together in blocks of random length.
     pub(super) fn in_blocks(&self) -> Vec<Segment> {
         let mut random = self.random.clone();
         let together = self.items.chunk_by(|a, b| a.arrival == b.arrival && random.u8(0..6) > 0);
@@ -118,7 +118,7 @@ impl Case {
         item
     }
 
-    /// The same on a time line `scale` times as long.
+    /// The same case on a time line that is `scale` times as long.
     pub(super) fn stretched(&self, scale: u64) -> Case {
         let mut limits = self.rates.clone();
         for rate in &mut limits {
@@ -134,7 +134,7 @@ impl Case {
         Case { args, config, rates, items, random: self.random.clone(), ..*self }
     }
 
-    /// How to see it from outside.
+    /// A script that repeats the case.
     fn script(&self) -> String {
         let input: String = self.items.iter().map(|item| item.line() + "\n").collect();
         format!("throttle --dry-run --arrivals {ARRIVAL} {} <<'.'\n{input}.", self.args.join(" "))
@@ -146,7 +146,7 @@ fn parse(args: &[String]) -> Config {
     cli::parse(args.map(Into::into)).expect("a command line")
 }
 
-/// With `-B N,DUR`, DUR is a time, as it is with `--max-wait` and `--until`.
+/// Stretches the durations in `-B N,DUR`, `--max-wait`, `--jitter` and `--until`.
 fn stretched(arg: &str, scale: u64) -> String {
     for flag in [MAX_WAIT, UNTIL, JITTER] {
         if let Some(nanos) = arg.strip_prefix(flag).and_then(|nanos| nanos.strip_suffix("ns")) {
@@ -161,7 +161,7 @@ fn stretched(arg: &str, scale: u64) -> String {
     }
 }
 
-/// Between `least` and `most` times.
+/// Makes between `least` and `most` values.
 fn times<T>(random: &mut Rng, least: u8, most: u8, mut make: impl FnMut(&mut Rng) -> T) -> Vec<T> {
     (0..random.u8(least..=most)).map(|_| make(random)).collect()
 }
@@ -218,7 +218,8 @@ fn modes(random: &mut Rng) -> Vec<String> {
     if chance(random, 10) {
         modes.push(format!("{UNTIL}{}ns", random.u8(0..=80)));
     }
-    // What never waits is judged as of its arrival; let in later, for want of room, it would be judged in hindsight.
+    // Items that never wait are judged at their arrival; if they were let in later, for lack of room, it would be in
+    // hindsight.
     let hindsight = matches!(mode, "drop" | "fail") && linger > 0;
     if chance(random, 30) && !hindsight {
         modes.push(format!("--lookahead={}", random.u8(1..=4)));
@@ -242,7 +243,7 @@ fn items(random: &mut Rng, rates: &[Rate]) -> Vec<Item> {
     })
 }
 
-/// Often none, and often one that leads to the edge of a window.
+/// The time to the next arrival: often 0, and often one that leads to the edge of a window.
 fn gap(random: &mut Rng, rates: &[Rate]) -> u64 {
     let rate = random.choice(rates).expect("a limit");
     match random.u8(0..20) {
@@ -253,9 +254,9 @@ fn gap(random: &mut Rng, rates: &[Rate]) -> u64 {
     }
 }
 
-/// Checks this number of cases, and says how to repeat the one that fails.
+/// Checks this number of cases, and says how to repeat one that fails.
 ///
-/// `THROTTLE_SEED` is the seed of the first one, `THROTTLE_CASES` their number.
+/// `THROTTLE_SEED` is the first seed, `THROTTLE_CASES` the number of cases.
 pub(super) fn for_each_case(count: u64, check: impl Fn(&Case)) {
     for seed in seeds(count) {
         let case = Case::new(seed);

@@ -1,4 +1,5 @@
-//! The theorem in `src/rule/earliest.md`: no conforming schedule releases any item sooner. Held against all schedules.
+//! The theorem in `src/rule/earliest.md` that no conforming schedule releases any item sooner, checked against all
+//! schedules.
 
 use fastrand::Rng;
 use throttle::rule::Algorithm;
@@ -18,11 +19,11 @@ struct Limit {
 struct Item {
     arrival: u64,
     key: char,
-    /// For each limit.
+    /// One for each limit.
     costs: Vec<u64>,
 }
 
-/// Items in the order of their release, each with its instant.
+/// Items in the order of their releases, with the instants.
 type Schedule<'a> = Vec<(&'a Item, u64)>;
 
 impl Limit {
@@ -30,7 +31,7 @@ impl Limit {
         Limit { algorithm, count, period, burst: count, is_keyed: false }
     }
 
-    /// As an option; the limit's costs are in a column of their own.
+    /// The limit as an option; its costs are in a column of their own.
     fn arg(&self, index: usize) -> String {
         let Limit { algorithm, count, period, burst, is_keyed } = self;
         let burst = if *algorithm == Algorithm::Bucket { format!(",burst={burst}") } else { String::new() };
@@ -38,7 +39,7 @@ impl Limit {
         format!("-r{count}/{period}ns,algo={algorithm},cost=col:{}{burst}{key}", index + 2)
     }
 
-    /// Whether the last release keeps to the limit, given that all before it do.
+    /// Whether the last release keeps to the limit, provided that all earlier ones do.
     fn is_kept(&self, index: usize, schedule: &Schedule) -> bool {
         let Some((last, now)) = schedule.last() else { return true };
         let concerns = |item: &Item| item.costs[index] > 0 && (!self.is_keyed || item.key == last.key);
@@ -98,7 +99,7 @@ impl Problem {
         Problem { items: items.collect(), limits }
     }
 
-    /// What the program does: when each item is released, in the order of the input.
+    /// The program's schedule: the instant of each item, in input order.
     fn greedy(&self) -> Vec<u64> {
         let args: Vec<_> = self.limits.iter().enumerate().map(|(index, limit)| limit.arg(index)).collect();
         let line = |(number, item): (usize, &Item)| {
@@ -116,8 +117,8 @@ impl Problem {
         instants.into_iter().map(|at| at.expect("released")).collect()
     }
 
-    /// The soonest that each item is released in any conforming schedule that has it by `last`, in the order of the
-    /// input, and the soonest end of all.
+    /// The soonest that any conforming schedule up to `last` releases each item, in input order, and the soonest end of
+    /// all items.
     fn soonest(&self, last: u64) -> (Vec<Option<u64>>, Option<u64>) {
         let mut search = Search { problem: self, last, soonest: vec![None; self.items.len()], end: None };
         search.extend(&mut Vec::new(), 0);
@@ -133,7 +134,7 @@ struct Search<'a> {
 }
 
 impl<'a> Search<'a> {
-    /// Tries all ways to go on; `released` are the items that are, a bit each.
+    /// Tries all continuations. `released` has a bit for each released item.
     fn extend(&mut self, schedule: &mut Schedule<'a>, released: u32) {
         let now = schedule.last().map_or(0, |(_, at)| *at);
         let items = &self.problem.items;
@@ -168,7 +169,7 @@ fn no_conforming_schedule_releases_any_item_sooner() {
     }
 }
 
-/// The case of `earliest.md`: 1/s for all, 1/10s for each key, of which B has only one item.
+/// The example in `earliest.md`: 1/s for all and 1/10s for each key, where B has only one item.
 #[test]
 fn with_keys_the_earliest_choice_may_end_later() {
     let item = |key| Item { arrival: 0, key, costs: vec![1, 1] };
@@ -181,7 +182,7 @@ fn with_keys_the_earliest_choice_may_end_later() {
     assert_eq!(problem.soonest(11).1, Some(10));
 }
 
-/// A window that begins later ends later, and so may hold what comes in a bunch.
+/// A window that starts later ends later, and so may hold a burst.
 #[test]
 fn with_fixed_windows_the_earliest_choice_may_end_later() {
     let item = |arrival| Item { arrival, key: 'A', costs: vec![1] };

@@ -1,4 +1,4 @@
-//! Audits of random records, which are released whether that is allowed or not, judged by the model as well.
+//! Audits of random records, released whether that is allowed or not, compared with the judgement of the model.
 
 use std::collections::BTreeMap;
 use std::process::Output;
@@ -15,19 +15,19 @@ use crate::support::{OWN_TESTS, sh, text};
 /// A case takes about as long as it takes to start the program.
 const CASES: u64 = 60;
 
-/// In KiB.
+/// The memory that an audit may use, in KiB.
 const MOST_MEMORY: u64 = 200 << 10;
 
-/// What was released under a limit, by all or for one key, whether that was allowed or not.
+/// The releases under a limit, of all items or of one key, whether they were allowed or not.
 #[derive(Default)]
 struct Past {
     charges: Vec<Charge>,
 }
 
 impl Past {
-    /// What is in the window that ends with a release, and by how much it is too early; nothing if it never is allowed.
+    /// The cost in the window that ends with a release, and how early the release is; `None` if it is never allowed.
     ///
-    /// When it became next in line is not known: a release that costs more than the burst may have waited since the one
+    /// When it became next in line is unknown: a release that costs more than the burst may have waited since the one
     /// before it, and the first one forever.
     fn judge(&mut self, rate: &Rate, now: u64, cost: u64) -> (u64, Option<u64>) {
         let since = self.charges.last().map(|last| last.at);
@@ -53,15 +53,15 @@ impl Past {
     }
 }
 
-/// What is released together.
+/// Items that are released together.
 struct Release {
     noun: &'static str,
     number: usize,
     at: u64,
 }
 
-/// Judges items that are released together, each limit what it charges for them: with `cost=` the sum, else one; with
-/// keys for each. Returns what is said of those that are too early.
+/// Judges items that are released together. Each limit charges their sum with `cost=`, otherwise one, and does so for
+/// each key. Returns the messages about those that are too early.
 fn judge_all(case: &Case, found: &mut [Found], release: &Release, items: &[Item]) -> Vec<String> {
     let mut said = Vec::new();
     for (rate, found) in case.rates.iter().zip(found) {
@@ -81,20 +81,20 @@ fn judge_all(case: &Case, found: &mut [Found], release: &Release, items: &[Item]
     said
 }
 
-/// What should be told of a limit.
+/// The expected numbers of a limit.
 #[derive(Default)]
 struct Found {
     keys: BTreeMap<String, Past>,
     items: u64,
     violations: u64,
     earliest: u64,
-    /// The cost, the first and last instant and the number of the worst window.
+    /// The worst window: its cost, first and last instant, and item number.
     worst: (u64, u64, u64, usize),
     worst_of_keys: BTreeMap<String, u64>,
 }
 
 impl Found {
-    /// Judges a release, and returns what is said if it is too early.
+    /// Judges a release. Returns the message if it is too early.
     fn judge(&mut self, rate: &Rate, release: &Release, key: &str, cost: u64) -> Option<String> {
         let Release { noun, number, at } = *release;
         let past = self.keys.entry(key.to_owned()).or_default();
@@ -121,7 +121,7 @@ impl Found {
         self.keys.values().flat_map(|past| &past.charges)
     }
 
-    /// As the numbers of `--stats=json` should be.
+    /// Compares these with the numbers of `--stats=json`.
     #[track_caller]
     fn check(&self, rate: &Rate, told: &Value) {
         assert_eq!(told["limit"], rate.to_string());
@@ -155,7 +155,7 @@ impl Found {
         instants().max().unwrap_or(0) - instants().min().unwrap_or(0)
     }
 
-    /// What was released at the last instant has no time after it.
+    /// Leaves out releases at the last instant, as no time follows them.
     fn mean_rate(&self, rate: &Rate) -> Option<f64> {
         let last = self.charges().map(|charge| charge.at).max()?;
         let before = self.charges().filter(|charge| charge.at < last).map(|charge| charge.cost).sum();
@@ -166,7 +166,7 @@ impl Found {
         self.charges().map(|charge| charge.cost).max()
     }
 
-    /// What a limit may let through within one period. What is dearer than a burst goes whole, later.
+    /// The most that a limit lets through within one period. An item that costs more than the burst goes whole, later.
     fn most(&self, rate: &Rate) -> u64 {
         let dearest = self.dearest().unwrap_or(1);
         match rate.algorithm {
@@ -205,7 +205,7 @@ fn about(told: &Value, wanted: Option<f64>) {
         None => assert_eq!(told, &Value::Null),
         Some(wanted) => {
             let told = told.as_f64().expect("a number");
-            assert!((told - wanted).abs() <= 1e-9 * wanted.abs(), "{told} is told, and it is {wanted}");
+            assert!((told - wanted).abs() <= 1e-9 * wanted.abs(), "{told}, expected {wanted}");
         }
     }
 }
@@ -215,7 +215,7 @@ fn float(number: u64) -> f64 {
     number as f64
 }
 
-/// The limits of a case judge what is told to have been released.
+/// Audits the releases in `input` under the limits of a case.
 fn audit(case: &Case, more: &str, input: String) -> Output {
     let limits: Vec<_> = case.rates.iter().map(|rate| format!("-r '{rate}'")).collect();
     let limits = limits.join(" ");
@@ -223,7 +223,7 @@ fn audit(case: &Case, more: &str, input: String) -> Output {
     sh(&script).write_stdin(input).output().unwrap()
 }
 
-/// Checks what an audit has told of items that were released together.
+/// Checks an audit of items that were released together.
 fn check(case: &Case, releases: &[&[Item]], output: &Output) {
     let noun = if releases.iter().any(|items| items.len() > 1) { "release" } else { "item" };
     let mut found: Vec<_> = case.rates.iter().map(|_| Found::default()).collect();
@@ -265,7 +265,7 @@ fn an_audit_finds_what_the_model_finds() {
     });
 }
 
-/// The row of a log for items whose command started together.
+/// The row of a job log for items whose command started together.
 fn row(format: &str, number: usize, items: &[Item]) -> String {
     let start = Time(items[0].arrival);
     let lines: Vec<_> = items.iter().map(Item::line).collect();

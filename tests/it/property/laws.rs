@@ -1,9 +1,9 @@
-//! What holds whatever happens: no limit is exceeded, as measured by the instants before and after each release;
-//! nothing is lost, doubled, early or out of order.
+//! What holds in every case: no limit is exceeded, as measured by the instants before and after each release, and
+//! nothing is lost, duplicated, early or out of order.
 
 use std::collections::BTreeMap;
 
-use throttle::config::{OnLimit, Rate, Start, Until};
+use throttle::config::{OnLimit, Rate, Until};
 
 use throttle::exit::Exit;
 use throttle::rule::Algorithm;
@@ -84,7 +84,7 @@ fn a_batch_is_no_larger_than_allowed_and_of_one_kind(case: &Case, release: &Rele
     assert!(items.iter().all(|item| case.keys(item) == case.keys(items[0])));
 }
 
-/// What was charged to a limit for a key, and when.
+/// A cost that was charged to a limit for a key, and when.
 #[derive(Debug)]
 struct Charge {
     start: u64,
@@ -107,7 +107,7 @@ fn charges(case: &Case, rate: &Rate, releases: &[Release]) -> BTreeMap<String, V
     charges
 }
 
-/// What `start=empty` stands for.
+/// The charges that stand for `start=empty`.
 fn before(case: &Case, rate: &Rate) -> Vec<Charge> {
     let at = case.items[0].arrival;
     let cost = match rate.algorithm {
@@ -115,10 +115,10 @@ fn before(case: &Case, rate: &Rate) -> Vec<Charge> {
         _ => rate.burst.unwrap_or(rate.count),
     };
     let empty = Charge { start: at, end: at, cost };
-    if rate.start == Start::Empty { vec![empty] } else { Vec::new() }
+    if rate.starts_empty { vec![empty] } else { Vec::new() }
 }
 
-/// Whether a limit is kept by what was charged to it.
+/// Whether charges keep to their limit.
 fn is_kept(rate: &Rate, charges: &[Charge]) -> bool {
     let period = rate.period + rate.margin;
     match rate.algorithm {
@@ -136,7 +136,7 @@ fn is_kept(rate: &Rate, charges: &[Charge]) -> bool {
         Algorithm::Bucket => (0..charges.len()).all(|first| {
             let burst = rate.burst.unwrap_or(rate.count).max(charges[first].cost);
             (first..charges.len()).all(|last| {
-                // Cost beyond the burst has taken its time to accrue.
+                // Cost beyond the burst has had the time to accrue.
                 let beyond = sum(&charges[first..=last]).saturating_sub(burst);
                 let nanos = charges[last].start.saturating_sub(charges[first].end);
                 beyond * period <= nanos * rate.count
@@ -149,7 +149,7 @@ fn sum<'a>(charges: impl IntoIterator<Item = &'a Charge>) -> u64 {
     charges.into_iter().map(|charge| charge.cost).sum()
 }
 
-/// Each window starts at the first release after the one before has ended.
+/// Splits charges into windows, each starting at the first release after the previous one has ended.
 fn own_windows(charges: &[Charge], period: u64) -> Vec<&[Charge]> {
     let mut windows = Vec::new();
     let mut rest = charges;

@@ -1,11 +1,11 @@
-//! What should happen, found in the simplest way: nanosecond by nanosecond, with all of history at hand.
+//! The expected behaviour, found in the simplest way: nanosecond by nanosecond, with the whole history at hand.
 //!
-//! There is no computing of instants here, and so nothing in common with the limiters: at each tick of the clock the
-//! rule of section *algorithms* of the manual is asked whether it allows a release at this very instant.
+//! No instants are computed here, so the model shares nothing with the limiters: at each tick of the clock, the rules
+//! in section *algorithms* of the manual are asked whether they allow a release at that very instant.
 
 use std::collections::{BTreeMap, VecDeque};
 
-use throttle::config::{OnLimit, Rate, Start, Until};
+use throttle::config::{OnLimit, Rate, Until};
 
 use throttle::exit::Exit;
 use throttle::rule::Algorithm;
@@ -47,7 +47,7 @@ struct Model<'a> {
     start: u64,
     to_come: VecDeque<&'a Item>,
     lanes: BTreeMap<Vec<String>, Lane<'a>>,
-    /// Of each limit and key.
+    /// One for each limit and key.
     histories: BTreeMap<(usize, String), Vec<Charge>>,
     ended: Option<u64>,
     releases: Vec<(u64, Vec<usize>)>,
@@ -59,11 +59,11 @@ struct Model<'a> {
 struct Lane<'a> {
     waiting: VecDeque<&'a Item>,
     previous: u64,
-    /// Until when its next release is delayed.
+    /// The instant until which its next release is delayed.
     delay: Option<u64>,
 }
 
-/// Items that may leave together, what they cost, and since when they are next in line.
+/// Items that may leave together, their costs, and the instant since when they are next in line.
 struct Offer<'a> {
     items: Vec<&'a Item>,
     costs: Vec<u64>,
@@ -74,7 +74,8 @@ struct Offer<'a> {
 pub(super) struct Charge {
     pub(super) at: u64,
     pub(super) cost: u64,
-    /// What it left in the bucket, in N per nanosecond and P for one. Only what was too early leaves less than nothing.
+    /// The level that it left in the bucket, where N accrue per nanosecond and P make a cost of 1. Below 0 only if it
+    /// was too early.
     pub(super) level: i64,
 }
 
@@ -108,7 +109,7 @@ impl<'a> Model<'a> {
         (self.held() as u64) < most
     }
 
-    /// Lets in what has arrived, up to the first that no limit can ever admit.
+    /// Lets in items that have arrived, up to the first that no limit can ever admit.
     fn admit(&mut self) {
         while self.ended.is_none() && self.has_room() {
             match self.to_come.front() {
@@ -132,7 +133,7 @@ impl<'a> Model<'a> {
         waiting.push_back(item);
     }
 
-    /// One release, or one refusal, if there is one to be made now.
+    /// Makes one release or refusal, if one is due now.
     fn step(&mut self) -> bool {
         let never_waits = self.polices() && self.max_wait().is_none();
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
@@ -151,7 +152,7 @@ impl<'a> Model<'a> {
         true
     }
 
-    /// Delays an item that could go now, unless that was done.
+    /// Delays an item that could go now, unless it has been delayed already.
     fn delay(&mut self, item: &Item) -> bool {
         let Some(jitter) = self.case.config.queue.jitter else { return false };
         let lane = self.lanes.entry(self.case.lane(item)).or_default();
@@ -170,7 +171,7 @@ impl<'a> Model<'a> {
         self.case.config.queue.max_wait
     }
 
-    /// Whether nothing is released any more. What is there by then is left.
+    /// Whether nothing more is released. Items that are there by then are left.
     fn is_time_up(&mut self) -> bool {
         let Some(Until::After(nanos)) = self.case.config.queue.until else { return false };
         let is_over = self.now > self.start + nanos;
@@ -186,7 +187,7 @@ impl<'a> Model<'a> {
         is_over
     }
 
-    /// Refuses the fronts that have waited for too long, if there are any: only then is it asked what goes next.
+    /// Refuses the front items that have waited too long. Only if there are none is the next release chosen.
     fn expire(&mut self) -> bool {
         let Some(wait) = self.max_wait().filter(|_| self.polices()) else { return false };
         let now = self.now;
@@ -221,7 +222,7 @@ impl<'a> Model<'a> {
     /// What a lane would release now, if the limits allowed it.
     fn offer(&self, lane: &Lane<'a>) -> Option<Offer<'a>> {
         let front = lane.waiting.front().filter(|_| lane.delay.is_none_or(|until| until <= self.now))?;
-        // What never waits is judged as of the end of its delay.
+        // An item that never waits is judged at the end of its delay.
         let never_waits = self.polices() && self.max_wait().is_none();
         let ready = lane.delay.filter(|_| never_waits).unwrap_or(0);
         let Some(linger) = self.case.config.queue.batch.linger else {
@@ -237,7 +238,7 @@ impl<'a> Model<'a> {
         (since <= self.now).then(|| self.joined(lane, alone, closes, |_, costs| !self.is_impossible(costs)))
     }
 
-    /// With all that joins the first of a batch.
+    /// Adds all that joins the first item of a batch.
     fn joined(
         &self,
         lane: &Lane<'a>,
@@ -262,7 +263,7 @@ impl<'a> Model<'a> {
         self.case.rates.iter().map(|rate| item.charge(rate)).collect()
     }
 
-    /// A batch costs as much as its items together, where costs are asked for; otherwise as much as one.
+    /// A batch costs as much as its items together if the limit has `cost=`, otherwise as much as one.
     fn sum(&self, costs: &[u64], item: &Item) -> Vec<u64> {
         let sum = |(rate, cost): (&Rate, &u64)| cost + rate.cost.as_ref().map_or(0, |_| item.charge(rate));
         self.case.rates.iter().zip(costs).map(sum).collect()
@@ -314,10 +315,7 @@ pub(super) fn period(rate: &Rate) -> u64 {
 /// What a limit remembers when the run starts.
 fn before(rate: &Rate, start: u64) -> Vec<Charge> {
     let cost = if rate.algorithm == Algorithm::Interval { 1 } else { rate.count };
-    match rate.start {
-        Start::Full => Vec::new(),
-        Start::Empty => vec![Charge { at: start, cost, level: 0 }],
-    }
+    if rate.starts_empty { vec![Charge { at: start, cost, level: 0 }] } else { Vec::new() }
 }
 
 /// The rules.
@@ -337,7 +335,7 @@ pub(super) fn allows(rate: &Rate, history: &[Charge], now: u64, since: u64, cost
     }
 }
 
-/// What is used of the window that `now` is in.
+/// The cost used in the window that contains `now`.
 fn used_of_window(history: &[Charge], period: u64, now: u64) -> u64 {
     let (mut start, mut used) = (None, 0);
     for charge in history {
@@ -349,7 +347,7 @@ fn used_of_window(history: &[Charge], period: u64, now: u64) -> u64 {
     start.filter(|start| now < start + period).map_or(0, |_| used)
 }
 
-/// What is in the bucket, while an item that costs so much has been waiting since then.
+/// The level of the bucket while an item of this cost has been waiting since `since`.
 pub(super) fn level(rate: &Rate, history: &[Charge], now: u64, since: u64, cost: u64) -> i64 {
     let burst = rate.burst.unwrap_or(rate.count);
     let full = Charge { at: 0, cost: 0, level: grains(rate, burst) };

@@ -3,7 +3,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::fmt::Debug;
 
-/// What can happen, step by step.
+/// A model of what can happen, step by step.
 pub(super) trait Model {
     type State;
     type Action: Copy + Debug;
@@ -13,13 +13,13 @@ pub(super) trait Model {
     /// All steps from a state.
     fn steps(&self, state: &Self::State) -> Vec<(Self::Action, Self::State)>;
 
-    /// States of the same key are the same to all that follows.
+    /// States with the same key have the same future.
     fn key(&self, state: &Self::State) -> Vec<u8>;
 
     fn is_bad(&self, state: &Self::State) -> bool;
 }
 
-/// The states that can be reached, by number, and the steps between them.
+/// The reachable states, by number, and the steps between them.
 pub(super) struct Graph<A> {
     steps: Vec<Vec<(A, usize)>>,
     /// How each state but the first was first reached.
@@ -82,7 +82,7 @@ impl<A: Copy + Debug> Graph<A> {
         way
     }
 
-    /// A state from which no step that is `good` can be reached any more.
+    /// A state from which no `good` step can be reached.
     pub(super) fn dead_end(&self, good: impl Fn(A) -> bool) -> Option<usize> {
         let mut reversed = vec![Vec::new(); self.states()];
         let mut hopeful = vec![false; self.states()];
@@ -104,7 +104,7 @@ impl<A: Copy + Debug> Graph<A> {
         hopeful.iter().position(|is_hopeful| !is_hopeful)
     }
 
-    /// A state that can be come back to for ever, by steps of which one is `passing` and none is `good`.
+    /// A state that can recur for ever, by steps of which at least one is `passing` and none is `good`.
     pub(super) fn endless(&self, good: impl Fn(A) -> bool, passing: impl Fn(A) -> bool) -> Option<usize> {
         let components = self.components(&good);
         let is_inside = |from: usize, (action, to): &(A, usize)| {
@@ -113,7 +113,8 @@ impl<A: Copy + Debug> Graph<A> {
         (0..self.steps.len()).find(|&from| self.steps[from].iter().any(|step| is_inside(from, step)))
     }
 
-    /// Numbers the strongly connected components, without the steps that are `good` (Tarjan 1972, without recursion).
+    /// Numbers the strongly connected components of the graph without its `good` steps (Tarjan 1972, without
+    /// recursion).
     fn components(&self, good: &impl Fn(A) -> bool) -> Vec<usize> {
         const NONE: usize = usize::MAX;
         let states = self.states();

@@ -1,4 +1,4 @@
-//! Processes that share a limit, each doing whatever it may at any time.
+//! Processes that share a limit, each doing anything it may, at any time.
 
 use throttle::store::ledger::Owner;
 use throttle::store::{Order, Slot};
@@ -14,7 +14,7 @@ use super::slots::order;
 pub(super) enum Store {
     /// Booking is one step.
     File,
-    /// A question and an answer are on their way for any time, and may be lost.
+    /// A question and an answer each take any time, and may be lost.
     Server,
 }
 
@@ -25,39 +25,39 @@ pub(super) enum Fault {
     Death,
     /// Processes end and give their slots back, and others take their place.
     End,
-    /// Processes have no use for their slots any more, give them back, and go on.
+    /// Processes have no more use for their slots, give them back, and go on.
     Surplus,
-    /// What was booked is forgotten.
+    /// All bookings are forgotten.
     StateLoss,
-    /// Questions and answers get lost on the way.
+    /// Questions and answers get lost.
     MessageLoss,
-    /// With a file: after its look at the clock, a visit takes any time, under the lock. Meanwhile others use their
-    /// slots, and die, and what they leave behind is handed on.
+    /// With a file: after it has read the clock, a visit takes any time, under the lock. Meanwhile others use their
+    /// slots and die, and what they leave behind is handed on.
     Delay,
-    /// Releases take any time, as writes do that are blocked. What is late for its slot is reported.
+    /// Releases take any time, as blocked writes do. Those that are late for their slots are reported.
     Stall,
 }
 
-/// What must not be left out; the model shows that.
+/// Parts that must not be left out, as the model shows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Broken {
     /// Slots are used however late it is.
     Deadline,
-    /// Slots that were given back are used by their old owner as well.
+    /// Slots that were given back are also used by their old owner.
     GiveBack,
-    /// What is given back is given back once more, as after an answer that was lost.
+    /// Slots are given back twice, as after a lost answer.
     GiveBackTwice,
-    /// What the dead leave behind is handed on by a look at the clock from before it was known that they are.
+    /// What the dead leave behind is handed on by a reading of the clock from before their death was known.
     Inheritance,
     /// Releases that are late for their slots are not reported.
     Report,
-    /// Slots are used before it is known which of them are too close to a release that was late.
+    /// Slots are used before it is known which of them are too close to a late release.
     Patience,
-    /// What others have overrun is not looked at.
+    /// Overruns of others are ignored.
     Overruns,
     /// After a loss, slots are given out at once.
     Silence,
-    /// After a loss, everyone who asks begins the silence anew.
+    /// After a loss, everyone who asks starts the silence over.
     SilenceOnce,
     /// After a loss, a process that knew nothing of what was lost may ask first.
     Newcomers,
@@ -67,11 +67,11 @@ pub(super) struct Protocol {
     pub(super) terms: Terms,
     pub(super) store: Store,
     pub(super) processes: usize,
-    /// Those that take only what is free at once, as with `--on-limit drop`.
+    /// The processes that take only what is free at once, as with `--on-limit drop`.
     pub(super) polices: &'static [usize],
     pub(super) faults: &'static [Fault],
     pub(super) broken: Option<Broken>,
-    /// The first process lives, wakes in time, and has no message lost.
+    /// Whether the first process lives, wakes in time, and loses no message.
     pub(super) first_is_live: bool,
 }
 
@@ -83,9 +83,9 @@ pub(super) enum Action {
     Receive(usize),
     LoseMessage(usize),
     Wake(usize),
-    /// A release that is over at once.
+    /// A release that ends at once.
     Release(usize),
-    /// A release that is not.
+    /// A release that takes time.
     Begin(usize),
     Finish(usize),
     Die(usize),
@@ -101,12 +101,12 @@ pub(super) struct State {
     /// What the log would answer, see [`Log::future`].
     future: Vec<u8>,
     processes: Vec<Process>,
-    /// When releases began, less than a period ago.
+    /// The starts of releases less than a period ago.
     releases: Vec<Time>,
-    /// Releases that were late, and over less than a period ago.
+    /// Late releases that ended less than a period ago.
     lates: Vec<Late>,
     next_late: LateId,
-    /// Whether what was booked has ever been forgotten.
+    /// Whether bookings were ever forgotten.
     has_lost: bool,
     is_exceeded: bool,
 }
@@ -117,19 +117,19 @@ struct Late {
     id: LateId,
     whose: usize,
     over: Time,
-    /// Whether the store knows.
+    /// Whether the store knows of it.
     is_reported: bool,
-    /// How many releases have begun since, of those who know of it.
+    /// The number of releases begun since then by processes that know of it.
     followers: u64,
 }
 
-/// Whose slots they are that a process has, where that is known.
+/// The owner of a process's slots, where owners are recorded.
 fn owner(index: usize) -> Owner {
     1 + Owner::try_from(index).expect("few")
 }
 
 impl State {
-    /// When whoever visits a file looked at the clock.
+    /// The clock reading of the process that is visiting a file.
     fn visit(&self) -> Option<Time> {
         let looked = |message: &Message| match message.stage {
             Stage::Question(looked) => looked,
@@ -138,7 +138,7 @@ impl State {
         self.processes.iter().flat_map(|process| &process.messages).find_map(looked)
     }
 
-    /// From when on it matters what is booked.
+    /// The instant from which bookings matter.
     fn since(&self) -> Time {
         self.visit().unwrap_or(self.now)
     }
@@ -149,7 +149,7 @@ impl Model for Protocol {
     type Action = Action;
 
     fn start(&self) -> State {
-        // Late enough for whatever is compared with what was long ago.
+        // Late enough for comparisons with the distant past.
         let now = Time(100 * TICK);
         let log = Log::begin(&self.terms, now);
         State {
@@ -191,7 +191,7 @@ impl Model for Protocol {
 
     fn key(&self, state: &State) -> Vec<u8> {
         let mut processes = self.process_keys(state);
-        // All are alike but the one that is looked at.
+        // All processes are alike except the live one.
         processes[usize::from(self.first_is_live)..].sort_unstable();
         let mut key = state.future.clone();
         key.push(u8::MAX);
@@ -220,7 +220,7 @@ impl Protocol {
         Process::new(now, !self.polices.contains(&index))
     }
 
-    /// Whether it is known whose slots they are.
+    /// Whether the owners of slots are recorded.
     fn has_owners(&self) -> bool {
         self.store == Store::File && self.has(Fault::Delay)
     }
@@ -242,7 +242,7 @@ impl Protocol {
         self.faults.contains(&fault)
     }
 
-    /// Not while the live process has something to do.
+    /// Time stands still while the live process has something to do.
     fn time_may_pass(&self, state: &State) -> bool {
         let is_busy = |process: &Process| {
             !process.messages.is_empty() || process.is_due(state.now) || self.may_ask(state, process)
@@ -263,7 +263,7 @@ impl Protocol {
         next
     }
 
-    /// Whether a process that knows nothing of a loss is let in first is up to the model.
+    /// Whether a process that knows nothing of a loss may ask first depends on `broken`.
     fn may_ask(&self, state: &State, process: &Process) -> bool {
         let is_newcomer = state.log.is_unhealed && !process.knew_other;
         !process.has_asked()
@@ -275,12 +275,12 @@ impl Protocol {
                 || matches!(self.broken, Some(Broken::Newcomers | Broken::Silence | Broken::SilenceOnce)))
     }
 
-    /// With a file, the answer is there in the same step, unless it is delayed.
+    /// With a file, the answer comes in the same step unless it is delayed.
     fn ask(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
         if !self.may_ask(state, process) {
             return;
         }
-        // With none that is of use, it is only asked what has been overrun.
+        // A count of 0 asks only for overruns.
         let count = self.terms.policy.span.saturating_sub(process.slots.count());
         let order =
             Order { turn: process.turn, within: if process.waits { u64::MAX } else { 0 }, ..order(count) };
@@ -298,7 +298,7 @@ impl Protocol {
         }
     }
 
-    /// A process gets to the store, and notices a loss.
+    /// A process reaches the store, and may notice a loss.
     fn visit(&self, state: &mut State, index: usize) {
         let process = &mut state.processes[index];
         let heals = process.knew_other && state.log.is_unhealed && self.broken != Some(Broken::Silence);
@@ -309,7 +309,7 @@ impl Protocol {
         process.knew_other = false;
     }
 
-    /// What may become of messages.
+    /// What can happen to messages.
     fn deliver(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
         if process.question().is_some() {
             let mut next = state.clone();
@@ -329,8 +329,8 @@ impl Protocol {
         }
     }
 
-    /// The message that is on its way gets lost: what was asked before it has been answered, what was asked after it
-    /// waits. A report is sent again.
+    /// Loses the message that is under way: earlier ones have been answered, and later ones wait. A report is sent
+    /// again.
     fn lose_message(state: &State, index: usize) -> Option<State> {
         let mut next = state.clone();
         let messages = &mut next.processes[index].messages;
@@ -364,14 +364,14 @@ impl Protocol {
         }
         let is_it = |late: &&mut Late| late.whose == index && Some(late.over) == order.overrun;
         state.lates.iter_mut().filter(is_it).for_each(|late| late.is_reported = true);
-        // What was overrun before a loss is not told any more, and what is overrun after it may look like what was.
+        // Overruns from before a loss are no longer told, and later ones may look the same.
         let is_told = |late: &&Late| late.is_reported && !state.has_lost;
         let told = state.lates.iter().filter(is_told).map(|late| late.id).collect();
         state.processes[index].messages[at].stage = Stage::Answer(answer, told);
         state.future = state.log.future(&self.terms, state.now);
     }
 
-    /// A process takes the first answer that it has.
+    /// A process takes its first answer.
     fn receive(&self, state: &mut State, index: usize) {
         let now = state.now;
         let process = &mut state.processes[index];
@@ -390,7 +390,7 @@ impl Protocol {
         }
     }
 
-    /// Drops what is too late, or releases. A release that was begun may end at any time.
+    /// Drops what is too late, or releases. A release that has begun may end at any time.
     fn release(&self, state: &State, index: usize, steps: &mut Vec<(Action, State)>) {
         let process = &state.processes[index];
         if process.is_blocked && state.visit().is_none() {
@@ -413,7 +413,7 @@ impl Protocol {
         steps.push((Action::Release(index), next));
     }
 
-    /// Begins a release, if there is a slot for it.
+    /// Begins a release if a slot allows it.
     fn begin(&self, state: &mut State, index: usize) -> bool {
         let process = &mut state.processes[index];
         process.is_blocked = process.slots.begin(state.now);
@@ -429,7 +429,7 @@ impl Protocol {
         true
     }
 
-    /// A release is over. One that was late is reported.
+    /// Ends a release. A late one is reported.
     fn finish(&self, state: &mut State, index: usize) {
         let now = state.now;
         let process = &mut state.processes[index];
@@ -447,7 +447,7 @@ impl Protocol {
         }
     }
 
-    /// A process ends, in some way, and another takes its place.
+    /// A process gives slots back, ends, or dies. If it is gone, another takes its place.
     fn leave(&self, state: &State, index: usize, steps: &mut Vec<(Action, State)>) {
         if self.has(Fault::Surplus) {
             let mut next = state.clone();
@@ -458,7 +458,7 @@ impl Protocol {
         if self.has(Fault::End) {
             steps.extend(self.end(state, index).map(|next| (Action::End(index), next)));
         }
-        // Whoever comes instead must not be the first to ask after a loss.
+        // The new process must not be the first to ask after a loss.
         let is_first = state.log.is_unhealed && self.broken != Some(Broken::Newcomers);
         if self.has(Fault::Death) && !is_first {
             let mut next = state.clone();
@@ -471,8 +471,8 @@ impl Protocol {
         }
     }
 
-    /// A process ends, once no answer is to come any more, and gives back what it has. With nothing to give back, that
-    /// is no more than a death.
+    /// A process ends once no more answers are due, and gives its slots back. With no slots, its end would be the same
+    /// as a death.
     fn end(&self, state: &State, index: usize) -> Option<State> {
         let process = &state.processes[index];
         if process.question().is_some() || process.is_blocked {
@@ -490,14 +490,14 @@ impl Protocol {
         Some(next)
     }
 
-    /// Another process takes the place of one. Of what was not reported, nobody learns any more.
+    /// Replaces a process. Nobody learns of its unreported releases.
     fn replace(&self, state: &mut State, index: usize) -> Process {
         state.lates.retain(|late| late.is_reported || late.whose != index);
         std::mem::replace(&mut state.processes[index], self.new_process(index, state.now))
     }
 
-    /// A process gives back all slots that are still to come, if there are any. The store does not know those that it
-    /// booked before a loss.
+    /// A process gives back all slots that are still to come, if there are any. The store does not know those booked
+    /// before a loss.
     fn give_back(&self, state: &mut State, index: usize) -> bool {
         if state.processes[index].is_blocked || state.visit().is_some() {
             return false;

@@ -9,25 +9,25 @@ use throttle::time::Time;
 use super::log::ticks;
 use super::slots::Slots;
 
-/// Tells a release that was late from all others.
+/// Identifies a late release.
 pub(super) type LateId = u32;
 
 #[derive(Clone)]
 pub(super) struct Process {
-    /// Whether it books slots to come.
+    /// Whether it books slots ahead.
     pub(super) waits: bool,
     pub(super) slots: Slots,
-    /// Whether it has begun a release that is not over.
+    /// Whether it has begun a release that has not ended.
     pub(super) is_blocked: bool,
-    /// When those are that the store does not know any more.
+    /// The instants of its slots that the store no longer knows.
     pub(super) lost: Vec<Time>,
     pub(super) ask_at: Time,
     pub(super) turn: Option<Turn>,
-    /// What it has asked, in this order. It is answered in this order, too.
+    /// Its messages, in order. They are answered in this order.
     pub(super) messages: VecDeque<Message>,
     /// Whether it knew a log that is lost, and has not asked since.
     pub(super) knew_other: bool,
-    /// The releases that were late, as far as it has been told, its own included.
+    /// The late releases that it has been told of, and its own.
     pub(super) knows: Vec<LateId>,
 }
 
@@ -40,9 +40,9 @@ pub(super) struct Message {
 
 #[derive(Clone)]
 pub(super) enum Stage {
-    /// On its way. When the clock was looked at, if that was long before the answer.
+    /// Under way. With the reading of the clock, if that was long before the answer.
     Question(Option<Time>),
-    /// With the releases that it tells of.
+    /// Answered, with the late releases that the answer tells of.
     Answer(Answer, Vec<LateId>),
 }
 
@@ -86,17 +86,17 @@ impl Process {
         !self.is_blocked && self.slots.is_due(now)
     }
 
-    /// Whether more is overrun than it knows, so that it may have to give up some of its slots.
+    /// Whether there are more overruns than it knows of, so that it may have to give up slots.
     pub(super) fn is_behind(&self, overruns: &Overruns) -> bool {
         self.slots.count() > 0 && cost(&self.slots.overruns) < cost(overruns)
     }
 
-    /// Whether it has asked for slots, or what is overrun.
+    /// Whether it has asked for slots, or for overruns.
     pub(super) fn has_asked(&self) -> bool {
         self.messages.iter().any(|message| !message.is_report())
     }
 
-    /// Which question the store answers next: one after the other.
+    /// The question that the store answers next; it answers one after the other.
     pub(super) fn question(&self) -> Option<usize> {
         self.messages.iter().position(|message| !message.is_answered())
     }
@@ -109,8 +109,7 @@ impl Process {
         Some((order, answer, told))
     }
 
-    /// All that its future depends on: `overruns` is what was overrun until now, `lates` are the late releases that
-    /// matter.
+    /// Everything its future depends on. `overruns` are those so far, `lates` the late releases that matter.
     pub(super) fn key(&self, now: Time, overruns: &Overruns, lates: &[LateId]) -> Vec<u8> {
         let mut key =
             KeyWriter { now, process: self, known: cost(&self.slots.overruns), most: 0, key: Vec::new() };
@@ -127,18 +126,18 @@ impl Process {
     }
 }
 
-/// How many releases were overrun.
+/// The number of overrun releases.
 fn cost(overruns: &Overruns) -> u64 {
     overruns.costs.first().copied().unwrap_or(0)
 }
 
-/// Writes what a process's future depends on, as seen from `now`.
+/// Writes what a process's future depends on, relative to `now`.
 struct KeyWriter<'a> {
     now: Time,
     process: &'a Process,
-    /// What is known to be overrun, by now or by what was written last.
+    /// The overruns known by now, or written last.
     known: u64,
-    /// How many slots there may be by then.
+    /// The number of slots there may be by then.
     most: u64,
     key: Vec<u8>,
 }
@@ -164,20 +163,21 @@ impl KeyWriter<'_> {
         self.number(slots.len() as u64);
         self.most += slots.len() as u64;
         for slot in slots {
-            // Those that are over are all the same.
+            // All slots that are over are the same.
             let at = if slot.until < self.now { 0 } else { ticks(slot.at, self.now) };
             self.key.push(at | u8::from(self.process.lost.contains(&slot.at)) << 7);
         }
     }
 
-    /// How much more is overrun than what was known. More than there are slots makes no difference.
+    /// The overruns beyond those known. More than there are slots make no difference.
     fn overruns(&mut self, overruns: &Overruns) {
         let (before, now) = (self.known, cost(overruns));
         let more = now.checked_sub(before).unwrap_or(now).min(self.most);
         self.known = now;
         self.number(more);
         self.time(if more > 0 { overruns.until } else { Time::ZERO });
-        // After a loss it takes some time to get to where it was; so much is not overrun while a slot is good.
+        // After a loss, the count takes time to get back to where it was; less than this is overrun while a slot is
+        // good.
         self.number(if self.most > 0 { before.saturating_sub(now).min(10) } else { 0 });
     }
 

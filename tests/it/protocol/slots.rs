@@ -1,4 +1,4 @@
-//! The slots that a process has, as the program keeps them: in `gate::Slots`.
+//! The slots of a process, kept as in the program: by `gate::Slots`.
 
 use std::rc::Rc;
 
@@ -7,7 +7,7 @@ use throttle::gate::{BookingTerms, Charges, Gate as _, Overruns, Request, Slots 
 use throttle::store::{Answer, Order, Slot};
 use throttle::time::Time;
 
-/// What one release costs.
+/// The cost of a release.
 pub(super) const COSTS: [u64; 1] = [1];
 
 /// Nothing is asked for here.
@@ -19,15 +19,15 @@ pub(super) fn order(count: u64) -> Order {
     Order::new(Key::new(), COSTS, count)
 }
 
-/// Slots with what is known of those that others have overrun.
+/// Slots, and what is known of overruns by others.
 #[derive(Clone)]
 pub(super) struct Slots {
     held: Rc<Held>,
-    /// The release that was begun.
+    /// The release that has begun.
     begun: Charges,
-    /// What it last heard of.
+    /// The overruns that it last heard of.
     pub(super) overruns: Overruns,
-    /// The report that is not answered yet.
+    /// The report that has not been answered yet.
     report: Option<Order>,
 }
 
@@ -41,7 +41,7 @@ impl Slots {
         }
     }
 
-    /// All of them, earliest first, also those that cannot be used until a report is answered.
+    /// All slots, earliest first, including those that cannot be used until a report is answered.
     pub(super) fn all(&self) -> Vec<Slot> {
         let Some(report) = &self.report else { return self.held.slots(&REQUEST).collect() };
         let mut held = Held::clone(&self.held);
@@ -54,7 +54,7 @@ impl Slots {
         self.held.count(&Key::new(), &COSTS)
     }
 
-    /// Whether the first of those that may be used has come.
+    /// Whether the first usable slot has come.
     pub(super) fn is_due(&self, now: Time) -> bool {
         self.held.slots(&REQUEST).next().is_some_and(|slot| slot.at <= now)
     }
@@ -67,27 +67,27 @@ impl Slots {
         }
     }
 
-    /// Drops the slots that are over, and begins a release if one allows it.
+    /// Drops the slots that are over, and begins a release if a slot allows it.
     pub(super) fn begin(&mut self, now: Time) -> bool {
         let held = Rc::make_mut(&mut self.held);
         held.expire(now);
         held.admit(&mut self.begun, now, &Request { since: now, ..REQUEST }, 1).is_ok()
     }
 
-    /// The release that was begun is over. Returns the report, if that is too late for its slot.
+    /// Ends the release. Returns a report if that is too late for its slot.
     pub(super) fn finish(&mut self, now: Time) -> Option<Order> {
         let held = Rc::make_mut(&mut self.held);
         self.report = held.commit(&mut self.begun, now, 1, true).pop();
         self.report.clone()
     }
 
-    /// Goes on as though a report had been answered, and nothing overrun.
+    /// Continues as if a report had been answered and nothing had been overrun.
     pub(super) fn ignore(&mut self, now: Time, report: &Order) {
         let overruns = self.overruns.clone();
         self.put(now, report, &Answer { overruns, ..Answer::default() });
     }
 
-    /// Takes out the slots that are still to come, to be given back.
+    /// Removes the slots that are still to come, to give them back.
     pub(super) fn take_surplus(&mut self, now: Time) -> Vec<Slot> {
         let needs = Rc::make_mut(&mut self.held).close(now);
         needs.returned.into_iter().flat_map(|(_, slots)| slots).collect()

@@ -1,4 +1,4 @@
-//! Servers that do not answer, or too late, or nonsense.
+//! Servers that do not answer, answer too late, or answer nonsense.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
@@ -20,7 +20,7 @@ use crate::support::eventually;
 
 const TIMEOUT: Duration = Duration::from_millis(700);
 
-/// It is tried for the timeout, and then no more.
+/// The server is retried until the timeout is over, and no longer.
 #[track_caller]
 fn assert_away(url: &str, why: &str) {
     let start = Instant::now();
@@ -59,7 +59,7 @@ fn a_server_without_memory_does_not_take_bookings() {
     assert_away(&server.url("web"), "OOM");
 }
 
-/// What a server says to whatever it is asked, as long as somebody listens.
+/// A server that gives the same answer to everything, for as long as somebody listens.
 fn server_that_says(what: &'static [u8], pause: Duration) -> String {
     let port = listen(move |mut stream: TcpStream| {
         let _ = stream.read(&mut [0; 4096]);
@@ -76,7 +76,7 @@ fn nonsense() {
         (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not the protocol"),
         (b"+PONG\r\n", "makes no sense"),
         (b":1\r\n", "makes no sense"),
-        // An array of arrays, and so on: the time is over first, or the nesting that is allowed.
+        // Arrays in arrays: the time runs out first, or the nesting that is allowed.
         (b"*1\r\n", ""),
         (b"$-1\r\n", "makes no sense"),
         (b"$18446744073709551615\r\n", "not the protocol"),
@@ -87,7 +87,7 @@ fn nonsense() {
     }
 }
 
-/// Whichever is over first, the time or what is read of an answer.
+/// The time runs out first, or the length that is read of an answer.
 #[test]
 fn an_answer_without_end() {
     for says in
@@ -119,13 +119,13 @@ fn two_hundred_milliseconds_away() {
     for _ in 0..3 {
         let asked = now();
         let slot = far.book(&some(1)).unwrap().slots[0];
-        // The server's now was somewhere between asking and the answer.
+        // The server's now was between the question and its answer.
         assert!(slot.at <= now() && slot.at.since(asked) >= 200_000_000, "{slot:?}");
         assert!(slot.at < slot.until && slot.until.since(slot.at) <= 2_800_000_000, "{slot:?}");
     }
 }
 
-/// Those who use the state already wait as well. Nobody uses one that has not begun.
+/// Runs that already use the state wait too. A state that has not begun has no users.
 #[test]
 fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
     for (is_kept, exit, why) in [
@@ -145,18 +145,18 @@ fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
     }
 }
 
-/// As a run opens it that leaves margins to whoever was first.
+/// Opens a state like a run that leaves margins to whoever came first.
 fn opened(url: &str, rate: &str) -> Box<dyn Store> {
     let timeout = u64::try_from(client::PATIENT.as_nanos()).unwrap();
     let shared = Shared { state: State::Server(Box::new(url.parse().unwrap())), timeout };
     store::keeper(&shared).unwrap().open(&[client::rate(rate)], Box::new(now)).unwrap().0
 }
 
-/// What the margin would be that is chosen by slow answers is not told either.
+/// Nor is there a message about the margin that slow answers would choose.
 #[test]
 fn a_margin_that_answers_exceed_for_a_while_is_kept() {
     let Some(server) = RedisServer::start() else { return };
-    // Fast answers choose that of the second state.
+    // For the second state, fast answers choose the margin.
     thread::scope(|scope| {
         for (name, theirs) in [("given", "9/5s,margin=90ms"), ("chosen", "9/5s")] {
             let server = &server;
@@ -174,7 +174,7 @@ fn is_kept_while_answers_are_slow(server: &RedisServer, name: &str, theirs: &str
     let mut late = opened(&format!("redis://127.0.0.1:{}/{name}", way.port), "9/5s");
     late.tell_waits_to(Arc::new(move |why| into.lock().unwrap().push_str(&why)));
     let waiting = thread::spawn(move || late.book(&some(1)));
-    // So long that it would choose another margin.
+    // Long enough to choose another margin.
     thread::sleep(Duration::from_millis(900));
     way.set_delay(Duration::ZERO);
     assert_eq!(waiting.join().unwrap().unwrap().slots.len(), 1);
@@ -192,7 +192,7 @@ fn slots_that_come_too_late_are_not_used() {
     });
 }
 
-/// Whether a server whose answers were slow was not so slow that it seemed to be away.
+/// Lets slots come too late. Returns whether they did, rather than the server seeming to be away.
 fn are_not_used_if_too_late(server: &RedisServer, name: &str) -> bool {
     let way = Proxy::new(server.port, Duration::ZERO);
     let url = format!("redis://127.0.0.1:{}/{name}", way.port);
@@ -203,7 +203,7 @@ fn are_not_used_if_too_late(server: &RedisServer, name: &str) -> bool {
     way.set_delay(Duration::from_millis(100));
     let (exit, why) = failure(&mut store);
     assert_eq!(exit, Exit::StoreAway);
-    // It was not asked again in no time.
+    // It was not asked again and again without a pause.
     let booked: u64 = server.ask(&format!("STRLEN throttle:{name}"));
     let head = 64 + "1000/1h,algo=sliding,margin=100ms".len() as u64 + 1;
     assert!((head + 8..head + 8 * 12).contains(&booked), "{booked}");

@@ -1,4 +1,4 @@
-//! Which slots are booked, on a clock that stands still: to the microsecond.
+//! Which slots are booked, to the microsecond, on a clock that stands still.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
@@ -17,7 +17,7 @@ use crate::support::{of_any_period, seeds};
 /// In the year 2033.
 const START: u64 = 2_000_000_000_000_000;
 
-/// A server and processes whose clocks go only as they are told.
+/// A server and processes whose clocks move only when told to.
 pub(super) struct Frozen {
     pub(super) server: RedisServer,
     clock: Clock,
@@ -39,13 +39,13 @@ impl Frozen {
         self.local.store((self.micros - START + 1_000_000) * 1000, Relaxed);
     }
 
-    /// All clocks are set.
+    /// Sets all clocks.
     pub(super) fn go_to(&mut self, micros: u64) {
         self.micros = micros;
         self.pass(0);
     }
 
-    /// The server's clock alone is set.
+    /// Sets only the server's clock.
     pub(super) fn set(&mut self, micros: u64) {
         self.clock.stand_at(micros);
     }
@@ -62,7 +62,7 @@ impl Frozen {
         store_at(&self.server.url(name), policy, &self.local)
     }
 
-    /// A slot on the server's clock.
+    /// The time of a slot on the server's clock.
     pub(super) fn server_time(&self, slot: Slot) -> u64 {
         self.micros + (slot.at.0 - self.local.load(Relaxed)) / 1000
     }
@@ -95,7 +95,7 @@ fn slots_are_those_that_the_rules_in_the_process_allow() {
     }
 }
 
-/// A hundred random orders of three processes. Returns how many slots they booked.
+/// Places a hundred random orders from three processes. Returns the number of slots booked.
 pub(super) fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&str]) -> usize {
     let policy = Policy { span: 20, ..policy(rates) };
     let mut stores = [(); 3].map(|()| frozen.store(name, policy.clone()));
@@ -121,7 +121,7 @@ pub(super) fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str,
         }
         let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();
         let slots: Vec<_> = answer.slots.iter().map(|&slot| frozen.server_time(slot)).collect();
-        // Of those with a short deadline, fewer at once.
+        // With a short deadline, fewer are booked at once.
         let most = (policy.deadline / 40_000).max(1);
         let expected = model.book(frozen.micros, key, &costs, order.count.min(most));
         let found = (slots.clone(), answer.turn.map(|turn| turn.0));
@@ -135,13 +135,12 @@ pub(super) fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str,
     booked
 }
 
-/// Some process reports that it was late with releases, which are over just now, and books nothing.
+/// A process reports late releases that end just now, and books nothing.
 fn report(frozen: &Frozen, random: &mut fastrand::Rng, stores: &mut [RedisStore], order: &Order) {
     let order = Order { overrun: Some(Time(frozen.local.load(Relaxed))), ..order.clone() };
     assert_eq!(random.choice(stores).unwrap().book(&order).unwrap().slots, []);
 }
 
-/// A bucket that does not hold what was overrun owes it.
 #[test]
 fn a_bucket_owes_what_was_overrun() {
     let Some(mut frozen) = Frozen::start() else { return };
@@ -150,25 +149,25 @@ fn a_bucket_owes_what_was_overrun() {
         let slots = store.book(&some(count)).unwrap().slots;
         slots.iter().map(|&slot| frozen.server_time(slot) - frozen.micros).collect::<Vec<_>>()
     };
-    // Three, as one is held back, of which one is used before.
+    // It holds three, as one is held back; one is used before the report.
     assert_eq!(slots(&mut store, &frozen, 1), [0]);
     let report = Order { overrun: Some(Time(frozen.local.load(Relaxed))), ..some(4) };
     let answer = store.book(&report).unwrap();
     assert_eq!((answer.slots, answer.overruns.costs), (vec![], [4].into()));
-    // It owes two, and has one again after three tenths of a second.
+    // It owes two, and has one again after 0.3 s.
     assert_eq!(slots(&mut store, &frozen, 1), [300_000]);
     frozen.pass(1_000_000);
-    // Three are in it again after two tenths more for each of them that was lacking.
+    // It is full again with three; the fourth takes another 0.1 s.
     assert_eq!(slots(&mut store, &frozen, 4), [0, 0, 0, 100_000]);
 }
 
-/// Mostly 1; now and then dear ones, or none with some of the limits.
+/// Mostly 1; sometimes a high cost, or 0 under some limits.
 fn random_costs(random: &mut fastrand::Rng, policy: &Policy) -> Vec<u64> {
     let charged = random.usize(0..policy.quotas.len());
     let cost = |(index, quota): (usize, &throttle::store::Quota)| match random.u8(0..8) {
         0 if index != charged => 0,
         1 => random.u64(1..=quota.terms.count.max(1)),
-        // Dearer than all that there is, so never; but with the bucket, later.
+        // More than the limit ever has: never admitted, except later by a bucket.
         2 => quota.terms.count.max(quota.terms.burst) + 1,
         _ => 1,
     };
@@ -208,10 +207,10 @@ fn those_who_are_turned_away_are_served_in_their_order() {
     let queue: Vec<_> = stores.iter_mut().map(|store| store.book(&some(1)).unwrap()).collect();
     let again: Vec<_> =
         queue.iter().map(|answer| (answer.ask_again.unwrap().0 - start) / 10_000_000).collect();
-    // With a millisecond's pause each.
+    // With a pause of a millisecond each.
     assert_eq!(again, [150, 225, 300, 375]);
     frozen.pass(1_500_000);
-    // There is a slot within the horizon, but it is for the first in the queue, whoever else asks first.
+    // There is a slot within the horizon, but it belongs to the first in the queue, even if another process asks first.
     assert!(stores[1].book(&Order { turn: queue[1].turn, ..some(1) }).unwrap().slots.is_empty());
     let served = stores[0].book(&Order { turn: queue[0].turn, ..some(1) }).unwrap();
     assert_eq!(frozen.server_time(served.slots[0]) - START, 4_500_000);
@@ -226,24 +225,25 @@ fn what_is_given_back_goes_to_the_next_who_asks_for_the_same() {
     };
     let first = stores[0].book(&some(4)).unwrap();
     assert_eq!(of(&first), [0, 0, 1_500_000, 1_500_000]);
-    // One of two at the same instant, and one that is over.
+    // One of the two at the same instant, and one that is over.
     stores[0].give_back(&some(2), &[first.slots[3], first.slots[0]]).unwrap();
     let other = Order { costs: [2].into(), ..some(1) };
     assert_eq!(of(&stores[1].book(&other).unwrap()), [3_000_000]);
-    // No more is given back than was booked: there is another one at that instant, and no third.
+    // No more is taken back than was booked: there is another slot at that instant, but no third.
     stores[0].give_back(&some(3), &[first.slots[3]; 3]).unwrap();
     assert_eq!(of(&stores[1].book(&some(9)).unwrap()), [1_500_000, 1_500_000]);
     let none = stores[1].book(&some(1)).unwrap();
     assert_eq!((of(&none), none.turn.is_some()), (vec![], true));
 }
 
-/// The answer to the second order is on its way for longer than its slots are good.
+/// The answer to the second order takes longer than its slots are good.
 #[test]
 fn what_comes_too_late_is_given_back_and_asked_for_again_at_once() {
     let Some(frozen) = Frozen::start() else { return };
     let (looks, is_slow) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
     let is_slow_now = Arc::clone(&is_slow);
-    // The fifth look at the clock of an order is when the answer is there: two were for the question that wakes it.
+    // The fifth look at the clock in an order is when the answer is there: two were for the question that wakes the
+    // server.
     let clock = move || match is_slow_now.load(Relaxed) {
         0 => Time(START),
         _ if looks.fetch_add(1, Relaxed) < 4 => Time(START),
@@ -254,12 +254,12 @@ fn what_comes_too_late_is_given_back_and_asked_for_again_at_once() {
     assert_eq!(store.book(&some(2)).unwrap().slots.len(), 2);
     is_slow.store(1, Relaxed);
     let ahead = |slots: &[Slot]| slots.iter().map(|slot| (slot.at.0 - START) / 1_000_000).collect::<Vec<_>>();
-    // By the server's clock, which stands still, 2.008 s and 1.004 s.
+    // On the server's clock, which stands still, 2.008 s and 1.004 s.
     assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [2011, 2011]);
     assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [1007, 1007]);
 }
 
-/// As it takes longer to answer if it has slept.
+/// A server that has slept takes longer to answer.
 #[test]
 fn a_server_is_woken_before_it_is_asked_for_slots_that_are_good_for_a_short_time() {
     let Some(frozen) = Frozen::start() else { return };
@@ -288,7 +288,7 @@ fn whoever_does_not_wait_gets_what_is_free_or_nothing() {
     assert_eq!((too_late.slots.len(), again / 10_000_000, next / 10_000_000), (0, 50, 150));
     frozen.pass(1_500_000);
     assert_eq!(store.book(&at_once(1)).unwrap().slots.len(), 1, "nothing was booked");
-    // The other of the two follows it, and the next one is a second and a half after it.
+    // The other one of the pair comes next, and the one after it 1.5 s later.
     assert_eq!(store.book(&Order { within: SECOND, ..some(2) }).unwrap().slots.len(), 1);
     assert_eq!(store.book(&Order { within: 2 * SECOND, ..some(1) }).unwrap().slots.len(), 1);
 }
@@ -314,7 +314,7 @@ fn a_cost_that_never_fits_is_not_asked_for_again() {
     }
 }
 
-/// A second run with `start=empty` finds the state of the first and takes it as it is.
+/// A second run with `start=empty` takes the state of the first as it is.
 #[test]
 fn a_new_state_may_start_empty_as_of_the_start_of_the_run() {
     for rate in [
@@ -332,7 +332,7 @@ fn a_new_state_may_start_empty_as_of_the_start_of_the_run() {
         frozen.pass(2_000_000);
         let at = frozen.local.load(Relaxed);
         assert_eq!(frozen.store("web", policy).book(&some(1)).unwrap().slots[0].at, Time(at), "{rate}");
-        // The run goes on with another key: that its state is new means nothing any more.
+        // The run continues with another key: that its own state was new no longer matters.
         assert_eq!(first.book(&keyed(b"other", 1)).unwrap().slots[0].at, Time(at), "{rate}");
     }
 }
@@ -405,7 +405,7 @@ fn a_socket_and_a_database() {
     assert!(databases.contains("db2:keys=1"), "{databases}");
 }
 
-/// What is free, and when the next slot is, are what whoever books right then gets.
+/// The free slots and the next one are what a booking gets right then.
 #[test]
 fn the_status_says_what_would_be_booked() {
     let Some(mut frozen) = Frozen::start() else { return };
@@ -437,14 +437,14 @@ fn the_status_says_what_would_be_booked() {
         let slots: Vec<_> = (0..=limit.free).flat_map(|_| store.book(&some(1)).unwrap().slots).collect();
         let free = slots.iter().filter(|slot| frozen.server_time(**slot) == frozen.micros()).count() as u64;
         assert_eq!(free, limit.free, "{slots:?}");
-        // Beyond the horizon, there is none yet.
+        // None is known beyond the horizon yet.
         if let Some(next) = slots.get(usize::try_from(free).unwrap()).filter(|_| free == 0) {
             assert_eq!(frozen.server_time(*next) - frozen.micros(), limit.next_in / 1000, "{slots:?}");
         }
     }
 }
 
-/// Or else nobody who asks for the name would be told that a key is held.
+/// Otherwise nobody who asks for the name would learn that a key is held.
 #[test]
 fn a_name_lasts_as_long_as_a_key_is_held() {
     let Some(server) = RedisServer::start() else { return };

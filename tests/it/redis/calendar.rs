@@ -15,7 +15,7 @@ use crate::support::seeds;
 const HOUR: u64 = 3_600_000_000;
 const DAY: u64 = 24 * HOUR;
 
-/// Whose clocks are still going to change, some at midnight, some by half an hour.
+/// Zones whose clocks are still to change: some at midnight, some by half an hour.
 const ZONES: [&str; 6] = [
     "Europe/Berlin",
     "America/New_York",
@@ -25,7 +25,7 @@ const ZONES: [&str; 6] = [
     "America/Santiago",
 ];
 
-/// Up to three limits, of which one at least goes by the calendar.
+/// Up to three limits, at least one of which goes by the calendar.
 fn limits(random: &mut Rng, zone: &str) -> Vec<String> {
     let number = random.usize(1..=3);
     let limit = |at| {
@@ -78,7 +78,7 @@ fn slots(store: &mut RedisStore, frozen: &Frozen, count: u64) -> Vec<u64> {
     slots.iter().map(|&slot| frozen.server_time(slot)).collect()
 }
 
-/// Not before the next one, whoever asks, and whatever the server's clock shows until then.
+/// Not before the next period, whoever asks, and whatever the server's clock shows until then.
 #[test]
 fn a_period_never_begins_a_second_time() {
     for is_forgotten in [false, true] {
@@ -87,7 +87,7 @@ fn a_period_never_begins_a_second_time() {
         let now = frozen.micros();
         let midnight = (now / DAY + 1) * DAY;
         assert_eq!(slots(&mut store, &frozen, 3), [now, now]);
-        // Two days back. All that is known of the state, if it is lost, is what the process has seen.
+        // Two days back. If the state is lost, all that is known of it is what the process has seen.
         if is_forgotten {
             frozen.server.ask::<()>("FLUSHALL");
         }
@@ -101,7 +101,7 @@ fn a_period_never_begins_a_second_time() {
         frozen.pass(midnight - 1000 - frozen.micros());
         let expected = [midnight + 10_000_000; 2];
         assert_eq!(slots(&mut store, &frozen, 3), expected);
-        // By its own clock, and whatever that of the process showed before.
+        // By its own clock, whatever the process's clock showed before.
         let mut other = frozen.store("web", two_a_day(""));
         assert_eq!(slots(&mut other, &frozen, 1).len(), 0);
     }
@@ -120,7 +120,7 @@ fn what_is_lost_counts_as_used_until_the_period_ends() {
     assert_eq!(slots(&mut store, &frozen, 3), [midnight + 10_000_000; 2]);
 }
 
-/// The process takes the server's clock to show what its own on the wall does, and it is years ahead.
+/// The process takes the server's clock to agree with its own wall clock, and it is years ahead.
 #[test]
 fn a_new_state_may_begin_with_a_period_that_is_used_up() {
     let Some(mut frozen) = Frozen::start() else { return };
@@ -134,7 +134,7 @@ fn a_new_state_may_begin_with_a_period_that_is_used_up() {
     assert_eq!(slots(&mut store, &frozen, 2), [midnight + 10_000_000; 2]);
 }
 
-/// In hours nothing goes, and outside of them any number at any cost, of which a log keeps what it has place for.
+/// In the hours nothing goes; outside them any number goes at any cost, and a log keeps what it has room for.
 #[test]
 fn a_pause_lets_nothing_through_and_then_everything() {
     let Some(mut frozen) = Frozen::start() else { return };
@@ -153,7 +153,7 @@ fn a_pause_lets_nothing_through_and_then_everything() {
     assert_eq!(book(&mut frozen, 4 * HOUR + half, 4, 1), [5 * HOUR; 3]);
     assert_eq!(book(&mut frozen, 5 * HOUR + half, 1, 9), [6 * HOUR]);
     assert_eq!(book(&mut frozen, 6 * HOUR, 50, 2), [6 * HOUR; 50]);
-    // On the next day, a release that is late would be in the hours, in which one that is dear waits for their end.
+    // On the next day, a late release would fall into the hours, where an expensive one waits for their end.
     let before = 24 * HOUR + 3 * HOUR - 1_000_000;
     assert_eq!(book(&mut frozen, before - 1, 2, 9), [before - 1; 2]);
     assert!(book(&mut frozen, before, 1, 1).is_empty(), "there is no end within the horizon");
@@ -179,7 +179,7 @@ fn the_status_says_how_much_of_a_period_is_left() {
     assert_eq!(told(), [(2, 0, midnight), (5, 0, 3610 * second)]);
     frozen.pass(HOUR / 2);
     assert_eq!(told()[1], (5, 0, 1810 * second));
-    // Outside of the hours.
+    // Outside the hours.
     frozen.pass(2 * HOUR);
     assert_eq!(told()[1], (5, 5, 0));
 }

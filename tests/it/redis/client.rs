@@ -1,4 +1,4 @@
-//! Stores as a process has them, and what a process does with their slots.
+//! Stores as a process uses them, and what a process does with their slots.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
@@ -16,7 +16,7 @@ use crate::support::eventually;
 
 pub(crate) const PATIENT: Duration = Duration::from_secs(20);
 
-/// Machines that are busy with tests are late, by seconds now and then.
+/// Machines that are busy with tests are late, sometimes by seconds.
 const GENEROUS: Reserve =
     Reserve { floor: 100_000_000, most: 20_000_000_000, longest: 20_000_000_000, ..Reserve::REMOTE };
 
@@ -32,7 +32,7 @@ pub(crate) fn policy(rates: &[&str]) -> Policy {
 /// The one clock of this test.
 pub(crate) fn now() -> Time {
     static ORIGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
-    // Not at its origin, so that there is a before.
+    // Not at its origin, so that there is a past.
     Time(1_000_000_000_000 + u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap())
 }
 
@@ -44,13 +44,13 @@ pub(crate) fn impatient(url: &str, rates: &[&str], timeout: Duration) -> RedisSt
     RedisStore::new(url.parse().unwrap(), policy(rates), timeout, now)
 }
 
-/// With a clock that shows what it is told.
+/// A store whose clock shows `clock`.
 pub(crate) fn store_at(url: &str, policy: Policy, clock: &Arc<AtomicU64>) -> RedisStore {
     let clock = Arc::clone(clock);
     RedisStore::new(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
 }
 
-/// An order for `count` slots, at a cost of one with the one limit that there is.
+/// An order for `count` slots, at a cost of 1 under the only limit.
 pub(crate) fn some(count: u64) -> Order {
     keyed(b"", count)
 }
@@ -59,7 +59,7 @@ pub(crate) fn keyed(key: &[u8], count: u64) -> Order {
     Order::new(Key::from_slice(key), [1], count)
 }
 
-/// Books one at a time, until no more are to be had. Returns the last answer as well.
+/// Books one slot at a time until there are no more. Returns the last answer too.
 pub(crate) fn book_out(store: &mut RedisStore, order: &Order) -> (Vec<Slot>, Answer) {
     let mut slots = Vec::new();
     loop {
@@ -72,14 +72,14 @@ pub(crate) fn book_out(store: &mut RedisStore, order: &Order) -> (Vec<Slot>, Ans
     }
 }
 
-/// How a booking fails: what the run ends with, and what is told.
+/// How a booking fails: the exit, and the message.
 pub(crate) fn failure(store: &mut RedisStore) -> (Exit, String) {
     let error = store.book(&some(1)).unwrap_err();
     (error.exit, format!("{:#}", error.error))
 }
 
-/// As [`failure`] of a store that gives up soon, until it is told `why`: on a busy machine the time may be over before
-/// the server has said it.
+/// As [`failure`], for a store that gives up soon; repeated until the message contains `why`, as on a busy machine the
+/// time may be over before the server has answered.
 #[track_caller]
 pub(crate) fn impatient_failure(url: &str, rates: &[&str], timeout: Duration, why: &str) -> Exit {
     let mut exit = None;
@@ -92,7 +92,7 @@ pub(crate) fn impatient_failure(url: &str, rates: &[&str], timeout: Duration, wh
     exit.expect("told")
 }
 
-/// Processes that share a limit, each releasing whenever it has a slot, in time or not at all.
+/// Processes that share a limit. Each releases when it has a slot, in time or not at all.
 pub(crate) struct Crowd {
     stop: Arc<AtomicBool>,
     /// The number of members that have had an answer.
@@ -126,7 +126,7 @@ impl Crowd {
         self.released.lock().unwrap().len()
     }
 
-    /// When something was released, in order, and what was warned of.
+    /// The instants of the releases, in order, and the warnings.
     pub(crate) fn finish(self) -> (Vec<u64>, Vec<String>) {
         self.stop.store(true, Relaxed);
         let warnings = self.members.into_iter().flat_map(|member| member.join().unwrap()).collect();

@@ -1,5 +1,5 @@
-// Preloaded into a server: its clock is the real one and some microseconds, or stands still at some. Both numbers
-// are in the file that FAKE_CLOCK names. (libfaketime does not get on with the server's malloc.)
+// Preloaded into a server: its clock shows the real time plus some microseconds, or stands still. Both numbers are in
+// the file that FAKE_CLOCK names. (libfaketime does not work with the server's malloc.)
 
 #define _GNU_SOURCE
 #include <fcntl.h>

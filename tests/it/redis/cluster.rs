@@ -1,4 +1,4 @@
-//! A limit in a cluster, by whichever node it is asked for, while slots and masters change.
+//! A limit in a cluster, asked for at any node, while slots and masters change.
 
 use std::io::{Read, Write};
 use std::sync::Arc;
@@ -30,7 +30,7 @@ fn start_node() -> Option<RedisServer> {
     RedisServer::start_with(&OPTIONS.split(' ').collect::<Vec<_>>())
 }
 
-/// Three masters, and after them their replicas. Only joe may book.
+/// Three masters, followed by their replicas. Only joe may book.
 struct Cluster {
     nodes: Vec<RedisServer>,
 }
@@ -41,7 +41,7 @@ impl Cluster {
     }
 
     fn of(nodes: Vec<RedisServer>) -> Self {
-        // Once they meet, it is too late for this.
+        // This can no longer be set once the nodes have met.
         for (number, node) in (1..).zip(&nodes) {
             node.ask::<()>(&format!("CLUSTER SET-CONFIG-EPOCH {number}"));
         }
@@ -67,7 +67,7 @@ impl Cluster {
         eventually("it replicates", is_up);
     }
 
-    /// Moves the slot of a key, `between` two steps: when the key has moved, and when everybody knows.
+    /// Moves the slot of a key. Runs `between` when the key has moved, but not all nodes know yet.
     fn migrate(&self, key: &str, from: usize, to: usize, between: impl FnOnce()) {
         let (source, target) = (&self.nodes[from], &self.nodes[to]);
         let slot: u16 = source.ask(&format!("CLUSTER KEYSLOT {key}"));
@@ -80,14 +80,14 @@ impl Cluster {
         }
     }
 
-    /// Which of the masters keeps a key.
+    /// The index of the master that keeps a key.
     fn keeper(&self, key: &str) -> usize {
         let slot: u16 = self.nodes[0].ask(&format!("CLUSTER KEYSLOT {key}"));
         usize::from(slot / (SLOTS / 3)).min(2)
     }
 }
 
-/// Asks for a key. On a busy machine, nodes may not hear from each other for so long that they refuse.
+/// Asks for a key. On a busy machine, nodes may lose touch for so long that they refuse.
 fn ask_until_up<T: FromRedisValue>(node: &RedisServer, command: &str) -> T {
     let mut reply = None;
     eventually("the cluster is up", || {
@@ -101,7 +101,7 @@ fn id(node: &RedisServer) -> String {
     node.ask("CLUSTER MYID")
 }
 
-/// How much it has written, or read.
+/// The node's replication offset.
 fn offset(node: &RedisServer) -> String {
     let info: String = node.ask("INFO replication");
     let offset = info.lines().find_map(|line| line.strip_prefix("master_repl_offset:"));
@@ -116,7 +116,7 @@ fn url(node: &RedisServer, name: &str) -> String {
 fn any_node_may_be_named_and_keys_are_spread() {
     let Some(cluster) = Cluster::start(3) else { return };
     let urls: Vec<_> = cluster.nodes.iter().map(|node| url(node, "api")).collect();
-    // Two for all.
+    // Two in all, whichever node is asked.
     let booked = urls.iter().map(|url| book_out(&mut store(url, &RATES), &keyed(b"other", 1)).0.len());
     assert_eq!(booked.collect::<Vec<_>>(), [2, 0, 0]);
     let mut one = store(&urls[0], &RATES);
@@ -128,7 +128,7 @@ fn any_node_may_be_named_and_keys_are_spread() {
     // Two more than the keys: "other", and the record of the limits.
     assert_eq!(kept().iter().sum::<u64>(), 12 + 2);
     assert!(kept().iter().all(|&kept| kept > 0), "{:?}", kept());
-    // Of a key that nobody had.
+    // With a key that nobody had used.
     let (exit, why) = failure(&mut store(&urls[1], &["3/h,key=col:1"]));
     assert_eq!(exit, Exit::BadState, "{why}");
     let directory = Directory::new();
@@ -150,7 +150,7 @@ fn a_slot_that_is_moved() {
     assert_eq!(ask_until_up::<u64>(&cluster.nodes[then], "EXISTS throttle:web"), 1);
 }
 
-/// Three masters, of which the last has a clock that is ahead, and does not keep the key of "web".
+/// Three masters. The last one's clock is ahead, and it does not keep the key of "web".
 fn with_one_ahead() -> Option<Cluster> {
     let (ahead, clock) = RedisServer::start_with_clock(&OPTIONS.split(' ').collect::<Vec<_>>())?;
     clock.step(AHEAD);
@@ -176,7 +176,7 @@ fn a_slot_that_is_moved_to_a_node_whose_clock_is_ahead() {
     }
 }
 
-/// It would come too early there, by as much as that clock is ahead.
+/// There it would come too early, by as much as that clock is ahead.
 #[test]
 fn a_slot_is_not_given_back_to_another_node() {
     let Some(cluster) = with_one_ahead() else { return };
@@ -205,14 +205,14 @@ fn nodes_that_name_each_other_for_ever() {
     assert_eq!(exit, Exit::StoreAway);
 }
 
-/// The named node is the one that fails: the others have to be known.
+/// The named node is the one that fails, so the others must be known.
 #[test]
 fn a_master_that_fails() {
     let Some(mut cluster) = Cluster::start(4) else { return };
     let master = cluster.keeper("throttle:web");
     cluster.replicate(master, 3);
     goes_on_without_a_burst(3, &url(&cluster.nodes[master], "web"), || {
-        // Bookings that the replica lacks might be made twice: that is not promised.
+        // Bookings that the replica lacks might be made twice; the guarantee excludes those.
         cluster.nodes[master].ask::<()>("CLIENT PAUSE 30000 WRITE");
         eventually("all is replicated", || offset(&cluster.nodes[master]) == offset(&cluster.nodes[3]));
         cluster.nodes[master].kill();

@@ -1,4 +1,4 @@
-//! Processes that release by the real clock, whatever happens to the server. Every window of theirs is audited.
+//! Processes that release by the real clock, whatever happens to the server. All their windows are audited.
 
 use std::thread;
 use std::time::Duration;
@@ -12,11 +12,11 @@ const COUNT: usize = 20;
 const PERIOD: u64 = 250_000_000;
 const RATE: &str = "20/250ms,margin=40ms";
 
-/// Lets a crowd release, disturbs it, and sees that it goes on, and never exceeds the limit.
+/// Lets a crowd release, disturbs it, and checks that it goes on and never exceeds the limit.
 #[track_caller]
 pub(super) fn goes_on_without_a_burst(size: usize, url: &str, disturb: impl FnOnce()) -> Vec<String> {
     let crowd = Crowd::start(size, || store(url, &[RATE]));
-    // Who had no answer yet cannot know what is disturbed.
+    // A process that has had no answer yet would not notice the disturbance.
     eventually("it releases", || crowd.released() > 2 * COUNT && crowd.has_answers());
     disturb();
     let so_far = crowd.released();
@@ -33,8 +33,8 @@ fn eight_share_a_limit() {
     assert_eq!(warnings, [""; 0]);
 }
 
-/// Disturbs a crowd and its server until somebody is told of it: on a busy machine, all that was booked before may be
-/// over by then.
+/// Disturbs a crowd and its server until somebody reports it: on a busy machine, all earlier bookings may be over by
+/// then.
 fn is_told(told: &str, disturb: impl Fn(&RedisServer, &Clock)) {
     eventually(told, || {
         let Some((server, clock)) = RedisServer::start_with_clock(&[]) else { return true };

@@ -13,13 +13,13 @@ use crate::support::eventually;
 
 const RATES: [&str; 4] = ["6/h", "6/h,algo=fixed", "6/h,algo=bucket,margin=10s", "1/h,algo=interval"];
 
-/// Whoever had booked gets nothing, and says why; once.
+/// A process that had booked gets nothing and is warned, once.
 #[track_caller]
 fn assert_silent(store: &mut RedisStore, rate: &str, what: &str) {
     let answer = store.book(&some(1)).unwrap();
     assert_eq!(answer.slots, [], "{rate}");
     assert!(answer.ask_again.is_some(), "{rate}");
-    assert!(answer.silent_until > answer.ask_again, "{rate}: the end of it is told");
+    assert!(answer.silent_until > answer.ask_again, "{rate}: without an end");
     let warning = answer.warning.expect("a warning");
     assert!(warning.contains(what), "{warning}");
     let answer = store.book(&some(1)).unwrap();
@@ -36,14 +36,14 @@ fn nothing_is_given_out_after_a_flush() {
         knows_too.book(&some(1)).unwrap();
         server.ask::<()>("FLUSHALL");
         assert_silent(&mut knows, rate, "lost");
-        // Whoever else had booked tells as well, though the loss is known already; who is new does not.
+        // Others that had booked are warned too, although the loss is known by then; a new process is not.
         assert_silent(&mut knows_too, rate, "lost");
         let answer = store(&url, &rates).book(&some(1)).unwrap();
         assert_eq!((answer.slots.len(), answer.warning), (0, None), "{rate}");
     }
 }
 
-/// One has booked as far ahead as it can; another, which has not, notices the loss.
+/// One process has booked as far ahead as it can; another, which has not, notices the loss.
 #[test]
 fn what_was_booked_ahead_counts_although_nobody_tells_of_it() {
     let Some(mut frozen) = Frozen::start() else { return };
@@ -124,7 +124,7 @@ fn is_found_out_after(bookings: u64) {
     late.book(&some(1)).unwrap();
     way.lead_to(new.port);
     drop(old);
-    // This one knows of nothing that is missing; its booking takes the place of what is.
+    // This process misses nothing, and its booking takes the place of the missing one.
     for _ in 0..bookings {
         assert_eq!(early.book(&some(1)).unwrap().warning, None);
     }
@@ -149,6 +149,6 @@ fn a_booking_that_a_replica_lacks_is_not_used() {
     let once = booked();
     replica.ask::<()>("REPLICAOF NO ONE");
     assert_eq!(failure(&mut knows).0, Exit::StoreAway);
-    // In vain, but not again and again.
+    // It was booked in vain, but only once.
     assert_eq!(booked(), once + 8);
 }

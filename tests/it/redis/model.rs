@@ -1,4 +1,4 @@
-//! What the rules of the process say, in microseconds: the script has to say the same.
+//! What the rules of the process answer, in microseconds. The script must give the same answers.
 
 #[path = "../single.rs"]
 mod single;
@@ -27,9 +27,9 @@ struct State {
 struct Limit {
     rule: Rule,
     hours: Option<InHours>,
-    /// For how many nanoseconds a release may be late.
+    /// The nanoseconds by which a release may be late.
     late: u64,
-    /// The microseconds of one unit, as a fraction.
+    /// The microseconds per unit, as a fraction.
     gap: (u64, u64),
     newest: u64,
 }
@@ -37,7 +37,7 @@ struct Limit {
 enum Rule {
     /// In microseconds.
     AnyPeriod(Box<dyn Limiter>),
-    /// In microseconds. A window has room for a release that is late.
+    /// In microseconds. A window leaves room for a late release.
     Windows(Box<dyn SlotRule>, SlotAccount),
     /// In nanoseconds since 1970.
     Calendar(Box<dyn SlotRule>, SlotAccount, Quota),
@@ -70,8 +70,8 @@ impl Limit {
         Limit { rule, hours, late, gap, newest: 0 }
     }
 
-    /// The first instant from `from` on at which a slot is allowed; `None` if there is none. From `reach` on, nothing
-    /// is known of the calendar, and it may be an instant at which it is not.
+    /// The first instant from `from` on at which a slot is allowed; `None` if there is none. Nothing is known of the
+    /// calendar from `reach` on, so an instant there may turn out not to be allowed.
     fn earliest(&self, since: u64, from: u64, cost: u64, reach: u64) -> Option<u64> {
         let by_rule = match &self.rule {
             Rule::AnyPeriod(rule) => {
@@ -96,7 +96,7 @@ impl Limit {
         }
     }
 
-    /// The first instant from `from` on at which the limit is not asked until a release that is late is over.
+    /// The first instant from `from` on at which the limit is not asked, nor until a late release is over.
     fn first_free(&self, from: u64, reach: u64) -> Option<u64> {
         let hours = self.hours.as_ref()?;
         let mut at = nanos(from);
@@ -127,7 +127,7 @@ impl Limit {
         }
     }
 
-    /// Charges what was over only at `at`.
+    /// Charges a release that was over only at `at`.
     fn overrun(&mut self, algorithm: Algorithm, at: u64, cost: u64) {
         let gap = (self.gap.0 * cost).div_ceil(self.gap.1);
         if let (Algorithm::Interval, Rule::AnyPeriod(rule)) = (algorithm, &self.rule)
@@ -135,7 +135,7 @@ impl Limit {
             && let Verdict::At(next) = rule.opening(b"", ask, ask.since).from
             && next.0 >= at + gap
         {
-            // Not at all if what is ahead keeps the next one away for as long.
+            // Charges nothing if earlier charges already keep the next release away for as long.
             return;
         }
         self.commit(at, Ask { since: Time(at), cost });
@@ -161,13 +161,13 @@ impl Model {
         }
     }
 
-    /// Nobody waits any more for what is kept no longer.
+    /// Removes the turns of keys that are no longer kept.
     pub(crate) fn expire(&mut self, is_kept: impl Fn(&[u8]) -> bool) {
         let expired = self.by_key.iter_mut().filter(|(key, _)| !is_kept(key));
         expired.for_each(|(_, state)| state.turns = 0);
     }
 
-    /// The slots of an order that has no turn, at `now` in microseconds; and the turn that it gets.
+    /// The slots of an order without a turn, at `now` in microseconds, and the turn that it gets.
     pub(crate) fn book(
         &mut self,
         now: u64,
@@ -216,14 +216,14 @@ impl State {
     }
 }
 
-/// When the first period opens that begins after `reach`.
+/// When the first period that begins after `reach` opens.
 fn first_unknown(quota: &Quota, reach: u64) -> u64 {
     let (civil, zone) = (Civil::new(quota.terms.period).unwrap(), quota.hours.as_ref().unwrap().zone);
     let start = civil.around(zone, nanos(reach).0.into()).end;
     u64::try_from(start).unwrap() / 1000 + quota.terms.margin.div_ceil(1000)
 }
 
-/// The first instant from `since` on that all allow, as far as that is known.
+/// The first instant from `since` on that all limits allow, as far as is known.
 fn agreed(charged: &[(&mut Limit, &u64)], since: u64, reach: u64) -> Option<u64> {
     let mut from = since;
     loop {

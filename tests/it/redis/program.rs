@@ -14,11 +14,11 @@ use crate::support::{Directory, Running, THROTTLE, eventually, numbers, text, th
 
 use throttle::store::Store;
 
-/// That many at 10 per 200 ms, and 200 ms to be late in, so that all slots are used.
+/// 10 per 200 ms, with 200 ms to be late in, so that all slots are used.
 const RATE: &str = "-r10/200ms,margin=200ms";
 
-/// The tenth after each is at least a period later. Where the first was at the earliest is known, and so is where the
-/// last was at the latest.
+/// Each item is at least a period later than the tenth before it. The earliest time of the first item is known, and the
+/// latest of the last.
 #[track_caller]
 fn assert_takes_its_time(start: Instant, items: u32) {
     let least = Duration::from_millis(400) * ((items - 1) / 10);
@@ -54,7 +54,7 @@ fn eight_processes_share_a_limit() {
     assert_takes_its_time(start, 32);
 }
 
-/// The system interrupts a wait for bytes with a limit of time, whatever the process does about signals.
+/// The system interrupts a timed wait for bytes, however the process handles signals.
 #[test]
 fn a_run_that_is_stopped_and_continued_goes_on_to_wait_for_the_answer() {
     let Some(server) = RedisServer::start() else { return };
@@ -93,7 +93,7 @@ fn what_was_recorded_can_be_forgotten() {
     throttle(&["-r2/h", "-s", &url]).write_stdin("1\n").assert().success();
 }
 
-/// A server names very many at once.
+/// A server lists a great many at once.
 #[test]
 fn keys_are_forgotten_however_long_they_are() {
     let Some(server) = RedisServer::start() else { return };
@@ -156,7 +156,7 @@ fn a_server_that_goes_away_ends_the_run_after_a_while() {
     run.write(numbers(20));
     let output = run.collect();
     assert_eq!(output.status.code(), Some(69));
-    // Slots that it had may be used.
+    // It may use slots that it still has.
     let released = 1 + text(&output.stdout).lines().count();
     let told = text(&output.stderr);
     assert!(told.contains(&format!("after {released} item")), "{told}");
@@ -185,7 +185,7 @@ fn a_password_is_read_from_the_environment_or_a_file_only() {
     assert!(!text(&run.get_output().stderr).contains("hush"));
 }
 
-/// Neither to those who read what it writes, nor to its commands, nor when it fails.
+/// Neither in its output, nor by its commands, nor when it fails.
 #[test]
 fn the_password_is_nowhere_to_be_read() {
     let Some(server) = RedisServer::start_with(&["--requirepass", "hush"]) else { return };
@@ -212,7 +212,7 @@ fn a_mistyped_url_is_refused_unread() {
         let run = throttle(&["-v", "-r5/s"]).env("THROTTLE_STATE", typed).write_stdin("1\n").assert().code(2);
         let told = text(&run.get_output().stderr);
         assert!(told.contains("redis://") && !told.contains("hush"), "{told}");
-        // Given another, it is still there to be inherited.
+        // If another state is given, it can still be inherited.
         let directory = Directory::new();
         let file = directory.path().join("state");
         let mut run = throttle(&["-r5/s", "-s", file.to_str().unwrap(), "--", "sh", "-c", "env"]);
@@ -221,7 +221,7 @@ fn a_mistyped_url_is_refused_unread() {
     }
 }
 
-/// Whoever waits for a slot that is an hour away ends as soon as anybody.
+/// A run that waits an hour for its slot ends as fast as any other.
 #[test]
 fn a_run_that_waits_for_its_turn_can_be_stopped() {
     let Some(server) = RedisServer::start() else { return };
@@ -240,7 +240,7 @@ fn a_run_that_waits_for_its_turn_can_be_stopped() {
     assert!(text(&output.stderr).contains("1 read and not released"), "{}", text(&output.stderr));
 }
 
-/// In a zone in which it is about noon.
+/// In a zone where it is about noon.
 #[test]
 fn two_processes_share_a_quota_of_the_calendar() {
     let Some(server) = RedisServer::start() else { return };

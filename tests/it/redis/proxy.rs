@@ -1,4 +1,4 @@
-//! What is between us and a server: a long way, or another server than before. And servers that are none.
+//! What lies between us and a server: a long way, or a change of servers. And servers that only pretend to be one.
 
 use std::io::{Read, Write};
 use std::net::{Ipv4Addr, Shutdown, TcpListener, TcpStream};
@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Duration;
 
-/// Passes connections on to a server, each way in so much time.
+/// Passes connections on to a server, with a delay in each direction.
 pub(crate) struct Proxy {
     pub(crate) port: u16,
     shared: Arc<Mutex<Shared>>,
@@ -37,7 +37,7 @@ impl Proxy {
         Proxy { port, shared }
     }
 
-    /// Ends all connections; new ones are to another server.
+    /// Ends all connections; new ones go to another server.
     pub(crate) fn lead_to(&self, target: u16) {
         let mut shared = self.shared.lock().unwrap();
         shared.target = target;
@@ -63,7 +63,7 @@ fn pass(mut from: TcpStream, mut to: TcpStream, shared: &Mutex<Shared>) {
     let _ = to.shutdown(Shutdown::Both);
 }
 
-/// A server that does this with each connection, on a port of its own. It ends with the process.
+/// A server that handles each connection with `serve`, on its own port. It ends with the process.
 pub(crate) fn listen(serve: impl Fn(TcpStream) + Send + Sync + 'static) -> u16 {
     let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
     let port = listener.local_addr().unwrap().port();

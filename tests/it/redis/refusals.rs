@@ -1,4 +1,4 @@
-//! Servers that will not serve us, however long we wait.
+//! Servers that refuse to serve us, however long we wait.
 
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
@@ -8,7 +8,7 @@ use throttle::time::SECOND;
 use super::client::{failure, now, some, store};
 use super::server::RedisServer;
 
-/// At once, and without the password.
+/// Refused at once, without showing the password.
 #[track_caller]
 pub(super) fn assert_refused(url: &str, why: &str) {
     let (exit, told) = failure(&mut store(url, &["10/h"]));
@@ -47,7 +47,7 @@ fn a_user_who_may_not() {
     assert_refused(&server.url("web").replace("//", "//joe:hush@"), "NOPERM");
 }
 
-/// Within a script, too.
+/// In a script as well.
 #[test]
 fn a_user_who_may_not_ask_for_the_time() {
     let Some(server) = server_with_user("joe on >hush ~* +@all -time") else { return };
@@ -55,7 +55,7 @@ fn a_user_who_may_not_ask_for_the_time() {
     assert_refused(&server.url("web").replace("//", "//joe:hush@"), why);
     server.ask::<()>("ACL SETUSER joe +time -evalsha");
     assert_refused(&server.url("web").replace("//", "//joe:hush@"), why);
-    // It could before.
+    // The user could do so before.
     server.ask::<()>("ACL SETUSER joe +evalsha");
     let mut store = store(&server.url("web").replace("//", "//joe:hush@"), &["10/h"]);
     store.book(&some(1)).unwrap();
@@ -69,7 +69,7 @@ fn scripts_are_disabled() {
     assert_refused(&server.url("web"), "does not know the command");
 }
 
-/// As little as the manual says.
+/// The permissions that the manual lists, and no more.
 #[test]
 fn what_a_user_must_be_allowed() {
     let allowed = "joe on >hush ~throttle:* -@all +evalsha +script|load +time +getrange +setrange +pexpire \
@@ -81,7 +81,7 @@ fn what_a_user_must_be_allowed() {
     store(&url("web"), &["10/h"]).book(&some(1)).unwrap();
     assert_eq!(keeper("web").status(now()).unwrap().unwrap().limits[0].free, 9);
     assert!(keeper("web").hold(3600, Box::new(now)).unwrap());
-    // What looks for keys needs more.
+    // Looking for keys needs more.
     store(&url("keys"), &["10/h,key=col:1"]).book(&some(1)).unwrap();
     assert!(keeper("keys").status(now()).is_err() && keeper("keys").hold(0, Box::new(now)).is_err());
     server.ask::<()>("ACL SETUSER joe +cluster|slots +scan");

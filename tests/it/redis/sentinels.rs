@@ -1,4 +1,4 @@
-//! A master that a sentinel names, now this one and then that.
+//! A master named by a sentinel: first one server, then another.
 
 use std::time::Duration;
 

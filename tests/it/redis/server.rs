@@ -1,4 +1,4 @@
-//! A Redis server of a test's own, in a directory of its own, with a clock that the test may set.
+//! A Redis server for a single test, in its own directory, with a clock that the test may set.
 
 use std::fs::{self, File};
 use std::net::{Ipv4Addr, TcpListener};
@@ -13,7 +13,7 @@ use crate::support::{Directory, Running, eventually, is_alive, needs_program};
 pub(crate) struct RedisServer {
     directory: Directory,
     pub(crate) port: u16,
-    /// Of its cluster, if it is of one.
+    /// The port of its cluster bus, if it is in a cluster.
     pub(crate) bus: u16,
     options: Vec<String>,
     running: Option<Running>,
@@ -24,13 +24,13 @@ impl RedisServer {
         RedisServer::start_with(&[])
     }
 
-    /// With more of what may stand in its configuration, as options.
+    /// Starts it with further options, as in its configuration.
     pub(crate) fn start_with(options: &[&str]) -> Option<Self> {
         needs_program("redis-server")?;
         Some(RedisServer::start_in(Directory::new(), options))
     }
 
-    /// With a clock that can be set.
+    /// Starts it with a clock that can be set.
     pub(crate) fn start_with_clock(options: &[&str]) -> Option<(Self, Clock)> {
         needs_program("redis-server")?;
         needs_program("cc")?;
@@ -42,7 +42,7 @@ impl RedisServer {
     fn start_in(directory: Directory, options: &[&str]) -> Self {
         let options = options.iter().map(ToString::to_string).collect();
         let mut server = RedisServer { directory, port: 0, bus: 0, options, running: None };
-        // A port that is free may be taken by the time that it is used.
+        // A free port may be taken by the time it is used.
         for _ in 0..5 {
             (server.port, server.bus) = (free_port(), free_port());
             server.restart();
@@ -53,13 +53,13 @@ impl RedisServer {
         panic!("it does not start: {}", fs::read_to_string(server.directory.path().join("log")).unwrap())
     }
 
-    /// Starts it on the port that it has, unless another has that by now. It knows nothing of what was before.
+    /// Starts it on its port, unless that has been taken. It remembers nothing.
     pub(crate) fn restart(&mut self) {
         let path = self.directory.path();
         let config = path.join("config");
         File::create(&config).unwrap();
         let mut command = Command::new("redis-server");
-        // Not all that is kept there is needed, but a sentinel insists.
+        // A sentinel insists on a file in which to keep its configuration, needed or not.
         command.arg(config);
         command
             .args(["--bind", "127.0.0.1", "--save", "", "--appendonly", "no"])
@@ -88,7 +88,7 @@ impl RedisServer {
         self.running = is_up.then_some(running);
     }
 
-    /// All at once, as by a power cut.
+    /// Ends it at once, as a power cut does.
     pub(crate) fn kill(&mut self) {
         self.running = None;
     }
@@ -97,12 +97,12 @@ impl RedisServer {
         self.directory.path().join("socket")
     }
 
-    /// Where `name` is kept, for `-s`.
+    /// The URL of the state `name`, for `-s`.
     pub(crate) fn url(&self, name: &str) -> String {
         format!("redis://127.0.0.1:{}/{name}", self.port)
     }
 
-    /// Asks the server something, past everything under test.
+    /// Asks the server directly, bypassing everything under test.
     pub(crate) fn ask<T: FromRedisValue>(&self, command: &str) -> T {
         self.try_ask(command).unwrap()
     }
@@ -136,12 +136,12 @@ impl Clock {
         Clock(file)
     }
 
-    /// So much ahead of the real one from now on.
+    /// Sets it ahead of the real clock by this much from now on.
     pub(crate) fn step(&self, micros: i64) {
         self.0.write_all_at(&micros.to_ne_bytes(), 0).unwrap();
     }
 
-    /// Shows this from now on, until it is told something else.
+    /// Shows this time from now on, until it is set again.
     pub(crate) fn stand_at(&self, micros: u64) {
         self.0.write_all_at(&micros.to_ne_bytes(), 8).unwrap();
     }

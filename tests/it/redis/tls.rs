@@ -1,10 +1,10 @@
-//! Servers that are asked over TLS.
+//! Servers reached over TLS.
 
 use super::refusals::assert_refused;
 use super::server::RedisServer;
 use crate::support::{Directory, needs_program, sh, text, throttle};
 
-/// A server with a certificate for 127.0.0.1 that nobody signed but itself.
+/// A server with a self-signed certificate for 127.0.0.1.
 fn server_with_tls() -> Option<(RedisServer, Directory)> {
     needs_program("openssl")?;
     let directory = Directory::new();
@@ -37,7 +37,7 @@ fn a_certificate_that_is_trusted() {
         run.write_stdin("1\n2\n").assert()
     };
     run(&url).success().stdout("1\n2\n");
-    // It is one for another name.
+    // The certificate is for another name.
     let refused = run(&url.replace("127.0.0.1", "localhost")).code(78);
     assert!(text(&refused.get_output().stderr).contains("certificate"));
 }

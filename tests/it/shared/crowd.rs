@@ -23,12 +23,12 @@ const PERIOD: Duration = Duration::from_secs(1);
 /// release, will be late without noticing.
 const RATE: &str = "-r600/s,margin=200ms";
 
-/// As many as fit into the time that all tests have; `THROTTLE_KILLS` is another number.
+/// As many as fit into the time of a test run; `THROTTLE_KILLS` sets another number.
 fn kills() -> u32 {
     std::env::var("THROTTLE_KILLS").map_or(300, |number| number.parse().expect("a number"))
 }
 
-/// Stops a process for a while; not for long if it might be just about to release something.
+/// Stops a process for a while, but not for long if it might be about to release something.
 fn stop(running: &Running, random: &mut Rng) {
     running.stop();
     let call = fs::read_to_string(format!("/proc/{}/syscall", running.pid())).unwrap_or_default();
@@ -46,7 +46,7 @@ fn start(state: &str, stdin: impl Into<Stdio>, writer: &PipeWriter) -> Running {
     Running::spawn(command.args([RATE, "-s", state]).stdin(stdin).stdout(stdout))
 }
 
-/// A short life, which is ended by force.
+/// A short life that ends with a kill.
 fn live(random: &mut Rng, state: &str, writer: &PipeWriter) {
     let mut running = start(state, Stdio::piped(), writer);
     running.write("1\n");
@@ -62,7 +62,7 @@ fn die(mut running: Running) {
     assert_eq!(running.wait().signal(), Some(Signal::SIGKILL as i32), "it had ended before");
 }
 
-/// Those who are killed leave slots behind that nobody uses. Others live on, to use all that they can get.
+/// Killed processes leave slots behind that nobody uses. Others live on, and use all that they can get.
 #[test]
 fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
     let directory = Directory::new();
@@ -94,7 +94,7 @@ fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
     let seen = watch.finish();
     assert!(seen.len() > COUNT, "only {} releases", seen.len());
     assert!(!is_exceeded(&seen, COUNT, PERIOD), "{seen:?}");
-    // And the state is as good as ever.
+    // The state is still good.
     throttle(&[RATE, "-q", "-s", &state])
         .write_stdin(numbers(5))
         .assert()

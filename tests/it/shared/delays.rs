@@ -1,7 +1,7 @@
-//! Bookings of which one system call takes longer than a period, while another process uses its slot and is killed, is
-//! stopped, or books.
+//! Bookings in which one system call takes longer than a period. Meanwhile another process uses its slot and is killed,
+//! is stopped, or books.
 //!
-//! By default few calls are delayed; `THROTTLE_CASES` is another number.
+//! By default only a few calls are delayed; `THROTTLE_CASES` sets another number.
 
 use std::fs;
 use std::io::PipeWriter;
@@ -24,10 +24,10 @@ use crate::support::{Directory, Running, THROTTLE, pipe, seeds};
 const RATE: &str = "-r1/300ms,margin=300ms";
 const PERIOD: Duration = Duration::from_millis(300);
 
-/// From right after one release until right after the next one.
+/// From just after one release to just after the next.
 const DELAY: Duration = Duration::from_millis(650);
 
-/// What becomes of the other process meanwhile.
+/// What happens to the other process meanwhile.
 #[derive(Clone, Copy, Debug)]
 enum Fate {
     Killed,
@@ -37,7 +37,7 @@ enum Fate {
 
 const FATES: [Fate; 3] = [Fate::Killed, Fate::Stopped, Fate::Busy];
 
-/// A system call of the thread that books, and which one of its kind it is there.
+/// A system call of the thread that books, and its number among the calls of its kind.
 #[derive(Clone, Debug)]
 struct Call {
     name: String,
@@ -45,7 +45,7 @@ struct Call {
     line: String,
 }
 
-/// A process that is traced, in a directory of its own, and another one that shares the limit.
+/// A traced process in its own directory, and another one that shares the limit.
 struct Pair {
     directory: Directory,
     delayed: Running,
@@ -54,7 +54,7 @@ struct Pair {
 }
 
 impl Pair {
-    /// Both have released something; the other one has booked the next slot. Each has a name of its own for the state.
+    /// Both have released something, and the other one has booked the next slot. Each has its own name for the state.
     fn start(directory: Directory, mut delayed: Command, states: [&str; 2]) -> Self {
         let (reader, writer) = pipe();
         let watch = Watch::start(reader);
@@ -68,12 +68,12 @@ impl Pair {
         Pair { directory, delayed, other, watch }
     }
 
-    /// One of them is traced, of which one call may be delayed. The state is in a file unless it is given.
+    /// One of them is traced, and one of its calls may be delayed. The state is in a file unless it is given.
     fn traced(strace: &Path, state: Option<&str>, delay: Option<&Call>) -> Self {
         let directory = Directory::new();
         let state = state.map_or_else(|| self::state(&directory), str::to_owned);
         let mut traced = Command::new(strace);
-        // Without -D, it is strace that would be killed at the end.
+        // Without -D, the kill at the end would hit strace.
         traced.args(["-D", "-f", "-qq", "-o"]).arg(directory.path().join("trace"));
         match delay {
             None => traced.args(["-e", "trace=%desc,%file,%network,prctl"]),
@@ -87,7 +87,7 @@ impl Pair {
         Pair::start(directory, traced, [&state, &state])
     }
 
-    /// Has the one book while something happens to the other.
+    /// Lets the delayed process book while something happens to the other one.
     fn book(&mut self, fate: Fate) {
         self.delayed.write("4\n");
         match fate {
@@ -177,7 +177,7 @@ fn random(calls: &[Call], cases: u64) -> Vec<(u64, Call, Fate)> {
     seeds(cases).map(case).collect()
 }
 
-/// Among them, in each case, the look at whether the other has ended: whoever ends right after the use of a slot leaves
+/// One case delays the look at whether the other process has ended: if it ends just after using a slot, it must leave
 /// none.
 #[test]
 fn no_window_is_exceeded_however_long_a_call_to_a_file_takes() {
@@ -200,7 +200,7 @@ fn no_window_is_exceeded_however_long_a_call_to_a_server_takes() {
     random(&calls, 3).chunks(8).for_each(|cases| delay(&strace, url, cases));
 }
 
-/// Of a question and its answer: some are of use, others come too late.
+/// A question and its answer are delayed: some answers are of use, others come too late.
 #[cfg(feature = "redis")]
 #[test]
 fn no_window_is_exceeded_however_long_the_way_to_a_server_is() {

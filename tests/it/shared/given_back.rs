@@ -1,4 +1,4 @@
-//! What becomes of the slots of runs that end while they wait.
+//! The slots of runs that end while they wait.
 
 use std::fs::OpenOptions;
 use std::io::Write;
@@ -12,21 +12,21 @@ use throttle::config::parse_duration;
 use super::state;
 use crate::support::{Directory, Running, eventually, is_ignored, text, throttle};
 
-/// So long that no test takes as much of it as would matter; nor is any run so late that it misses its slot.
+/// So long that the time a test takes does not matter, and with a margin that makes no run miss its slot.
 const LIMIT: &str = "-r1/10m,margin=5s";
 
 fn minutes(minutes: u64) -> Duration {
     Duration::from_secs(60 * minutes)
 }
 
-/// How long from now the next slot is that nobody has.
+/// The time from now to the next slot that nobody has.
 fn next_slot(state: &str) -> Duration {
     let status = text(&throttle(&["-s", state, "--status"]).output().expect("a status").stdout);
     let next = status.lines().next().and_then(|line| line.split_once("next slot in "));
     next.map_or(Duration::ZERO, |(_, next)| Duration::from_nanos(parse_duration(next).expect("a duration")))
 }
 
-/// A state of which one slot has been used just now.
+/// A state with one slot used just now.
 fn used(directory: &Directory) -> String {
     let state = state(directory);
     throttle(&[LIMIT, "-s", &state]).write_stdin("1\n").assert().success();
@@ -46,7 +46,7 @@ fn end(running: Running, signal: Signal) {
     assert_eq!(running.collect().stdout, b"");
 }
 
-/// One run after the other waits for the same instant.
+/// The runs wait for the same instant, one after the other.
 #[test]
 fn a_run_that_is_interrupted_gives_back_the_slot_that_it_waits_for() {
     let directory = Directory::new();
@@ -82,7 +82,7 @@ fn a_run_that_is_halted_gives_back_its_slot() {
     assert!(next_slot(&state) <= minutes(11));
 }
 
-/// By the next one that books: then it is seen that its owner has ended.
+/// It goes to the next run that books, which sees that its owner has ended.
 #[test]
 fn the_slot_of_a_run_that_was_killed_is_handed_on() {
     let directory = Directory::new();
@@ -95,7 +95,7 @@ fn the_slot_of_a_run_that_was_killed_is_handed_on() {
     assert!(next_slot(&state) <= minutes(11));
 }
 
-/// The next one to release does so a period after the one before, and not earlier.
+/// The next release comes a period after the previous one, and no earlier.
 #[test]
 fn a_slot_that_was_given_back_is_as_far_from_the_one_before() {
     let directory = Directory::new();

@@ -1,4 +1,4 @@
-//! When releases of any processes have happened, as far as that can be told from outside.
+//! When releases of any process happened, as far as can be told from outside.
 
 use std::io::{ErrorKind, PipeReader, Read};
 use std::sync::{Arc, Mutex};
@@ -7,21 +7,21 @@ use std::time::{Duration, Instant};
 
 use crate::support::{eventually, set_nonblocking};
 
-/// Between what instants, counted from the start, a release has happened for certain.
+/// The instants, counted from the start, between which a release certainly happened.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Seen {
     after: Duration,
     until: Duration,
 }
 
-/// Whether more than `count` releases have happened within less than `period`, beyond all doubt.
+/// Whether more than `count` releases happened in less than `period`, beyond all doubt.
 ///
-/// So a slow test may miss something, but never accuses anybody falsely.
+/// A slow test may miss something, but never accuses anybody falsely.
 pub(crate) fn is_exceeded(seen: &[Seen], count: usize, period: Duration) -> bool {
     seen.windows(count + 1).any(|window| window[count].until < window[0].after + period)
 }
 
-/// Watches releases, a line each, until the last writer is gone.
+/// Watches releases, one per line, until the last writer is gone.
 pub(crate) struct Watch {
     seen: Arc<Mutex<Vec<Seen>>>,
     thread: JoinHandle<()>,

@@ -1,5 +1,4 @@
-//! Readers of the output of commands that stall, and a signal meanwhile: nothing that was not printed is taken for
-//! done.
+//! Readers of commands' output that stall, and a signal meanwhile: nothing counts as done that was not printed.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -20,10 +19,10 @@ use crate::support::{
     Directory, Running, THROTTLE, UNLIMITED, eventually, is_ignored, numbers, pipe, seeds, sh, text, throttle,
 };
 
-/// What a pipe holds unless told otherwise.
+/// The default capacity of a pipe.
 const PIPE: usize = 64 << 10;
 
-/// The items that a log has as done.
+/// The items that a log records as done.
 fn done(log: &Path) -> BTreeSet<u32> {
     let log = fs::read_to_string(log).unwrap_or_default();
     let fields = log.lines().skip(1).map(|line| line.split('\t').collect::<Vec<_>>());
@@ -42,7 +41,7 @@ fn output_that_a_signal_cuts_off_is_told_and_not_done_in_the_log() {
         (&["-j2", "-k"], print, "1\n"),
         (&["-j2", "-B2"], print, "1\n2\n"),
         (&["-j2", "-k", "-B2", "--retries=1", "--backoff=0..0"], &fail_once, "1\n2\n"),
-        // What comes later is not printed behind a piece of something else.
+        // Later output is not printed behind a piece of another.
         (&["-j2", "-k", "--timeout=9"], print, "1\n2\n"),
         (&["-j2", "--stats=json"], "head -c 300000 /dev/zero >&2", "1\n"),
     ];
@@ -58,7 +57,7 @@ fn output_that_a_signal_cuts_off_is_told_and_not_done_in_the_log() {
         // Pieces of an output may not share a page of the pipe.
         running.has_printed(PIPE / 2);
         running.signal(signal);
-        // Nothing is read meanwhile: that would be a reader who goes on just in time.
+        // Nothing is read meanwhile, or the reader would have gone on just in time.
         running.wait();
         let output = running.collect();
         assert_killed_by(signal, &output);
@@ -107,7 +106,7 @@ fn what_a_full_disk_does_not_take_is_not_done() {
     }
 }
 
-/// A slow reader is no reason to take a start for later than it was.
+/// A slow reader does not make a start look later than it was.
 #[test]
 fn the_log_has_the_starts_as_they_were_however_long_printing_takes() {
     let directory = Directory::new();
@@ -122,11 +121,11 @@ fn the_log_has_the_starts_as_they_were_however_long_printing_takes() {
     let started: f64 = read("started").trim().parse().unwrap();
     let log = read("log");
     let noted: f64 = log.lines().nth(1).unwrap().split('\t').nth(1).unwrap().parse().unwrap();
-    // The command notes it once it runs.
+    // The command records its start once it runs.
     assert!(noted <= started, "{noted} {started}");
 }
 
-/// One run that is interrupted at some moment.
+/// A run that is interrupted at some moment.
 struct Case {
     args: Vec<&'static str>,
     items: u32,
@@ -159,7 +158,7 @@ impl Case {
         }
     }
 
-    /// Prints a block for each of its items, the first time only a piece of one if it is to be tried again.
+    /// Prints a block for each item. If there is a second attempt, the first prints only a piece of a block.
     fn script(&self) -> String {
         let fail = "[ $THROTTLE_ATTEMPT = 1 ] && { printf \"(piece\"; exit 3; };";
         let fail = if self.is_again { fail } else { "" };
@@ -181,7 +180,7 @@ impl Case {
         (1..=self.items).filter(|&item| output.contains(&self.block(item))).collect()
     }
 
-    /// Starts it, and somebody who reads what it prints.
+    /// Starts the run, and a reader of its output.
     fn start(
         &self,
         directory: &Directory,
@@ -211,7 +210,7 @@ struct Run {
 }
 
 impl Run {
-    /// How it ended, and what was read of it.
+    /// The exit status of the run, and the output that was read.
     fn end(mut self) -> (ExitStatus, String) {
         let status = self.running.wait();
         (status, self.reader.join().expect("read"))
@@ -221,7 +220,7 @@ impl Run {
 /// Reads, with pauses until all is over.
 fn read_slowly(mut from: PipeReader, mut random: Rng, is_over: &AtomicBool) -> String {
     let (mut all, mut buffer) = (Vec::new(), vec![0; PIPE]);
-    // The last one: nothing more until the run is over.
+    // With the last one, nothing more is read until the run is over.
     let pace = *random.choice(&[1, 100, u64::MAX]).expect("some");
     loop {
         let mut pauses = random.u64(..pace);
@@ -244,7 +243,7 @@ fn read_all(mut from: PipeReader) -> String {
 
 #[test]
 fn at_whatever_moment_a_run_is_interrupted_what_was_not_printed_is_not_done() {
-    // Side by side, as most of it is waiting.
+    // Side by side, as most of the time is spent waiting.
     thread::scope(|scope| {
         for seed in seeds(8) {
             scope.spawn(move || check(seed));

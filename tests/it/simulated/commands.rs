@@ -1,4 +1,4 @@
-//! Commands that run for a simulated time, and end as they are told to.
+//! Commands that run for a simulated time and end as they are told to.
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
@@ -36,23 +36,23 @@ pub(crate) struct Ran {
     pub(crate) end: u64,
     pub(crate) attempt: u64,
     pub(crate) line: String,
-    /// The numbers of its items, and these.
+    /// Its items, each with its number.
     pub(crate) items: Vec<(u64, Vec<u8>)>,
 }
 
-/// Runs `throttle` with these arguments on items that arrive in `blocks`, with commands that `behave` as told for each
-/// line and attempt.
+/// Runs `throttle` with these arguments on items that arrive in `blocks`. `behave` tells how the command for each line
+/// and attempt behaves.
 pub(crate) fn run(args: &[&str], blocks: Vec<Segment>, behave: impl Fn(&str, u64) -> Behaviour) -> Outcome {
     of_commands(args).run_commands(blocks, behave)
 }
 
-/// A run with commands that is to be.
+/// A run with commands to simulate.
 pub(crate) fn of_commands(args: &[&str]) -> Simulation {
     Simulation::new(&[args, &["--", "simulated"]].concat())
 }
 
 impl Simulation {
-    /// Runs to the end, with commands that `behave` as told for each line and attempt.
+    /// Runs to the end. `behave` tells how the command for each line and attempt behaves.
     pub(crate) fn run_commands(
         mut self,
         blocks: Vec<Segment>,
@@ -87,11 +87,11 @@ fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLo
     Some(log)
 }
 
-/// The commands of a run, which the world and the sink share.
+/// The commands of a run, shared by the world and the sink.
 #[derive(Default)]
 pub(super) struct Commands {
     pub(super) runs: RefCell<Vec<Ran>>,
-    /// When commands end that run, their number among the runs, and how they end.
+    /// When each running command ends, and its index in `runs`.
     running: RefCell<BTreeSet<(u64, usize)>>,
     endings: RefCell<Vec<JobEnd>>,
 }
@@ -105,13 +105,13 @@ impl Commands {
 /// Runs the simulated commands.
 struct SimulatedJobs<S, F> {
     clock: SimClock,
-    /// Lets the time pass that a start takes, and returns when it is over.
+    /// Lets the time of a start pass, and returns when that is over.
     start: S,
     commands: Rc<Commands>,
     behave: F,
     jobs: usize,
     delimiter: Delimiter,
-    /// What has ended, by its first item: its output is out at once.
+    /// The first items of the commands that have ended; their output is printed at once.
     printed: Vec<u64>,
 }
 

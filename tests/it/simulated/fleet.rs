@@ -1,7 +1,7 @@
 //! Many processes that share a store, on one simulated clock.
 //!
-//! Each runs on a thread of its own, but only one at a time, and which one follows from the clock alone: all but one
-//! wait until an instant, and the one that waits for the earliest goes on. So a seed makes the same run each time.
+//! Each process has its own thread, but only one runs at a time, and the clock alone decides which: all others wait for
+//! an instant, and the one with the earliest instant goes on. So a seed always gives the same run.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
@@ -22,25 +22,25 @@ use crate::memory_store::MemoryStore;
 
 use super::{Recorder, Release as Left, block, drive};
 
-/// What goes wrong, in nanoseconds at most.
+/// What goes wrong; durations are the longest possible, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Faults {
-    /// From an order to its being booked, and again to the answer.
+    /// The time from an order to its booking, and again from there to the answer.
     pub(crate) delay: u64,
-    /// One answer of this number is lost, and the order is given again.
+    /// One in this many answers is lost, and the order is placed again.
     pub(crate) loss: u64,
     /// How late a process wakes up.
     pub(crate) lateness: u64,
     /// How long a write is blocked, now and then.
     pub(crate) stall: u64,
-    /// One process of this number is ended on its way, and gives back its slots.
+    /// One in this many processes is ended on its way, and gives back its slots.
     pub(crate) death: u64,
-    /// A server asks the first process for a pause: from one instant until another.
+    /// A pause that a server asks the first process for: its start and its end.
     pub(crate) pause: Option<(u64, u64)>,
 }
 
 impl Faults {
-    /// All goes well.
+    /// Nothing goes wrong.
     pub(crate) const NONE: Faults =
         Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX, pause: None };
 }
@@ -54,8 +54,8 @@ pub(crate) struct Release {
     pub(crate) process: usize,
 }
 
-/// Runs `processes` with these arguments, each on items of one key of three that arrive at random within `span`, and
-/// returns what they released, in the order of time.
+/// Runs `processes` with these arguments, each with items of one of three keys that arrive at random within `span`.
+/// Returns their releases, in order of time.
 pub(crate) fn run(
     args: &[&str],
     processes: usize,
@@ -67,7 +67,7 @@ pub(crate) fn run(
     run_with_unused(args, processes, items, span, seed, faults).0
 }
 
-/// As [`run`], and the slots that were given back and for which nobody asked in time.
+/// As [`run`]; also returns the slots that were given back and that nobody asked for in time.
 pub(crate) fn run_with_unused(
     args: &[&str],
     processes: usize,
@@ -118,17 +118,17 @@ pub(crate) fn run_with_unused(
 struct Fleet {
     clock: Arc<AtomicU64>,
     state: Mutex<State>,
-    /// Wakes the process of this number: its turn has come.
+    /// Wakes the process with this index when its turn has come.
     turns: Vec<Condvar>,
 }
 
 struct State {
     store: MemoryStore,
-    /// Slots that were given back, but for those that others have asked for in time.
+    /// Slots that were given back, except those that others have asked for in time.
     given_back: Vec<u64>,
-    /// Until when processes wait.
+    /// The instants that processes wait for.
     waiting: BTreeSet<(u64, usize)>,
-    /// Whose turn it is; nobody's before all are there.
+    /// The process whose turn it is; `None` until all are there.
     turn: Option<usize>,
 }
 
@@ -154,7 +154,7 @@ impl Fleet {
         self.pass_on(self.state());
     }
 
-    /// The turn is that of whoever waits for the earliest instant, which has come.
+    /// Gives the turn to the process that waits for the earliest instant, which has come.
     fn pass_on(&self, mut state: MutexGuard<State>) {
         let next = state.waiting.pop_first();
         state.turn = next.map(|(_, process)| process);
@@ -187,7 +187,7 @@ struct Member {
     faults: Faults,
     item: String,
     arrivals: VecDeque<u64>,
-    /// What is on its way to the store, and when it arrives: orders, and slots that go back.
+    /// Orders and returned slots on their way to the store, and when they arrive.
     tasks: VecDeque<(u64, Task)>,
     /// Answers on their way, and when they arrive.
     answers: VecDeque<(u64, Event)>,
@@ -223,7 +223,7 @@ impl Member {
         releases.into_iter().flat_map(each).collect()
     }
 
-    /// All that was asked of the store still gets there.
+    /// Everything that was asked of the store still gets there.
     fn close(&mut self) {
         if let Some((at, _)) = self.pause {
             self.fleet.wait(self.process, at);
@@ -251,7 +251,7 @@ impl Member {
         state.given_back.extend(slots.iter().map(|slot| slot.at.0));
     }
 
-    /// What happens by now, if anything.
+    /// An event that has happened by now, if there is one.
     fn event(&mut self, accepting: bool) -> Option<Wake> {
         let now = self.fleet.now();
         if self.death.take_if(|death| *death <= now).is_some() {
@@ -341,7 +341,7 @@ impl World for Member {
     }
 }
 
-/// Takes the first, if it is due.
+/// Takes the first element if it is due.
 fn pop_due<T>(queue: &mut VecDeque<T>, is_due: impl Fn(&T) -> bool) -> Option<T> {
     if queue.front().is_some_and(is_due) { queue.pop_front() } else { None }
 }

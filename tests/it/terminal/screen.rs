@@ -17,7 +17,7 @@ use crate::support::eventually;
 pub(super) struct Screen {
     terminal: OwnedFd,
     written: Arc<Mutex<Vec<u8>>>,
-    /// How many columns it had from which byte on.
+    /// The number of columns, with the byte from which it applies.
     widths: RefCell<Vec<(usize, u16)>>,
 }
 
@@ -26,7 +26,7 @@ impl Screen {
         let pty = openpty(&size(columns), None).expect("a pseudo-terminal");
         let written = Arc::new(Mutex::new(Vec::new()));
         let (copy, mut master) = (Arc::clone(&written), File::from(pty.master));
-        // It ends with the program: reading fails once nobody has the terminal open.
+        // Ends with the program: reading fails once nobody has the terminal open.
         thread::spawn(move || {
             let mut chunk = [0; 4096];
             while let Ok(read @ 1..) = master.read(&mut chunk) {
@@ -36,7 +36,7 @@ impl Screen {
         Screen { terminal: pty.slave, written, widths: RefCell::new(vec![(0, columns)]) }
     }
 
-    /// For a program to write to.
+    /// The terminal, for a program to write to.
     pub(super) fn terminal(&self) -> Stdio {
         self.terminal.as_fd().try_clone_to_owned().expect("a descriptor").into()
     }
@@ -55,7 +55,7 @@ impl Screen {
         String::from_utf8(self.written.lock().expect("no panic").clone()).expect("text")
     }
 
-    /// What a person reads, without empty lines.
+    /// The lines that a person reads, without empty ones.
     pub(super) fn lines(&self) -> Vec<String> {
         let (raw, widths) = (self.raw(), self.widths.borrow());
         let ends = widths.iter().skip(1).map(|(start, _)| *start).chain([raw.len()]);
@@ -71,23 +71,23 @@ impl Screen {
             .collect()
     }
 
-    /// What a person reads in the last line that is not empty.
+    /// The last line that is not empty.
     pub(super) fn line(&self) -> String {
         self.lines().pop().unwrap_or_default()
     }
 
-    /// The line, once it has this in it.
+    /// Waits until the line contains `part`. Returns the line.
     pub(super) fn wait_for(&self, part: &str) -> String {
         eventually(part, || self.line().contains(part));
         self.line()
     }
 
-    /// Until these are all that a person reads.
+    /// Waits until a person reads exactly these lines.
     pub(super) fn wait_for_lines(&self, lines: &[&str]) {
         eventually(&format!("{lines:?}"), || self.lines() == lines);
     }
 
-    /// The next line after this one that is drawn as a whole.
+    /// Waits for another line after `line` that is drawn as a whole.
     pub(super) fn wait_for_change(&self, line: &str) -> String {
         let before = self.raw().len();
         eventually("another line", || {
@@ -102,8 +102,8 @@ fn size(columns: u16) -> Winsize {
     Winsize { ws_row: 24, ws_col: columns, ws_xpixel: 0, ws_ypixel: 0 }
 }
 
-/// What is on a terminal that breaks lines anew when it gets narrower, as most do: so lines are as long as they were
-/// written, and in as many rows as they take.
+/// The contents of a terminal that rewraps lines when it gets narrower, as most do: lines keep the length they were
+/// written with, and take as many rows as that needs.
 #[derive(Default)]
 struct Picture {
     lines: Vec<Vec<char>>,
@@ -144,7 +144,7 @@ impl Picture {
                 line.truncate(self.column);
                 self.lines.truncate(self.row + 1);
             }
-            // The row that the cursor is in, of those that the line takes.
+            // The row that the cursor is in, among those of the line.
             "[2K" => {
                 let start = self.column - self.column % width;
                 let end = (start + width).min(line.len());

@@ -1,4 +1,4 @@
-//! Restarts, and states that are taken away from those who use them.
+//! Restarts, and states that are lost while in use.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
@@ -15,7 +15,7 @@ fn wanted(store: &mut FileStore, silence: u64) {
     assert!(answer.warning.expect("told").contains(LOST));
     let next =
         answer.slots.first().map_or_else(|| answer.ask_again.expect("told").0 + HORIZON, |slot| slot.at.0);
-    // Those who asked before have turns before.
+    // Processes that asked earlier have earlier turns.
     assert!((silence..=silence + PERIOD).contains(&(next - now.0)), "{next} {now:?}");
 }
 
@@ -23,14 +23,14 @@ fn wanted(store: &mut FileStore, silence: u64) {
 fn after_a_restart_all_counts_as_used_when_it_happened() {
     let mut stage = Stage::new();
     slots(&mut stage.open(), 1);
-    // The clock begins anew.
+    // The clock starts over.
     stage.setting.clock.boot = "2".to_owned();
     stage.clock.store(3 * SECOND, Relaxed);
     let mut store = stage.open();
     assert_eq!(slots(&mut store, 5), [0, 0, 0, 7, 10]);
     stage.setting.clock.boot = "3".to_owned();
     assert_eq!(slots(&mut stage.open(), 5), [7, 7, 7, 7, 17]);
-    // Once a window is over, it does not matter any more.
+    // Once a window is over, it no longer counts.
     stage.setting.clock.boot = "4".to_owned();
     stage.clock.store(10 * SECOND, Relaxed);
     let mut store = stage.open();
@@ -38,7 +38,7 @@ fn after_a_restart_all_counts_as_used_when_it_happened() {
     assert_eq!((answer.slots.len(), answer.slots[3].at, answer.warning), (4, Time(10 * SECOND), None));
 }
 
-/// There, the clock may show anything.
+/// In a time namespace the clock may show anything.
 #[test]
 fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
     let mut stage = Stage::new();
@@ -47,7 +47,25 @@ fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
     assert_eq!(slots(&mut stage.open(), 1), [10]);
 }
 
-/// Slots of a state that is lost are nothing that the next one knows of.
+/// The clock on the wall is that of the machine, so it is the other one that is set here.
+#[test]
+fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
+    let rates = ["3/year,algo=calendar,tz=UTC,margin=10m", "1/20s,margin=10m"].map(told::rate);
+    let policy = Policy::new(&rates, crate::store::Reserve::LOCAL);
+    let order = |count| Order::new(Key::new(), [1, 1], count);
+    for (set_by, next) in [(60, &[1620, 2240][..]), (900, &[2860])] {
+        let stage = Stage::new();
+        let [mut one, mut other] = [(); 2].map(|()| stage.try_open(policy.clone()).expect("a state"));
+        let book = |store: &mut FileStore, count| store.book(&order(count)).expect("booked").slots;
+        let booked = book(&mut one, 3);
+        assert_eq!(booked.iter().map(|slot| slot.at.0 / SECOND).collect::<Vec<_>>(), [1000, 1620, 2240]);
+        stage.clock.fetch_sub(set_by * SECOND, Relaxed);
+        one.give_back(&order(2), &booked[1..]).expect("given back");
+        let again = book(&mut other, 9);
+        assert_eq!(again.iter().map(|slot| slot.at.0 / SECOND).collect::<Vec<_>>(), next, "{set_by}");
+    }
+}
+
 #[test]
 fn slots_of_a_lost_state_are_not_handed_on() {
     let stage = Stage::new();
@@ -80,13 +98,13 @@ fn a_removed_state_is_followed_by_silence() {
     slots(&mut stores[0], 8);
     fs::remove_file(stage.path()).expect("removed");
     wanted(&mut stores[0], HORIZON + PERIOD);
-    // Those who notice later find that all has been seen to.
+    // The others find later that the loss has been handled.
     stage.wait(HORIZON);
     wanted(&mut stores[1], PERIOD);
     assert_eq!(slots(&mut stage.open(), 4), [10, 10, 10, 20]);
 }
 
-/// A report of what was overrun may be the first to find out.
+/// A report of an overrun may be the first to notice.
 #[test]
 fn a_loss_is_told_once_it_is_known_until_when_there_is_silence() {
     let stage = Stage::new();
@@ -154,7 +172,7 @@ fn an_older_copy_in_its_place_is_noticed() {
     }
 }
 
-/// Its numbers begin anew, with nothing that was booked.
+/// The key starts over, with nothing booked.
 #[test]
 fn a_key_that_was_forgotten_and_is_held_is_no_loss() {
     let stage = Stage::new();
@@ -162,7 +180,7 @@ fn a_key_that_was_forgotten_and_is_held_is_no_loss() {
     let (mut store, mut other) = (stage.open(), stage.open());
     store.book(&by_key(1)).expect("booked");
     stage.wait(HORIZON);
-    // Whoever adds a key forgets those that are idle.
+    // Adding a key evicts the idle ones.
     other.book(&by_key(2)).expect("booked");
     let hold = Order { hold: Some(Time(now(&other).0 + SECOND)), count: 0, ..by_key(1) };
     other.book(&hold).expect("held");
@@ -170,7 +188,7 @@ fn a_key_that_was_forgotten_and_is_held_is_no_loss() {
     assert_eq!((answer.warning, answer.held), (None, hold.hold));
 }
 
-/// Later bookings are still in the log beside it.
+/// Later bookings are still in the log beside the file.
 #[test]
 fn an_older_copy_written_over_it_changes_nothing() {
     let stage = Stage::new();
@@ -194,7 +212,7 @@ fn what_sqlite_keeps_beside_it_is_part_of_it() {
     }
 }
 
-/// Not for damage, at whatever moment of a booking it happens.
+/// It is never taken for damage, whenever during a booking it happens.
 #[test]
 fn a_log_that_is_removed_is_taken_for_a_loss() {
     let stage = Stage::new();
@@ -220,7 +238,7 @@ fn a_log_that_is_removed_is_taken_for_a_loss() {
     assert!(error.is_none(), "{error:?} after {removed} times");
 }
 
-/// It would be taken for that of the new one.
+/// Otherwise it would be taken for the new state's.
 #[test]
 fn what_was_beside_a_removed_state_is_removed_with_the_next() {
     let stage = Stage::new();
@@ -234,7 +252,7 @@ fn what_was_beside_a_removed_state_is_removed_with_the_next() {
     assert_eq!(slots(&mut stage.open(), 3), [10, 10, 20]);
 }
 
-/// Or who opens it would take the log of the new one for that of the old one, and remove it.
+/// Otherwise the new state's log would be taken for the old one's, and removed.
 #[test]
 fn a_state_that_took_the_place_of_one_before_it_was_opened_is_not_touched() {
     let stage = Stage::new();
@@ -248,7 +266,7 @@ fn a_state_that_took_the_place_of_one_before_it_was_opened_is_not_touched() {
     assert_eq!(slots(&mut new, 1), [10]);
 }
 
-/// Whoever learns of it late does not hold up those who have long since begun anew.
+/// Learning of a loss late does not hold up runs that started over long ago.
 #[test]
 fn a_state_that_is_removed_while_it_is_opened_is_begun_anew() {
     let stage = Stage::new();
@@ -283,7 +301,7 @@ fn what_was_lost_long_ago_does_not_matter_any_more() {
     }
 }
 
-/// In the midst of a silence, slots of the new state are not forgotten.
+/// A silence does not make the new state forget the slots it has booked.
 #[test]
 fn what_the_new_state_has_given_out_counts() {
     let stage = Stage::new();
@@ -295,7 +313,7 @@ fn what_the_new_state_has_given_out_counts() {
     wanted(&mut store, 30 * SECOND);
 }
 
-/// It has a silence of its own, which is over.
+/// It had its own silence, which is over.
 #[test]
 fn a_successor_from_long_ago_is_no_successor() {
     let stage = Stage::new();
@@ -310,7 +328,7 @@ fn a_successor_from_long_ago_is_no_successor() {
     wanted(&mut store, HORIZON + PERIOD);
 }
 
-/// Keys that come up only after a loss are silent as well.
+/// Keys that are first used after a loss are silent too.
 #[test]
 fn after_a_loss_all_keys_are_silent() {
     let stage = Stage::new();
@@ -340,7 +358,7 @@ fn what_takes_its_place_has_to_be_as_good() {
     assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::BadState);
 }
 
-/// A signal that ended the process would leave it behind.
+/// A signal that ended the process would leave a partial state behind.
 #[test]
 fn signals_wait_until_a_new_state_is_whole() {
     let stage = Stage::new();

@@ -1,11 +1,11 @@
-//! States that something has happened to.
+//! States that are damaged or inaccessible.
 
 use std::os::unix::fs::symlink;
 use std::thread;
 
 use super::*;
 
-/// A state of which three of four are used.
+/// A state with three of four slots used.
 fn used() -> (Stage, Vec<u8>) {
     let stage = Stage::new();
     slots(&mut stage.open(), 3);
@@ -13,7 +13,7 @@ fn used() -> (Stage, Vec<u8>) {
     (stage, bytes)
 }
 
-/// The slots in a state that may be damaged, or the status of its refusal.
+/// The slots of a state that may be damaged, or the exit status of its refusal.
 fn slots_or_refusal(stage: &Stage, count: u64) -> Result<Vec<u64>, Exit> {
     let mut store = stage.try_open(policy()).map_err(|error| error.exit)?;
     let now = now(&store);
@@ -34,7 +34,7 @@ fn no_byte_is_changed_to_anyones_advantage() {
         match slots_or_refusal(&stage, 2) {
             Ok(slots) => assert_eq!(slots, [0, 10], "byte {byte}"),
             Err(exit) => {
-                // One byte of the header says that nobody may write to it.
+                // One byte of the header marks the file as read-only.
                 let is_refused = exit == Exit::BadState || (exit == Exit::BadStore && byte == 18);
                 assert!(is_refused, "byte {byte}: {exit:?}");
                 refused += 1;
@@ -50,7 +50,7 @@ fn what_is_cut_off_is_noticed() {
     for length in (0..bytes.len()).step_by(97).chain([1, 15, 16]) {
         stage.write(&bytes[..length]);
         match slots_or_refusal(&stage, 2) {
-            // Nothing has been given back yet: the page of that table is empty.
+            // Nothing has been given back yet, so the page of that table is empty.
             Ok(slots) if length + 1024 >= bytes.len() => assert_eq!(slots, [0, 10], "{length} bytes"),
             result => assert_eq!(result, Err(Exit::BadState), "{length} bytes"),
         }
@@ -64,11 +64,11 @@ fn a_log_that_is_cut_off_while_it_is_used_is_damage() {
     stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
     let log = fs::OpenOptions::new().write(true).open(stage.beside("-wal")).expect("a log");
     log.set_len(0).expect("cut off");
-    // Whoever wrote last has it in memory; the other one reads it.
+    // The last writer has the log in memory; the other one reads it.
     assert_eq!(stores[0].book(&order(1)).unwrap_err().exit, Exit::BadState);
 }
 
-/// A state of which all is used, in use, with half of its log.
+/// A state in use, with every slot used and half of its log cut off.
 fn cut_in_half(stage: &Stage) -> [FileStore; 2] {
     let mut stores = [stage.open(), stage.open()];
     for turn in 0..4 {
@@ -79,12 +79,12 @@ fn cut_in_half(stage: &Stage) -> [FileStore; 2] {
     stores
 }
 
-/// All that a state consists of, but the index.
+/// All files of a state except the index.
 fn files(stage: &Stage) -> [Vec<u8>; 2] {
     [stage.path(), stage.beside("-wal")].map(|path| fs::read(path).expect("a file"))
 }
 
-/// Two, one or none of those who use it notice; the others end without having looked.
+/// Two, one or neither of its two users notice; the others end without a look.
 #[test]
 fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
     for noticing in [2, 1, 0] {
@@ -95,7 +95,7 @@ fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
             assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::BadState);
         }
         drop(stores);
-        // Whoever looks first does not hide it from the next.
+        // Looking does not hide the damage from the next user.
         for _ in 0..3 {
             stage.refuses(Exit::BadState, "is damaged, and is left as it is");
         }
@@ -105,7 +105,7 @@ fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
     }
 }
 
-/// Who opens it first would not know of the loss any more, if that was what another one does who opens it.
+/// If both were opening the state, each would leave it to the other to notice the loss.
 #[test]
 fn a_log_that_is_cut_in_half_is_noticed_while_somebody_else_has_the_lock_for_a_moment() {
     let stage = Stage::new();
@@ -120,7 +120,7 @@ fn a_log_that_is_cut_in_half_is_noticed_while_somebody_else_has_the_lock_for_a_m
     uses.join().expect("unlocked");
 }
 
-/// Bookings that are not on the disk when the machine crashes are lost, and no damage.
+/// Bookings that had not reached the disk when the machine crashed are lost, not damaged.
 #[test]
 fn a_log_that_lacks_what_was_booked_before_the_machine_was_started_is_none() {
     let mut stage = Stage::new();
@@ -165,7 +165,7 @@ fn no_row_is_altered_unnoticed() {
     }
 }
 
-/// Wherever a process is killed while it books, nobody has got the slots, or they are noted.
+/// Wherever a process is killed while it books, either the booking is recorded or nobody has got the slots.
 #[test]
 fn a_booking_that_is_cut_short_was_either_made_or_not() {
     let stage = Stage::new();
@@ -182,7 +182,7 @@ fn a_booking_that_is_cut_short_was_either_made_or_not() {
         fs::set_permissions(stage.beside("-wal"), fs::Permissions::from_mode(0o600)).expect("ours");
         let next = if length == all.len() { 10 } else { 0 };
         assert_eq!(slots_or_refusal(&stage, 1), Ok(vec![next]), "{length} of {}", all.len());
-        // What has been written is a state like any other.
+        // The result is a state like any other.
         assert_eq!(slots_or_refusal(&stage, 1), Ok(vec![10]));
     }
 }
@@ -263,7 +263,7 @@ fn nor_may_others_have_access_to_what_is_beside_it() {
     }
 }
 
-/// The link is one that others cannot change.
+/// A link that others cannot change.
 #[test]
 fn the_directory_may_be_a_link() {
     let stage = Stage::new();

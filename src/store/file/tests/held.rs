@@ -1,4 +1,4 @@
-//! States that somebody else has locked.
+//! States that are locked by another process.
 
 use std::fs::File;
 use std::process::{Child, Command};
@@ -62,7 +62,7 @@ fn who_keeps_the_lock_is_told() {
     assert_eq!(stage.reset().unwrap_err().exit, Exit::StoreAway);
 }
 
-/// A flaw is told as soon as it can be known.
+/// The difference is reported as soon as it can be known.
 #[test]
 fn a_locked_state_can_be_opened() {
     let mut stage = Stage::new();
@@ -97,14 +97,14 @@ fn a_program_that_keeps_the_database_locked_is_waited_for_for_a_while() {
     assert_eq!(slots(&mut store, 1), [0]);
 }
 
-/// The directory, as whoever creates or removes a state locks it.
+/// Locks the directory, as creating or removing a state does.
 fn locked(stage: &Stage) -> File {
     let directory = File::open(stage.directory.path()).expect("a directory");
     directory.lock().expect("locked");
     directory
 }
 
-/// Or it might remove what is beside the next one.
+/// Otherwise the reset might remove files of the next state.
 #[test]
 fn nobody_resets_a_state_while_somebody_creates_one_beside_it() {
     let mut stage = Stage::new();
@@ -129,7 +129,7 @@ fn nobody_removes_what_is_beside_a_lost_state_while_somebody_creates_one() {
     assert!(stage.beside("-shm").exists());
 }
 
-/// The files beside a state could be those of another one by the time that SQLite opens the last of them.
+/// By the time SQLite opens the last of the files beside a state, they could belong to another one.
 #[test]
 fn nobody_opens_a_state_while_somebody_removes_what_is_beside_it() {
     let mut stage = Stage::new();
@@ -142,7 +142,7 @@ fn nobody_opens_a_state_while_somebody_removes_what_is_beside_it() {
     stage.open();
 }
 
-/// By the time that SQLite removes what is beside it, that could be of the next one.
+/// By the time SQLite removes the files beside a state, they could belong to the next one.
 #[test]
 fn nobody_removes_what_is_beside_a_state_on_closing_it_while_somebody_creates_one() {
     let stage = Stage::new();

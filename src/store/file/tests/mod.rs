@@ -1,4 +1,4 @@
-//! States in files, on a clock that is set by the test.
+//! States in files, with a clock that the test sets.
 
 mod change;
 mod damage;
@@ -22,7 +22,7 @@ use crate::store::Quota;
 use crate::store::memory_store::MemoryStore;
 use crate::time::SECOND;
 
-/// A place for a state, the clock, and which machine it is.
+/// A directory for a state, the clock, and the identity of the machine.
 struct Stage {
     directory: TempDir,
     clock: Arc<AtomicU64>,
@@ -30,7 +30,7 @@ struct Stage {
 }
 
 impl Stage {
-    /// A machine that has been running for 1000 s.
+    /// A machine that has been up for 1000 s.
     fn new() -> Self {
         let clock = ClockOrigin { boot: "1".to_owned(), namespace: 0 };
         Stage {
@@ -84,12 +84,12 @@ impl Stage {
         copy
     }
 
-    /// As whoever looks into it, or alters it.
+    /// Opens the database directly, to inspect or alter it.
     fn sqlite(&self) -> Connection {
         Connection::open(self.path()).expect("a database")
     }
 
-    /// The state cannot be opened, and stays as it is.
+    /// Asserts that the state cannot be opened and stays unchanged.
     #[track_caller]
     fn refuses(&self, exit: Exit, why: &str) {
         let before = self.bytes();
@@ -115,7 +115,7 @@ fn order(count: u64) -> Order {
     Order::new(Key::new(), [1], count)
 }
 
-/// The next slots, in seconds from now.
+/// The next slots, in whole seconds from now.
 fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
     let now = now(store);
     let answer = store.book(&order(count)).expect("booked");
@@ -126,7 +126,7 @@ fn now(store: &FileStore) -> Time {
     (store.clock)()
 }
 
-/// The warning of the next booking.
+/// The warning given with the next booking.
 fn warning(store: &mut FileStore) -> Option<String> {
     store.book(&order(1)).expect("booked").warning
 }
@@ -174,7 +174,7 @@ fn what_is_given_back_goes_to_the_next_who_asks() {
     stage.wait(SECOND);
     assert_eq!(slots(&mut other, 2), [9, 9]);
     assert_eq!(slots(&mut one, 3), [9, 9, 19]);
-    // Until it is past.
+    // Only until the slot is past.
     other.give_back(&order(3), &booked[..1]).expect("given back");
     stage.wait(10 * SECOND);
     assert_eq!(slots(&mut one, 1), [9]);
@@ -191,13 +191,13 @@ fn what_a_process_that_has_ended_had_booked_goes_to_the_next_who_asks() {
     drop(one);
     stage.wait(SECOND);
     assert_eq!(slots(&mut alive, 6), [9, 9, 9, 9, 19, 19]);
-    // Once is enough, and the living keep what they have.
+    // Slots are handed on only once, and processes that are still running keep theirs.
     stage.wait(SECOND);
     assert_eq!(slots(&mut alive, 1), [18]);
     assert_eq!(slots(&mut stage.open(), 2), [28, 28]);
 }
 
-/// Whoever asks is delayed after a look at the clock; meanwhile the owner uses its slots, and ends.
+/// A process is delayed after reading the clock; meanwhile the owner uses its slots and ends.
 #[test]
 fn what_may_have_been_used_before_its_owner_ended_is_not_handed_on() {
     let stage = Stage::new();
@@ -231,7 +231,7 @@ fn a_new_state_is_ours_alone_and_nothing_else_is_left_behind() {
     assert_eq!(fs::read_dir(stage.directory.path()).expect("a directory").count(), 1);
 }
 
-/// Somebody was killed while creating one.
+/// A process was killed while creating a state.
 #[test]
 fn what_was_to_become_a_state_is_removed_by_the_next_who_creates_one() {
     let stage = Stage::new();
@@ -253,7 +253,7 @@ fn what_was_to_become_a_state_is_removed_by_the_next_who_creates_one() {
     assert_eq!(files(), [stage.path()]);
 }
 
-/// It takes the place of one in which others may have booked until then.
+/// The new state replaces one in which others may have booked until then.
 #[test]
 fn a_state_begins_when_nobody_else_can_create_one() {
     let stage = Stage::new();

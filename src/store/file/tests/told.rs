@@ -5,11 +5,11 @@ use super::*;
 use crate::config::{Defaults, Rate, RateText};
 use crate::store::{Keeper, Reserve};
 
-fn rate(text: &str) -> Rate {
+pub(super) fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
 }
 
-/// Who was turned away may have ended since, and would leave nothing but its turn.
+/// A process that was turned away may have ended since, leaving only its turn behind.
 #[test]
 fn property_the_next_slot_is_the_same_however_many_were_turned_away() {
     let mut random = fastrand::Rng::with_seed(1);

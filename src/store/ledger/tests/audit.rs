@@ -1,4 +1,4 @@
-//! An audit of real releases against a limit. Knows nothing of how slots are booked.
+//! Checks releases against a limit. Knows nothing about how slots are booked.
 
 use crate::config::Rate;
 
@@ -10,7 +10,7 @@ pub(super) struct Release {
     pub(super) cost: u64,
 }
 
-/// True if `releases`, in the order of time, keep `rate`. `windows` are the starts of those of a fixed limit.
+/// True if `releases`, in order of time, keep to `rate`. `windows` are the starts of the windows of a fixed limit.
 pub(super) fn is_kept(rate: &Rate, releases: &[Release], windows: &[u64]) -> bool {
     let spans =
         || (0..releases.len()).flat_map(|first| (first..releases.len()).map(move |last| first..=last));

@@ -1,4 +1,4 @@
-//! Many processes that wake up late, drop slots, and die; on virtual time.
+//! Many processes that wake up late, drop slots and die, in virtual time.
 
 use std::cell::Cell;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ const RESERVE: Reserve =
     Reserve { part: 10, least: 1, dearest_part: 1, floor: 1, window_floor: 1, most: 1000, longest: 0 };
 
 struct Habits {
-    /// A slot is dropped if its deadline has passed.
+    /// Whether slots whose deadline has passed are dropped.
     keep_deadlines: bool,
-    /// One wake-up of this number is late by up to three times the deadline; others by up to half of it.
+    /// One in this many wake-ups is late by up to three deadlines, the others by up to half of one.
     late: u64,
-    /// One wake-up of this number is the last one of a process. Another takes its place.
+    /// One in this many wake-ups is the last of its process; another process takes its place.
     deadly: u64,
-    /// The longest time in which there is nothing to release.
+    /// The longest time with nothing to release.
     idle: u64,
 }
 
@@ -35,13 +35,13 @@ struct Process {
 
 struct History {
     releases: Vec<Release>,
-    /// All slots with their costs, in the order in which they were given out.
+    /// All slots with their costs, in the order of booking.
     booked: Vec<Release>,
     dropped: u64,
     returned: usize,
 }
 
-/// Lets eight processes release as much as they can.
+/// Eight processes release as much as they can.
 fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
     let policy = Policy::new(rates, RESERVE);
     let clock = Arc::new(AtomicU64::new(0));
@@ -64,7 +64,7 @@ fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
             }
         }
         if random.u64(0..habits.deadly) == 0 {
-            // Some are killed, and some end in good order.
+            // Some processes are killed; others give their slots back.
             if random.bool() {
                 let order = order(&vec![1; rates.len()], 1);
                 store.give_back(&order, &process.slots).expect("in memory");
@@ -90,7 +90,7 @@ fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
     history
 }
 
-/// The starts of the windows of a fixed limit, as far as they can be told from the slots.
+/// The starts of the windows of a fixed limit, as far as the slots show them.
 fn windows(booked: &[Release], length: u64) -> Vec<u64> {
     let mut windows: Vec<u64> = Vec::new();
     for slot in booked {
@@ -109,7 +109,7 @@ fn rate(random: &mut Rng, algorithm: Algorithm) -> Rate {
     text.parse().expect("a rate")
 }
 
-/// Such that a limit is used up at times, and at times not.
+/// A longest idle time under which the limit is used up at times, but not always.
 fn some_idleness(random: &mut Rng, rate: &Rate) -> u64 {
     random.u64(0..=40 * rate.period / rate.count)
 }
@@ -153,7 +153,7 @@ fn slots_are_dropped_and_few_are_wasted_on_those_who_wake_up_in_time() {
     assert!(returned.get() > 0, "nothing was given back");
 }
 
-/// Or else the audit would be no audit.
+/// Shows that the audit can fail.
 #[test]
 fn without_deadlines_each_limit_is_exceeded() {
     for algorithm in super::of_any_period() {

@@ -1,4 +1,4 @@
-//! What was lost or not known since a restart counts as used.
+//! Whatever was lost, or is unknown since a restart, counts as used.
 
 use super::*;
 
@@ -21,11 +21,11 @@ fn lost_state_is_silent_for_one_window() {
 #[test]
 fn after_a_restart_what_was_used_counts_as_used_then() {
     for (algorithm, slots) in [
-        // Two of three were used, at 1000, and one that is dear.
+        // Two of three were used, by one release at 1000.
         (Algorithm::Sliding, [5, 10, 10]),
-        // What was lacking then accrues from 0.
+        // The missing two accrue from 0.
         (Algorithm::Bucket, [5, 5, 7]),
-        // The gap after the last one, of cost 2, is 7.
+        // The gap after the last release, of cost 2, is 7.
         (Algorithm::Interval, [7, 11, 15]),
         (Algorithm::Fixed, [5, 10, 10]),
     ] {
@@ -33,7 +33,7 @@ fn after_a_restart_what_was_used_counts_as_used_then() {
         state.slots(&[(1000, 2)]);
         state.ledger = state.rules.restart(&state.ledger, &mut state.log).expect("in memory");
         assert_eq!(state.slots(&[(5, 1), (5, 1), (5, 1)]), slots, "{algorithm}");
-        // One that was never used is as new.
+        // An unused limit is fresh.
         let mut state = Books::new(policy(&[quota(algorithm, 3, 10)]));
         state.ledger = state.rules.restart(&state.ledger, &mut state.log).expect("in memory");
         assert_eq!(state.slots(&[(2, 1)]), [2], "{algorithm}");

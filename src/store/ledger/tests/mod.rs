@@ -1,4 +1,4 @@
-//! The rules of booking against those of a run, and against what a crowd of processes makes of them.
+//! The rules of booking, compared with those of a run, and tested with a crowd of processes.
 
 mod audit;
 mod crowd;
@@ -22,7 +22,7 @@ use crate::gate::{History, Limiter};
 use crate::rule::{Algorithm, Extra, NamedRule, Rule as _, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory_store::MemoryLog;
 
-/// Rules that go by the calendar are tested on their own.
+/// Calendar rules have their own tests.
 fn of_any_period() -> Vec<Algorithm> {
     Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.facts().takes(Extra::Zone)).collect()
 }
@@ -32,7 +32,7 @@ fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
     Quota::new(algorithm, Terms::new(count, period, burst))
 }
 
-/// No horizon, and no lateness to speak of.
+/// No horizon, and no tolerance for lateness.
 fn policy(quotas: &[Quota]) -> Policy {
     Policy { quotas: quotas.into(), deadline: 0, horizon: u64::MAX, span: 1000, text: "a limit".to_owned() }
 }
@@ -41,7 +41,7 @@ fn order(costs: &[u64], count: u64) -> Order {
     Order::new(Key::new(), costs, count)
 }
 
-/// A state with its rules and its log.
+/// A state: its rules, ledger and log.
 #[derive(Clone)]
 struct Books {
     rules: BookingRules,
@@ -66,7 +66,7 @@ impl Books {
             .expect("an order that can be filled")
     }
 
-    /// The instants of slots, each booked on its own.
+    /// The instants of slots that are booked one at a time.
     fn slots(&mut self, asks: &[(u64, u64)]) -> Vec<u64> {
         asks.iter().map(|&(now, cost)| self.book(now, &order(&[cost], 1)).slots[0].at.0).collect()
     }
@@ -76,18 +76,18 @@ fn limiter(quota: &Quota) -> Box<dyn Limiter> {
     single(quota.algorithm, quota.terms)
 }
 
-/// Charges what was released before, and was over only then.
+/// Charges a release that was checked earlier but ended only at `at`.
 fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
     let ask = Ask { since: at, cost };
     match (quota.algorithm, limiter.opening(b"", ask, ask.since).from) {
-        // Not at all if what is ahead keeps the next one away for as long.
+        // Charges nothing if earlier charges already keep the next release away for as long.
         (Algorithm::Interval, Verdict::At(next))
             if next.0 >= at.0 + (cost * quota.terms.period).div_ceil(quota.terms.count) => {}
         _ => limiter.commit(0, at, ask),
     }
 }
 
-/// Some limits of all kinds.
+/// Three limits of random kinds.
 fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
     let quota = |_| {
         let algorithm = random.choice(of_any_period()).expect("one");
@@ -98,7 +98,7 @@ fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
     (0..3).map(quota).collect()
 }
 
-/// A cost for each limit, of which one at least is not 0, and each is such that it can be admitted.
+/// A cost for each limit: at least one is not 0, and all can be admitted.
 fn costs(random: &mut Rng, quotas: &[Quota]) -> Vec<u64> {
     let mut costs: Vec<_> = quotas.iter().map(|quota| random.u64(0..=quota.most().min(12))).collect();
     costs[0] = costs[0].max(1);
@@ -140,7 +140,7 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
     });
 }
 
-/// Two limits of the calendar and one of another kind, in minutes of two hours around a boundary.
+/// Two calendar limits and one of another kind, in minutes over two hours around a boundary.
 #[test]
 fn slots_go_by_the_calendar() {
     let minute = 60 * SECOND;
@@ -244,7 +244,7 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
             if let Some(again) = answer.ask_again {
                 assert!(again >= Time(now + PAUSE));
                 now = again.0;
-                // The first slot that is not there yet is just within the horizon, then.
+                // At that time, the next free slot is just within the horizon.
                 let slot = state.clone().book(now, &Order { turn, ..order(&[1], 1) }).slots[0];
                 assert!(slot.at.0 >= now + horizon - PAUSE, "{algorithm}: {slot:?} at {now}");
             }
@@ -259,12 +259,12 @@ fn a_slot_is_good_until_its_deadline() {
     assert_eq!(state.book(5, &order(&[1], 3)).slots, [5, 15, 25].map(slot));
 }
 
-/// The slots of a window of 100 end 10 before it, so that what is released late is still in it.
+/// In a window of 100, slots end 10 before the boundary, so that late releases stay in the window.
 #[test]
 fn what_is_released_late_is_still_in_its_fixed_window() {
     let fixed = || Policy { deadline: 10, ..policy(&[quota(Algorithm::Fixed, 3, 100)]) };
     assert_eq!(Books::new(fixed()).slots(&[(0, 1), (89, 1), (90, 1)]), [0, 89, 100]);
-    // A limit that would do later than asked, together with it, ends up in a window of its own.
+    // Together with a limit whose slots come later than asked, each slot starts its own window.
     let mut both = fixed();
     both.quotas.push(quota(Algorithm::Interval, 1, 95));
     let mut both = Books::new(both);
@@ -278,7 +278,7 @@ fn what_is_released_late_is_still_in_its_fixed_window() {
 fn all_that_one_release_may_cost_is_admitted_at_once() {
     for algorithm in [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Fixed] {
         let quota = quota(algorithm, 10, 100);
-        assert_eq!(quota.most(), 10, "{algorithm}: whoever asks for more is refused before");
+        assert_eq!(quota.most(), 10, "{algorithm}: larger orders are refused beforehand");
         assert_eq!(Books::new(policy(&[quota])).slots(&[(0, 10)]), [0], "{algorithm}");
     }
     assert_eq!(
@@ -296,7 +296,7 @@ fn the_largest_numbers_do_not_overflow() {
     }
 }
 
-/// Of a large count, units share an entry: they may have to wait longer, but are never early.
+/// With a large count, units share entries: items may wait longer, but are never early.
 #[test]
 fn a_large_count_is_kept_in_few_entries() {
     for_each_seed(3, |random| {
@@ -319,7 +319,7 @@ fn a_large_count_is_kept_in_few_entries() {
     assert!(state.log.units[0].len() <= 65_538, "{} entries", state.log.units[0].len());
 }
 
-/// Units that may decide on a slot are kept, and no more.
+/// Only units that may still decide a slot are kept.
 #[test]
 fn no_more_is_kept_than_one_window() {
     let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 10, 100)]));
@@ -329,7 +329,7 @@ fn no_more_is_kept_than_one_window() {
     }
 }
 
-/// Whoever finds it idle may begin a new one in its place.
+/// So an idle state may be replaced by a new one.
 #[test]
 fn an_idle_state_is_as_good_as_a_new_one() {
     for_each_seed(100, |random| {
@@ -345,7 +345,7 @@ fn an_idle_state_is_as_good_as_a_new_one() {
     });
 }
 
-/// All but one in 65 536 of a large count can be used.
+/// All but one in 65 536 units of a large count can be used.
 #[test]
 fn a_large_count_loses_next_to_nothing() {
     let (count, cost) = (1_000_003, 1009);

@@ -11,10 +11,10 @@ fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
         let booked = state.book(0, &two).slots;
         assert_eq!([booked[0].at.0, booked[1].at.0], [100, 200], "{algorithm}");
         state.give_back(10, &two, &booked);
-        // Each of them once, the earliest first, and then the next one.
+        // Each slot is handed on once, the earliest first; then come new ones.
         assert_eq!(state.book(10, &one).slots, booked[..1]);
         assert_eq!(state.slots(&[(10, 1), (10, 1)]), [200, 300]);
-        // What is past is of no use, nor is a slot at another cost.
+        // Past slots are useless, and so are slots of another cost.
         state.give_back(150, &two, &booked);
         assert_eq!(state.slots(&[(150, 1), (150, 1)]), [200, 400]);
         let mut state = Books::new(policy(&[quota(algorithm, 4, 100)]));
@@ -27,7 +27,8 @@ fn a_slot_that_is_given_back_goes_to_the_next_who_asks() {
     }
 }
 
-/// Whoever gives it back may not know of the report, and whoever gets it would take it to be booked since.
+/// The process that gives it back may not know of the overrun, and the one that gets it would think it was booked
+/// since.
 #[test]
 fn a_slot_that_is_too_close_to_what_was_overrun_is_not_handed_on() {
     for algorithm in of_any_period() {

@@ -1,4 +1,4 @@
-//! The queue of those who are turned away.
+//! The queue of processes that were turned away.
 
 use super::*;
 
@@ -18,14 +18,14 @@ fn those_who_are_turned_away_are_served_in_their_order() {
     let turned_away = |answer: &Answer| answer.ask_again.map(|at| at.0 / SECOND).zip(answer.turn);
     let queue: Vec<_> = (0..3).map(|_| turned_away(&ask(0, None)).expect("a turn")).collect();
     assert_eq!(queue.iter().map(|(again, _)| *again).collect::<Vec<_>>(), [10, 20, 30]);
-    // There is a slot within the horizon, but it is for the first in the queue, whoever else asks first.
+    // There is a slot within the horizon, but it belongs to the first in the queue, even if another process asks first.
     assert_eq!(turned_away(&ask(10, None)).map(|(again, _)| again), Some(40));
     assert_eq!(turned_away(&ask(10, Some(queue[1].1))), Some(queue[1]), "it keeps its turn");
     assert_eq!(ask(10, Some(queue[0].1)).slots[0].at, Time(30 * SECOND));
     assert_eq!(ask(20, Some(queue[1].1)).slots[0].at, Time(40 * SECOND));
 }
 
-/// Who is in the queue may have ended long ago.
+/// A process in the queue may have ended long ago.
 #[test]
 fn no_slot_is_left_unused_for_those_who_do_not_come_back() {
     let mut state = one_in_ten_seconds();
@@ -37,7 +37,7 @@ fn no_slot_is_left_unused_for_those_who_do_not_come_back() {
     assert_eq!(late.slots[0].at, Time(30 * SECOND));
 }
 
-/// All get less the further ahead the slots are, so that those who ask next need not wait for long.
+/// The further ahead the slots are, the fewer each process gets, so that the next one need not wait long.
 #[test]
 fn far_ahead_one_process_gets_less() {
     let policy = Policy { span: 20, ..policy(&[quota(Algorithm::Interval, 100, SECOND)]) };
@@ -46,7 +46,7 @@ fn far_ahead_one_process_gets_less() {
     assert_eq!(counts, [10, 10, 3, 3]);
 }
 
-/// The unit of all instants is the nanosecond, of the pause the millisecond.
+/// Instants are in nanoseconds; the pause is a millisecond.
 #[test]
 fn nobody_is_told_to_come_back_within_a_millisecond() {
     let rules = BookingRules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });

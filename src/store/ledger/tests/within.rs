@@ -1,8 +1,8 @@
-//! Orders that wait for a slot for some time only, or not at all.
+//! Orders that wait for a slot for a limited time, or not at all.
 
 use super::*;
 
-/// Nothing is booked ahead, and it is told when the next slot is free.
+/// Nothing is booked ahead, and the answer tells when the next slot is free.
 #[test]
 fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
     let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 2, 100)]));
@@ -19,7 +19,7 @@ fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
     assert_eq!(book(5 + period, 1), (1, None));
 }
 
-/// A run that does not wait long enough leaves no trace: those who ask again and again use nothing up.
+/// A run that would have to wait too long books nothing: asking again and again uses nothing up.
 #[test]
 fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
     for_each_seed(300, |random| {
@@ -42,7 +42,7 @@ fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
             assert!(answer.slots.iter().all(|slot| slot.at.0 <= now + within), "{answer:?}");
             match answer.slots.first() {
                 Some(slot) => assert_eq!(slot.at, first),
-                // Its turn comes in time, but not before the horizon.
+                // Its turn comes in time, but its slot is beyond the horizon.
                 None if answer.turn.is_some() => {
                     assert!(answer.next == Some(first) && first.0 <= now + within);
                 }

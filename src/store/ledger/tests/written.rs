@@ -1,4 +1,4 @@
-//! Records that are written to a log, and those that are not.
+//! Which records are written to the log.
 
 use super::*;
 

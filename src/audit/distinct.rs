@@ -16,7 +16,6 @@ pub(super) struct Distinct {
     hasher: RandomState,
 }
 
-/// The number of distinct keys.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct KeyCount {
     pub(crate) number: u64,

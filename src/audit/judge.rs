@@ -9,7 +9,7 @@ use crate::time::{Time, Wall};
 
 /// Judges the releases under a limit, for all keys together or for each key.
 pub(super) trait Judge {
-    /// Judges a release, whose cost is not 0. Instants must not decrease.
+    /// Judges a release of non-zero cost. Instants must not decrease.
     fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged;
 
     /// The number of keys that it remembers.
@@ -22,7 +22,7 @@ pub(super) trait Judge {
     fn for_each_key(&self, each: &mut dyn FnMut(&[u8]));
 
     /// Forgets the keys whose next release will be judged the same without their history, and passes them to `each`. No
-    /// release may be before `now` any more.
+    /// later release may be before `now`.
     fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers));
 }
 
@@ -174,7 +174,7 @@ impl<S> Released<S> {
     }
 }
 
-/// The number of nanoseconds by which a release at `at` was too early; `None` if it is never allowed.
+/// Nanoseconds by which a release at `at` was too early; `None` if it is never allowed.
 pub(super) fn by(verdict: Verdict, at: Time) -> Option<u64> {
     verdict.instant().map(|allowed| allowed.since(at))
 }

@@ -111,8 +111,7 @@ impl AuditedLimit {
         (self.facts().most)(&self.terms).saturating_add(self.excess())
     }
 
-    /// This cost within one period, as a fraction of the most allowed. `None` with hours, as outside them all is
-    /// allowed.
+    /// This cost within one period, as a fraction of the most allowed. `None` with hours, outside which all may go.
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn share(&self, cost: u64) -> Option<f64> {
         self.rate.during().is_none().then(|| cost as f64 / self.most() as f64)
@@ -177,8 +176,7 @@ impl AuditedLimit {
         Some(tally.cost as f64 / allowed)
     }
 
-    /// The cost of the dearest release beyond what may go at once. If the quota accrues, such a release goes later, and
-    /// whole.
+    /// The highest cost of a release, beyond what may go at once. If the quota accrues, such a release goes later.
     fn excess(&self) -> u64 {
         let at_once = (self.facts().at_once)(&self.terms);
         if self.facts().accrues { self.tally.dearest.saturating_sub(at_once) } else { 0 }

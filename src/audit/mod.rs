@@ -1,6 +1,6 @@
 //! Judges releases that have happened: which were too early, by how much, and how close to the limits the rest came.
 //!
-//! It is pure: it is given instants, which must not decrease.
+//! It reads no clock: the caller passes instants, which must not decrease.
 
 mod distinct;
 mod judge;
@@ -37,7 +37,7 @@ pub struct Violation<'a> {
     pub(crate) key: Option<&'a [u8]>,
     /// The cost in the period that ends with this release.
     pub count: u64,
-    /// The number of nanoseconds by which it was too early; `None` if it is never allowed.
+    /// Nanoseconds by which it was too early; `None` if it is never allowed.
     pub early: Option<u64>,
 }
 

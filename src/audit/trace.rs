@@ -28,7 +28,6 @@ pub(crate) struct Step {
 }
 
 impl Trace {
-    /// An empty history that begins at `start`.
     pub(crate) fn new(start: Time) -> Self {
         Trace { start, length: 1, steps: Vec::new() }
     }

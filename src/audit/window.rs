@@ -7,7 +7,7 @@ use crate::time::Time;
 /// The number of runs that are kept apart, beyond those that are allowed; if there are more, the oldest are merged.
 const MOST_RUNS: u64 = 1 << 20;
 
-/// The releases in the half-open window of one period that ends with the newest.
+/// The releases in the half-open window of one period that ends with the newest of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
     /// The newest instant and the cost at it; 0 before the first release.
@@ -29,7 +29,7 @@ impl Window {
         Some(self.newest.0).filter(|_| self.newest.1 > 0)
     }
 
-    /// Adds a release, whose cost is not 0. The limit allows `most` in a period.
+    /// Adds a release of non-zero cost. The limit allows `most` in a period.
     pub(super) fn push(&mut self, at: Time, cost: u64, period: u64, most: u64) {
         let is_over = |run: Time| at.since(run) >= period;
         let (last, before) = self.newest;

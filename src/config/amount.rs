@@ -20,7 +20,7 @@ pub struct Amount {
     pub(super) warning: Option<String>,
 }
 
-/// Stands instead of a period: the count is of running commands, not of starts.
+/// Written instead of a period: the count is of running commands, not of starts.
 pub(super) const RUNNING: &str = "running";
 
 /// Units of rates written as one word, and their periods.

@@ -88,8 +88,7 @@ pub enum Feed {
 pub struct Retry {
     /// The most attempts after the first one.
     pub times: u64,
-    /// The wait before each, and the exit codes to retry. Without it, there is no wait, and all codes but 255 are
-    /// retried.
+    /// The wait before each, and the exit codes to retry. Without it, no wait, and all codes but 255.
     pub backoff: Option<Backoff>,
     /// The longest hold, in nanoseconds, whatever a server asks for.
     pub max_hold: u64,
@@ -206,7 +205,7 @@ impl Halt {
             && match (self.share, all) {
                 (Share::Count(least), _) => count >= least,
                 (Share::Percent(percent), Some(all)) => is_share(all, percent),
-                // As in GNU parallel, one of one is not a trend. And of the items that have ended, all are done.
+                // As in GNU parallel, one of one is not a trend. With `done`, all items that have ended would count.
                 (Share::Percent(percent), None) => {
                     self.on != HaltOn::Done && ended >= 3 && is_share(ended, percent)
                 }

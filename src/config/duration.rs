@@ -38,7 +38,7 @@ fn parse_any_duration(text: &str) -> Result<u128> {
     }
 }
 
-/// Parses a number of seconds with decimals into nanoseconds. A fraction of a nanosecond is rounded up.
+/// Parses seconds with decimals into nanoseconds. A fraction of a nanosecond is rounded up.
 ///
 /// # Errors
 /// Not a number, or one that is far too large.

@@ -64,7 +64,7 @@ pub struct Config {
     pub input: InputOptions,
     /// The command that is, or would be, run with the items of each release; without one, they go to stdout.
     pub command: Option<Box<Run>>,
-    /// What is done with the input.
+    /// What to do with the input.
     pub action: Verb,
     /// Which messages go to stderr.
     pub report: Report,
@@ -118,8 +118,7 @@ pub struct InputOptions {
     pub on_bad: OnBad,
 }
 
-/// What to do with an item without a valid cost, with one that is never admitted, or without a part that the command
-/// needs.
+/// What to do with an item without a valid cost, with one that is never admitted, or without a part for the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnBad {
     /// It ends the input.
@@ -129,7 +128,7 @@ pub enum OnBad {
     Skip,
 }
 
-/// What is done with the input.
+/// What to do with the input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// Releases items as the limits admit them.

@@ -20,11 +20,10 @@ pub struct Once {
 }
 
 impl Once {
-    /// Checks that a limit can do without an item, from which keys and costs are taken, and without the end of a
-    /// command.
+    /// Checks that a limit needs neither an item, to take a key or cost from, nor the end of a command.
     ///
     /// # Errors
-    /// It cannot, and why.
+    /// It does, and why.
     pub(crate) fn check(rate: &Rate) -> Result<()> {
         ensure!(
             rate.key.is_none(),

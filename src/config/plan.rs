@@ -35,7 +35,7 @@ impl Plan {
             || self.input.cleaning != Cleaning::default()
     }
 
-    /// The number of nanoseconds that each item may wait after its arrival, if items otherwise never wait.
+    /// Nanoseconds that each item may wait after its arrival, if items otherwise never wait.
     pub(crate) fn wait_of_each(&self) -> Option<u64> {
         self.queue.max_wait.filter(|_| self.queue.on_limit.never_waits())
     }

@@ -106,7 +106,7 @@ impl Rate {
     }
 
     /// True if the answer for this cost depends on when the item became next in line, other than not being earlier: an
-    /// item dearer than the burst goes once it has waited long enough.
+    /// item that costs more than the burst goes once it has waited long enough.
     pub fn depends_on_since(&self, cost: u64) -> bool {
         self.burst.is_some_and(|burst| cost > burst)
     }

@@ -38,7 +38,7 @@ impl RateText {
     /// The options that say how a rate is counted. N/running takes none of them.
     pub const OF_RATES: [&str; 5] = ["algo", "burst", "margin", "start", "from"];
 
-    /// `count` per period, or per second if there is none, without options.
+    /// `count` per period, which is one second by default, without options.
     ///
     /// # Errors
     /// A count or a period of 0.
@@ -164,8 +164,7 @@ impl RateText {
     }
 }
 
-/// Splits at commas. A regular expression and a value to compare may contain commas: there, splits only before the name
-/// of an option.
+/// Splits at commas; in a regular expression or a value to compare, only before the name of an option.
 fn split_options(text: &str) -> (&str, Vec<&str>) {
     let mut parts = Vec::new();
     let mut start = 0;

@@ -70,8 +70,7 @@ impl State {
     /// Parses a STATE from where only the user can look: the environment, or a file.
     ///
     /// # Errors
-    /// Neither a name, nor a path, nor the URL of a server. The error does not repeat the text, which may have a
-    /// password.
+    /// Neither a name, nor a path, nor the URL of a server. The error does not show the text: it may have a password.
     pub fn parse(text: &str) -> Result<Self> {
         if is_url(text) {
             return Ok(State::Server(Box::new(text.parse()?)));
@@ -108,7 +107,7 @@ impl State {
     }
 }
 
-/// True of a text that begins with HOST:PORT, like the address of a server.
+/// True of a text that begins with HOST:PORT, like a server's address.
 fn is_host(text: &str) -> bool {
     let place = text.split('/').next().unwrap_or_default();
     place.split_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -119,8 +118,8 @@ fn is_url(text: &str) -> bool {
     text.contains("://") || (text.contains(':') && SCHEMES.contains(&scheme.as_str()))
 }
 
-/// Refuses what may be a mistyped server address. A text that begins as a path may contain an @, as home directories
-/// do, but not where a URL has its password.
+/// Refuses what may be a mistyped server address. What begins as a path may contain an @, as home directories do, but
+/// not where a URL has its password.
 fn ensure_no_address(text: &str) -> Result<()> {
     let is_path = ["/", "./", "../"].iter().any(|start| text.starts_with(start)) && !text.starts_with("//");
     let is_address = match is_path {

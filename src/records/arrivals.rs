@@ -24,7 +24,7 @@ pub(crate) struct InOrder<T> {
 }
 
 impl<T> InOrder<T> {
-    /// Empty. It reads the records of `input` as `arrivals` says.
+    /// Reads the records of `input` as `arrivals` says.
     pub(crate) fn new(arrivals: &Arrivals, input: &InputOptions) -> Self {
         InOrder {
             recorded: Recorded::new(arrivals, input.separator.as_deref(), input.cleaning),
@@ -54,7 +54,7 @@ impl<T> InOrder<T> {
     /// before the next is added. Values of one instant keep the order of their numbers.
     ///
     /// # Errors
-    /// It is out of order by more than is allowed: a later value has been returned.
+    /// The record is out of order by more than is allowed: a later value has been returned.
     pub(crate) fn put(&mut self, at: Time, number: u64, value: T) -> Result<(), SourceError> {
         if at < self.last {
             return Err(SourceError::Item { record: number, why: self.out_of_order(at) });

@@ -20,7 +20,6 @@ pub(super) fn escape(item: &[u8]) -> String {
     text
 }
 
-/// Reverses [`escape`].
 pub(super) fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);

@@ -1,4 +1,4 @@
-//! The job log: a line for each command that ended, and what it tells a later run.
+//! The job log: a line for each command that ended, read back by later runs.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};

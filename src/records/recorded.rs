@@ -48,7 +48,7 @@ pub(crate) struct Moment<'a> {
 }
 
 impl Recorded {
-    /// Reads stamps as `arrivals` says. Columns are separated by `separator`, or by runs of blanks if there is none.
+    /// Reads stamps as `arrivals` says. Without `separator`, runs of blanks separate columns.
     pub(super) fn new(arrivals: &Arrivals, separator: Option<&[u8]>, cleaning: Cleaning) -> Self {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {

@@ -7,10 +7,8 @@ use super::numbers;
 use super::row::{Entry, Noted, RowItems};
 use crate::time::seconds;
 
-/// The first line.
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
 
-/// The line of an entry.
 pub(super) fn line(entry: &Entry) -> String {
     let Entry { started, attempt, end, ref items, .. } = *entry;
     let (wait, runtime) = (seconds(entry.wait), seconds(entry.runtime));

@@ -22,7 +22,7 @@ pub struct Charger {
 pub(super) struct ChargeRule {
     name: String,
     cost: Cost,
-    /// Whether the costs of records that are released together are added up; otherwise the highest counts.
+    /// Whether costs of records released together are added up; otherwise the highest counts.
     pub(super) sums: bool,
     /// The index of its key, if it has one.
     pub(super) key: Option<usize>,
@@ -60,7 +60,7 @@ enum Cost {
 }
 
 impl Charger {
-    /// A charger for these limits. Columns are separated by `separator`, or by runs of blanks if there is none.
+    /// A charger for these limits. Without `separator`, runs of blanks separate columns.
     pub fn new(limits: &[Rate], separator: Option<&[u8]>) -> Self {
         let selectors = keys(limits);
         let mut fields = Fields::default();

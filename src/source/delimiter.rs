@@ -16,7 +16,7 @@ impl Delimiter {
     /// A delimiter of these bytes.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `bytes` is empty.
     pub fn new(bytes: &[u8]) -> Self {
         assert!(!bytes.is_empty(), "records cannot end at nothing");
         Delimiter { finder: Finder::new(bytes).into_owned() }

@@ -30,7 +30,7 @@ pub(super) struct Record<'f, 'a> {
 }
 
 impl Fields {
-    /// Columns are separated by `separator`, or by runs of blanks if there is none.
+    /// Without `separator`, runs of blanks separate columns.
     ///
     /// # Panics
     /// If a selector holds a regular expression that was not checked when it was parsed.

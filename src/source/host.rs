@@ -6,8 +6,7 @@ use url::{Host, Url};
 
 use super::part::Selected;
 
-/// The host in lower case, with international names in ASCII form, addresses in their shortest form, and no dots at the
-/// end.
+/// The host in lower case, with international names in ASCII, addresses in their shortest form, and no final dots.
 pub(super) fn host(record: &[u8]) -> Selected<'_> {
     plain_host(record).map_or_else(|| parsed_host(record), Selected::borrowed)
 }

@@ -138,7 +138,7 @@ impl Intake {
         self.received.items - self.received.blank
     }
 
-    /// The number of the next item to take; if there is none, of the next one to be put in.
+    /// The number of the next item to take, or else of the next one to be put in.
     pub(crate) fn first(&self) -> u64 {
         self.segments.front().map_or(self.received.items + 1, Segment::first)
     }
@@ -229,7 +229,7 @@ impl Intake {
     fn trimmed(&self, segment: &Segment) -> Segment {
         let record = self.delimiter.trim(segment.bytes());
         let (trimmed, delimiter) = (self.cleaning.trim(record), &segment.bytes()[record.len()..]);
-        // With neither text nor delimiter it would be no item at all.
+        // With neither text nor delimiter, it would not be an item.
         let delimiter = if trimmed.is_empty() { self.delimiter.bytes() } else { delimiter };
         segment.replaced([trimmed, delimiter].concat())
     }

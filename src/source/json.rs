@@ -79,7 +79,7 @@ impl PathNode {
     }
 }
 
-/// The selected part for a JSON value. A number is kept as written, as a float would round it.
+/// The selected part for a JSON value. A number without an exponent is kept as written, as a float would round it.
 fn part(json: &str) -> serde_json::Result<Selected<'_>> {
     Ok(match json.as_bytes() {
         b"null" => Selected::Missing,

@@ -9,7 +9,7 @@ pub(super) enum Selected<'a> {
     /// The record has no such part.
     Missing,
     Text(Cow<'a, [u8]>),
-    /// A number, which stands for its decimal digits.
+    /// Stands for its decimal digits.
     Number(u64),
 }
 

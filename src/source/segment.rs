@@ -63,7 +63,7 @@ impl Segment {
         &self.buffer.bytes[self.start..self.end]
     }
 
-    /// The number of items, all of which are whole.
+    /// The number of items, all of them whole.
     pub fn items(&self) -> u64 {
         self.items
     }
@@ -78,7 +78,7 @@ impl Segment {
         self.offset
     }
 
-    /// The arrival of the items: the instant at which the last byte of their block had been read.
+    /// The instant at which the last byte of their block had been read.
     pub fn arrival(&self) -> Time {
         self.arrival
     }
@@ -98,8 +98,7 @@ impl Segment {
         (self.attempt, self.batch) == (other.attempt, other.batch)
     }
 
-    /// The same items for another attempt, not before `not_before`, with the rest of the batch whose first item is
-    /// `batch`.
+    /// The same items for another attempt, from `not_before` on, with the rest of the batch that began with `batch`.
     pub(crate) fn again(self, batch: u64, not_before: Time) -> Self {
         Segment { attempt: self.attempt + 1, batch, not_before, ..self }
     }
@@ -124,8 +123,7 @@ impl Segment {
         front
     }
 
-    /// Appends `next` if it follows directly in the same buffer and waits for the same attempt. Returns whether it
-    /// does.
+    /// Appends `next` if it follows directly in the same buffer, for the same attempt. Returns whether it does.
     pub(crate) fn append(&mut self, next: &Segment) -> bool {
         let is_next = self.was_sent_with(next)
             && self.not_before == next.not_before

@@ -28,7 +28,7 @@ pub(super) enum Extractor {
 }
 
 impl Extractor {
-    /// Columns are separated by `separator`, or by runs of blanks if there is none. A path is added to `paths`.
+    /// Without `separator`, runs of blanks separate columns. A path is added to `paths`.
     pub(super) fn new(selector: &Selector, separator: Option<&[u8]>, paths: &mut Paths) -> Self {
         match selector {
             Selector::Column(column) => {

@@ -32,7 +32,7 @@ impl Together {
         }
     }
 
-    /// The index of the charge to which a limit adds a record; of the next one if there is none yet.
+    /// The index of the charge to which a limit adds a record; the next index if there is none yet.
     fn place(&mut self, limit: usize, key: Option<usize>, record: &Draft) -> usize {
         match key
             .filter(|_| record.costs[limit] > 0)

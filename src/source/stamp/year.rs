@@ -6,7 +6,7 @@ use super::calendar::YearDay;
 const DAY: i64 = 86_400;
 const HALF_YEAR: i64 = 183 * DAY;
 
-/// Finds the years of dates that ascend. Unless the first year is given, none is later than now.
+/// Finds the years of ascending dates. Unless the first year is given, none is later than now.
 pub(super) struct Years {
     /// The year of the first date, if it is given.
     given: Option<i64>,
@@ -45,7 +45,7 @@ impl Years {
         years.filter_map(|year| in_year(date, year)).find(|(_, seconds)| *seconds <= latest)
     }
 
-    /// Now, and a day more, as clocks and zones differ.
+    /// A day after now, as clocks and zones differ.
     fn latest(&self) -> i64 {
         (self.now)() + DAY
     }

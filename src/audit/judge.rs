@@ -1,5 +1,4 @@
-//! Releases, judged by the rules that limiters go by: asked when each would have been allowed, and told that it
-//! happened.
+//! Judges releases by the rules of the limiters: asks when each would have been allowed, then commits it.
 
 use super::tally::{Numbers, Worst};
 use super::window::Window;
@@ -8,32 +7,32 @@ use crate::gate::{Accounts, Opening};
 use crate::rule::{Ask, InHours, NamedRule, Terms, Verdict, Visitor};
 use crate::time::{Time, Wall};
 
-/// A limit that judges what was released, by all or by each key.
+/// Judges the releases under a limit, for all keys together or for each key.
 pub(super) trait Judge {
-    /// Judges a release, of a cost that is not 0. Instants must not decrease.
+    /// Judges a release of non-zero cost. Instants must not decrease.
     fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged;
 
     /// The number of keys that it remembers.
     fn keys(&self) -> usize;
 
-    /// Zero for a key that it does not remember.
+    /// The numbers of a key, zero if it is not remembered.
     fn numbers(&self, key: &[u8]) -> Numbers;
 
     /// Calls `each` with the keys that it remembers.
     fn for_each_key(&self, each: &mut dyn FnMut(&[u8]));
 
-    /// Forgets keys whose next release will be judged the same without what is known of the last ones, and gives them
-    /// to `each`. None will be before `now`.
+    /// Forgets the keys whose next release will be judged the same without their history, and passes them to `each`. No
+    /// later release may be before `now`.
     fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers));
 }
 
 pub(super) struct Judged {
-    /// The instant from which it would have been allowed.
+    /// The instant from which the release would have been allowed.
     pub(super) verdict: Verdict,
-    /// The cost in the period that ends with it, and the oldest instant of that.
+    /// The cost in the period that ends with the release, and the oldest instant in that period.
     pub(super) count: u64,
     pub(super) start: Time,
-    /// For this key, there never was as much.
+    /// Whether the cost is higher than ever before, for this key.
     pub(super) is_worst: bool,
 }
 
@@ -48,37 +47,37 @@ impl Visitor for BuildJudge<'_> {
 
     fn visit<R: NamedRule>(self) -> Box<dyn Judge> {
         let BuildJudge(rate, terms) = self;
-        // Stamps tell the time by the clock on the wall.
+        // Stamps are wall-clock times.
         let hours = rate.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
         let ruling = Ruling { rule: R::new(terms), rate: rate.clone(), terms, hours };
         Box::new(Ruled { ruling, released: Accounts::new(rate.key.is_some()) })
     }
 }
 
-/// A rule, with what was released under it.
+/// A rule, with the releases under it.
 struct Ruled<R: NamedRule> {
     ruling: Ruling<R>,
     released: Accounts<Released<R::State>>,
 }
 
-/// A rule as a limit has it.
+/// The rule of a limit, with its terms and hours.
 struct Ruling<R: NamedRule> {
     rule: R,
     rate: Rate,
     terms: Terms,
-    /// `None` if it is asked always.
+    /// `None` if the limit is always asked.
     hours: Option<InHours>,
 }
 
-/// The releases of all, or of one key.
+/// The releases of all keys together, or of one key.
 #[derive(Clone, Default)]
 struct Released<S> {
     state: S,
     window: Window,
-    /// The most that was in a window.
+    /// The highest cost in a window.
     worst: u64,
     releases: u64,
-    /// The number that were too early, and the most nanoseconds by which one was. Most keys have none.
+    /// The number of releases that were too early, and the most nanoseconds by which one was. `None` for most keys.
     early: Option<Box<(u64, u64)>>,
 }
 
@@ -132,11 +131,11 @@ impl<R: NamedRule> Ruling<R> {
         Judged { verdict, count, start: released.window.start(), is_worst }
     }
 
-    /// The instant from which a release would have been allowed, in any case once the limit is not asked; it is charged
-    /// as it happened, whether it was or not.
+    /// Charges a release as it happened, allowed or not. Returns the instant from which it would have been allowed: at
+    /// the latest, the first one outside the hours of the limit.
     ///
-    /// When it became next in line is not known. If that makes a difference, it is taken to have waited since the one
-    /// before it, and the first one for as long as it had to.
+    /// It is not known when the release became next in line. If that makes a difference, it is assumed to have waited
+    /// since the release before it; the first one, for as long as it had to.
     fn commit(
         &self,
         Released { state, window, .. }: &mut Released<R::State>,
@@ -175,7 +174,7 @@ impl<S> Released<S> {
     }
 }
 
-/// Nanoseconds by which a release at `at` was too early; `None` if it never is allowed.
+/// Nanoseconds by which a release at `at` was too early; `None` if it is never allowed.
 pub(super) fn by(verdict: Verdict, at: Time) -> Option<u64> {
     verdict.instant().map(|allowed| allowed.since(at))
 }
@@ -186,7 +185,7 @@ mod tests {
     use crate::charge::Key;
     use crate::rule::{Bucket, Fixed, Interval, Rule, Sliding};
 
-    /// Where a key stands takes another 5 to 9 bytes.
+    /// The index of a key takes another 5 to 9 bytes.
     #[test]
     fn a_key_takes_little_memory() {
         fn size<R: Rule>() -> usize {

@@ -1,4 +1,4 @@
-//! A limit, with the tally of what was released under it.
+//! A limit, with the tally of the releases under it.
 
 use std::cmp::Reverse;
 
@@ -13,7 +13,7 @@ use crate::config::Rate;
 use crate::rule::{Facts, Stairs, Terms};
 use crate::time::Time;
 
-/// As long as there are fewer keys, none is forgotten.
+/// While there are fewer keys than this, none is forgotten.
 const FEW_KEYS: usize = 4096;
 
 pub(crate) struct AuditedLimit {
@@ -21,22 +21,22 @@ pub(crate) struct AuditedLimit {
     terms: Terms,
     /// The index of its cost among those of a release.
     index: usize,
-    /// The index of the key that it goes by.
+    /// The index of its key, if it has one.
     key: Option<usize>,
     judge: Box<dyn Judge>,
     /// The numbers of all keys together; the worst window is that of one key.
     pub(crate) tally: Tally,
-    /// The keys with much in a window; of their other numbers, only what the judge has forgotten.
+    /// The keys with a high cost in a window; of their other numbers, only those that the judge has forgotten.
     worst_keys: Ranked<Numbers>,
-    /// Keys that the judge has forgotten, and the number that it may remember before it is asked to forget more.
+    /// The keys that the judge has forgotten, and the number that it may remember before it has to forget more.
     forgotten: Distinct,
     evict_at: usize,
-    /// The histories to be drawn, of keys or of all, if any are.
+    /// The histories to draw, of each key or of all, if they are kept.
     traces: Option<Ranked<Trace>>,
 }
 
 impl AuditedLimit {
-    /// With no history; `index` is that of its cost, and `key` that of the key that it goes by.
+    /// A limit without releases so far. `index` is the index of its cost, and `key` that of its key.
     pub(super) fn new(rate: &Rate, index: usize, key: Option<usize>) -> Self {
         let terms = rate.padded_terms();
         AuditedLimit {
@@ -53,12 +53,12 @@ impl AuditedLimit {
         }
     }
 
-    /// Keeps what is needed to draw it.
+    /// Keeps what is needed to draw the histories.
     pub(super) fn traced(self) -> Self {
         AuditedLimit { traces: Some(Ranked::by(Trace::total)), ..self }
     }
 
-    /// Judges a release, unless it costs nothing here.
+    /// Judges a release, unless it costs nothing under this limit.
     pub(super) fn judge<'a>(
         &'a mut self,
         number: u64,
@@ -88,7 +88,7 @@ impl AuditedLimit {
         is_early.then_some(Violation { number, at, rate: &self.rate, key, count, early })
     }
 
-    /// Has the judge forget what it can, and notes what is known of that.
+    /// Has the judge forget the keys that it can, and keeps their count and the numbers of the worst.
     fn evict(&mut self, now: Time) {
         let AuditedLimit { judge, worst_keys, forgotten, .. } = self;
         judge.evict(now, &mut |key, numbers| {
@@ -101,23 +101,23 @@ impl AuditedLimit {
         self.evict_at = FEW_KEYS.max(left + left / 4);
     }
 
-    /// The period with its margin, in nanoseconds.
+    /// The period including the margin, in nanoseconds.
     pub(crate) fn period(&self) -> u64 {
         self.terms.period
     }
 
-    /// The most that it allows within one period, of items as dear as there were.
+    /// The most that the limit allows within one period, for costs up to the highest seen.
     pub(crate) fn most(&self) -> u64 {
         (self.facts().most)(&self.terms).saturating_add(self.excess())
     }
 
-    /// This cost within one period, as a part of the most that it allows. `None` with hours, as others are free.
+    /// This cost within one period, as a fraction of the most allowed. `None` with hours, outside which all may go.
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn share(&self, cost: u64) -> Option<f64> {
         self.rate.during().is_none().then(|| cost as f64 / self.most() as f64)
     }
 
-    /// The stairs of items as dear as there were.
+    /// The stairs for costs up to the highest seen.
     pub(crate) fn stairs(&self) -> Stairs {
         let stairs = self.facts().stairs(&self.terms);
         Stairs { first: stairs.first.saturating_add(self.excess()), ..stairs }
@@ -132,13 +132,13 @@ impl AuditedLimit {
         self.rate.algorithm.facts()
     }
 
-    /// The histories of the keys with the highest totals, at most `most` of them; or that of all releases.
+    /// The histories of the keys with the highest totals, at most `most` of them; or the history of all releases.
     pub(crate) fn traces(&self, most: usize) -> Vec<(Option<&[u8]>, &Trace)> {
         let highest = self.traces.iter().flat_map(|traces| traces.highest(most, |_, _| ()));
         highest.map(|(key, trace)| (self.key.map(|_| key), trace)).collect()
     }
 
-    /// The number of keys that it was asked about; `None` if it goes by none.
+    /// The number of distinct keys; `None` if the limit has no key.
     pub(crate) fn keys(&self) -> Option<KeyCount> {
         self.key?;
         if self.forgotten.count().number == 0 {
@@ -154,16 +154,16 @@ impl AuditedLimit {
         self.judge.keys()
     }
 
-    /// The mean cost per second; `None` for less than a period, of which a burst would be the mean.
+    /// The mean cost per second; `None` for less than a period, where a burst would pass for the mean.
     pub(crate) fn mean_rate(&self) -> Option<f64> {
         (self.tally.span() >= self.period()).then(|| self.tally.mean_rate())
     }
 
-    /// The cost of what was released, as a part of the most that the limit allows from the first release to the last,
-    /// both included. `None` with keys, which have no share of what each may use, and with hours.
+    /// The total cost, as a fraction of the most that the limit allows from the first release to the last, both
+    /// included. `None` with keys, as there is no common quota, and with hours.
     ///
-    /// What may go at once counts as well as what accrues, so that nothing that kept to the limit is more than all of
-    /// it, however short the time.
+    /// The most allowed is what may go at once plus what accrues: releases that respect the limit never exceed it,
+    /// however short the time.
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn mean_share(&self) -> Option<f64> {
         let (tally, count) = (&self.tally, self.terms.count as f64);
@@ -176,7 +176,7 @@ impl AuditedLimit {
         Some(tally.cost as f64 / allowed)
     }
 
-    /// The cost of the dearest release beyond what may go at once. Where the quota accrues, it goes later, and whole.
+    /// The highest cost of a release, beyond what may go at once. If the quota accrues, such a release goes later.
     fn excess(&self) -> u64 {
         let at_once = (self.facts().at_once)(&self.terms);
         if self.facts().accrues { self.tally.dearest.saturating_sub(at_once) } else { 0 }

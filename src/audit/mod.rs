@@ -1,6 +1,6 @@
-//! Judging releases that have happened: which were too early, by how much, and how close to the limits the rest came.
+//! Judges releases that have happened: which were too early, by how much, and how close to the limits the rest came.
 //!
-//! It is pure, and fed with instants that must not decrease.
+//! It reads no clock: the caller passes instants, which must not decrease.
 
 mod distinct;
 mod judge;
@@ -18,7 +18,7 @@ use crate::charge::Key;
 use crate::config::{CountFrom, Rate, keys};
 use crate::time::Time;
 
-/// Some limits, with what is found of releases under them.
+/// Limits, with what was found about the releases under them.
 pub struct Audit {
     pub(crate) limits: Vec<AuditedLimit>,
     pub(crate) releases: u64,
@@ -29,20 +29,20 @@ pub struct Audit {
 /// A release that a limit would not have allowed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Violation<'a> {
-    /// Its number in the input.
+    /// The number of the release in the input.
     pub(crate) number: u64,
     pub(crate) at: Time,
     pub(crate) rate: &'a Rate,
-    /// Its key, if each has a limit of its own.
+    /// Its key, if the limit applies to each key separately.
     pub(crate) key: Option<&'a [u8]>,
-    /// The cost in the period that ends with it.
+    /// The cost in the period that ends with this release.
     pub count: u64,
     /// Nanoseconds by which it was too early; `None` if it is never allowed.
     pub early: Option<u64>,
 }
 
 impl Audit {
-    /// Judges by these limits, except for those that count how many commands run, which have no windows.
+    /// An audit of these limits, except those on the number of running commands, which have no windows.
     pub fn new(rates: &[Rate]) -> Self {
         let selectors = keys(rates);
         let limit = |(index, rate): (usize, &Rate)| {
@@ -53,14 +53,14 @@ impl Audit {
         Audit { limits: windowed.map(limit).collect(), releases: 0, too_early: 0 }
     }
 
-    /// Keeps what is needed to draw it.
+    /// Keeps what is needed to draw the histories.
     pub(crate) fn traced(mut self) -> Self {
         self.limits = self.limits.into_iter().map(AuditedLimit::traced).collect();
         self
     }
 
-    /// Judges a release. `costs` are what it costs each limit, 0 where that does not apply, and `keys` those by which
-    /// the limits tell releases apart. Whatever a limit would not have allowed is given to `tell`.
+    /// Judges a release. `costs` are its costs under each limit, 0 where that does not apply; `keys` are the keys that
+    /// keyed limits group it by. Calls `tell` for each limit that would not have allowed it.
     pub fn judge(
         &mut self,
         number: u64,
@@ -72,7 +72,7 @@ impl Audit {
         self.judge_together(number, at, [(costs, keys)], tell);
     }
 
-    /// As [`Audit::judge`], for a release that is charged for several keys.
+    /// Like [`Audit::judge`], for a release that is charged for several keys.
     pub(crate) fn judge_together<'a>(
         &mut self,
         number: u64,

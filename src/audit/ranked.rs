@@ -1,4 +1,4 @@
-//! The keys that matter most, of any number of keys, in bounded memory.
+//! Keeps the keys that matter most, in bounded memory.
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
@@ -7,12 +7,12 @@ use foldhash::fast::RandomState;
 
 use crate::charge::Key;
 
-/// The number of keys that are kept at least; up to twice as many are.
+/// The number of keys that are kept when some are dropped; there may be up to twice as many until then.
 const MOST: usize = 512;
 
-/// Entries of the keys of the highest rank.
+/// The entries of the keys with the highest rank.
 ///
-/// A key that is crowded out begins anew when it comes back.
+/// A key that was dropped starts afresh when it comes back.
 pub(super) struct Ranked<V> {
     entries: HashMap<Key, V, RandomState>,
     rank: fn(&V) -> u128,
@@ -23,7 +23,7 @@ impl<V> Ranked<V> {
         Ranked { entries: HashMap::default(), rank }
     }
 
-    /// The entry of a key, which is made if there is none.
+    /// The entry of a key, made if there is none.
     pub(super) fn entry(&mut self, key: &[u8], make: impl FnOnce() -> V) -> &mut V {
         if self.entries.len() >= 2 * MOST && !self.entries.contains_key(key) {
             self.keep_highest();
@@ -35,7 +35,7 @@ impl<V> Ranked<V> {
         self.entries.get_mut(key)
     }
 
-    /// The highest `most`, the highest first; of those of one rank, the least by `tie`.
+    /// The `most` entries of the highest rank, the highest first; at the same rank, those with the least `tie` first.
     pub(super) fn highest<T: Ord>(&self, most: usize, tie: impl Fn(&[u8], &V) -> T) -> Vec<(&[u8], &V)> {
         let mut all: Vec<_> = self.entries.iter().map(|(key, entry)| (key.as_slice(), entry)).collect();
         all.sort_by_cached_key(|(key, entry)| (Reverse((self.rank)(entry)), tie(key, entry), *key));

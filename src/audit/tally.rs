@@ -2,14 +2,14 @@
 
 use crate::time::{SECOND, Time};
 
-/// The numbers of a limit, all keys together.
+/// The numbers of a limit, for all keys together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tally {
     pub(crate) numbers: Numbers,
     pub(crate) cost: u128,
     /// The highest cost of a release.
     pub(crate) dearest: u64,
-    /// The cost of those at the last instant.
+    /// The cost of the releases at the last instant.
     last_cost: u128,
     pub(crate) first: Option<Time>,
     pub(crate) last: Time,
@@ -19,18 +19,18 @@ pub(crate) struct Tally {
 pub(crate) struct Numbers {
     pub(crate) releases: u64,
     pub(crate) violations: u64,
-    /// The most nanoseconds by which one was too early.
+    /// The most nanoseconds by which a release was too early.
     pub(crate) earliest: u64,
-    /// The period with the most in it, of one key.
+    /// The period with the highest cost, of one key.
     pub(crate) worst: Worst,
 }
 
-/// The period with the most in it.
+/// The period with the highest cost.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Worst {
-    /// The cost of all in it.
+    /// The cost of all releases in it.
     pub(crate) count: u64,
-    /// The first instant in it, and the last one.
+    /// The instants of the first release in it and the last.
     pub(crate) start: Time,
     pub(crate) end: Time,
     /// The number of the last release in it.
@@ -58,12 +58,12 @@ impl Tally {
         self.last = at;
     }
 
-    /// From the first release to the last, in nanoseconds.
+    /// The time from the first release to the last, in nanoseconds.
     pub(crate) fn span(&self) -> u64 {
         self.first.map_or(0, |first| self.last.since(first))
     }
 
-    /// The mean cost per second. The last instant ends the span, so what was released at it does not count.
+    /// The mean cost per second. The last instant ends the span, so the releases at it do not count.
     #[expect(clippy::cast_precision_loss)]
     pub(super) fn mean_rate(&self) -> f64 {
         let cost = self.cost - self.last_cost;

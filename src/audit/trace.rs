@@ -1,40 +1,38 @@
-//! A history in a bounded number of steps, however long it is, to be drawn.
+//! A history to draw, in a bounded number of steps, however long it is.
 
 use crate::time::Time;
 
-/// The most steps that are kept; when there would be more, each two become one.
+/// The most steps that are kept; if there would be more, pairs of them are merged.
 const MOST_STEPS: u64 = 512;
 
-/// Steps of equal length; those in which nothing was released are left out.
+/// Steps of equal length; those without releases are left out.
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     pub(crate) start: Time,
     /// The length of a step in nanoseconds.
     pub(crate) length: u64,
-    /// In their order.
+    /// In order.
     pub(crate) steps: Vec<Step>,
 }
 
 /// The releases in a step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Step {
-    /// Its place, in lengths after the start.
+    /// The number of lengths from the start.
     pub(crate) index: u64,
-    /// The cost of all by its end.
+    /// The total cost by the end of the step.
     pub(crate) total: u128,
-    /// The most that was in the period which ends with any of its releases.
+    /// The highest cost in a period that ends with one of its releases.
     pub(crate) window: u64,
     pub(crate) violations: u64,
 }
 
 impl Trace {
-    /// Begins at `start`.
     pub(crate) fn new(start: Time) -> Self {
         Trace { start, length: 1, steps: Vec::new() }
     }
 
-    /// Adds a release at `at`, which may have been too early, with what is in the period that ends with it. Instants
-    /// must not decrease.
+    /// Adds a release at `at`; `window` is the cost in the period that ends with it. Instants must not decrease.
     pub(crate) fn push(&mut self, at: Time, cost: u64, window: u64, is_early: bool) {
         let (total, violations) = (self.total() + u128::from(cost), u64::from(is_early));
         let mut index = at.since(self.start) / self.length;
@@ -48,12 +46,12 @@ impl Trace {
         }
     }
 
-    /// The cost of all.
+    /// The total cost.
     pub(crate) fn total(&self) -> u128 {
         self.steps.last().map_or(0, |last| last.total)
     }
 
-    /// With steps that are long enough for no more than the usual number to lie between the start and `end`.
+    /// A copy whose steps are long enough for at most `MOST_STEPS` of them to reach `end`.
     pub(crate) fn reaching(&self, end: Time) -> Trace {
         let mut trace = self.clone();
         while end.since(trace.start) / trace.length >= MOST_STEPS {
@@ -70,7 +68,7 @@ impl Trace {
 }
 
 impl Step {
-    /// Takes over what is in a later one, if that has the same place. Returns whether it has.
+    /// Merges a later step into this one if it has the same index. Returns whether it has.
     fn absorb(&mut self, later: &Step) -> bool {
         let is_one = self.index == later.index;
         if is_one {

@@ -1,18 +1,18 @@
-//! The cost in the last period, whether that was allowed or not.
+//! The cost in the last period, whether it was allowed or not.
 
 use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// The number of runs that are kept in full, beside what is allowed; beyond that, the older ones are merged.
+/// The number of runs that are kept apart, beyond those that are allowed; if there are more, the oldest are merged.
 const MOST_RUNS: u64 = 1 << 20;
 
-/// Releases in the half-open window of one period that ends with the newest one.
+/// The releases in the half-open window of one period that ends with the newest of them.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Window {
-    /// The newest instant with the cost at it; there is none if that is 0.
+    /// The newest instant and the cost at it; 0 before the first release.
     newest: (Time, u64),
-    /// Those before it. Most keys have none.
+    /// The releases before it. `None` for most keys.
     older: Option<Box<Older>>,
 }
 
@@ -29,7 +29,7 @@ impl Window {
         Some(self.newest.0).filter(|_| self.newest.1 > 0)
     }
 
-    /// Adds a release, of a cost that is not 0. Limits allow `most` in a period.
+    /// Adds a release of non-zero cost. The limit allows `most` in a period.
     pub(super) fn push(&mut self, at: Time, cost: u64, period: u64, most: u64) {
         let is_over = |run: Time| at.since(run) >= period;
         let (last, before) = self.newest;
@@ -52,7 +52,7 @@ impl Window {
         self.newest.1.saturating_add(self.older.as_ref().map_or(0, |older| older.cost))
     }
 
-    /// The instant of the oldest release in it.
+    /// The instant of the oldest release in the window.
     pub(super) fn start(&self) -> Time {
         let oldest = self.older.as_ref().and_then(|older| older.runs.front());
         oldest.map_or(self.newest.0, |(at, _)| *at)
@@ -74,8 +74,8 @@ impl Older {
         }
     }
 
-    /// Merges each two of the oldest runs if there are more than `most`. They leave the window with the older one, so
-    /// it holds at least what it says.
+    /// Merges pairs of the oldest runs if there are more than `most`. A pair leaves the window when its older run does,
+    /// so the window holds at least the cost that is counted.
     fn merge(&mut self, most: u64) {
         if (self.runs.len() as u64) <= most {
             return;

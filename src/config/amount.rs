@@ -14,20 +14,20 @@ pub struct Amount {
     /// In nanoseconds; 0 with `is_running`, which has none.
     pub(super) period: u64,
     pub(super) is_running: bool,
-    /// The text as written, if it has too many decimals to be met exactly: this is a little less.
+    /// The text as written, if it has too many decimals: the amount is then a little less.
     pub(super) rounded_from: Option<String>,
-    /// Says that the user may have meant something else, and how to write that.
+    /// A warning that the user may have meant something else, with how to write that.
     pub(super) warning: Option<String>,
 }
 
-/// In place of a period: the count is of commands that run, not of starts.
+/// Written instead of a period: the count is of running commands, not of starts.
 pub(super) const RUNNING: &str = "running";
 
-/// Units of a rate that are written in one word, and their periods.
+/// Units of rates written as one word, and their periods.
 const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
 
 impl Amount {
-    /// Reads one exactly, `1.5/s` as 3 for each 2 s; with decimals that are too many for that, rounded down.
+    /// Parses an amount exactly, `1.5/s` as 3 per 2 s. With too many decimals for that, rounds down.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let Some((number, period)) = split(text).filter(|(_, period)| !period.is_empty()) else {
             bail!("a rate says per what");
@@ -48,7 +48,7 @@ impl Amount {
     }
 }
 
-/// A period of months may have been meant as one of minutes: says what to write then, after `before`.
+/// Warns that a period of months may have been meant as minutes. What to write instead begins with `before`.
 fn month_warning(text: &str, period: &str, nanos: u64, before: &str) -> Option<String> {
     let (month, minutes) = (format_duration(nanos), period.replace('M', "m"));
     has_month(period).then(|| {
@@ -56,7 +56,7 @@ fn month_warning(text: &str, period: &str, nanos: u64, before: &str) -> Option<S
     })
 }
 
-/// The count and the period, as they were typed.
+/// The count and the period, as typed.
 fn split(text: &str) -> Option<(&str, &str)> {
     if let Some((number, period)) = text.split_once('/').or_else(|| text.split_once(" per ")) {
         return Some((number.trim(), period.trim()));
@@ -68,15 +68,15 @@ fn parse_period(text: &str) -> Result<u64> {
     if text.starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return parse_duration(text);
     }
-    // The error of `1{text}` would quote what nobody typed.
+    // The error of `1{text}` would quote text that nobody typed.
     parse_duration(&format!("1{text}"))
         .map_err(|_| Error::msg(format!("'{text}' is not a period such as s, 2m or 500ms")))
 }
 
-/// Parses the period of a limit with a count of its own, as once in that period.
+/// Parses the period of a limit whose count is given separately, as once per period.
 ///
 /// # Errors
-/// Not a duration; if it is a rate, how to write it.
+/// Not a duration. If it is a rate, the error says how to write it.
 pub fn parse_limit_period(text: &str) -> Result<Amount> {
     let period = parse_duration(text).map_err(|error| match Amount::parse(text) {
         Ok(_) => Error::msg(format!("that is a rate: write -r {text}")),
@@ -86,10 +86,10 @@ pub fn parse_limit_period(text: &str) -> Result<Amount> {
     Ok(Amount { count: 1, period, warning, ..Amount::default() })
 }
 
-/// Parses the count of a limit with a period of its own, which is whole.
+/// Parses the count of a limit whose period is given separately. It must be whole.
 ///
 /// # Errors
-/// Not a whole number; if it is a rate, how to write it.
+/// Not a whole number. If it is a rate, the error says how to write it.
 pub fn parse_limit_count(text: &str) -> Result<u64> {
     parse_count(text).map_err(|error| match Amount::parse(&format!("{text}/s")) {
         Ok(Amount { count, period, .. }) => {
@@ -130,7 +130,7 @@ mod tests {
         assert!(Amount::parse("0.00000000001/s").is_err());
     }
 
-    /// As programs print them.
+    /// Rates as programs print them.
     #[test]
     fn what_does_not_fit_is_rounded_down() {
         for (text, count, period) in [

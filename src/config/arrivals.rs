@@ -1,4 +1,4 @@
-//! `--arrivals [SEL][,tz=ZONE][,year=YEAR]`: where a record says when it happened, and how that is read.
+//! `--arrivals [SEL][,tz=ZONE][,year=YEAR]`: where the time stamp of a record is, and how to read it.
 
 use std::str::FromStr;
 
@@ -11,7 +11,7 @@ use super::selector::Selector;
 /// Where the time stamp of a record is, and how to read one that leaves out its zone or year.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
-    /// The part that holds it. Without it, the first field; in a log of jobs, the start of the job.
+    /// The part that holds the stamp. Without it, the first field; in a job log, the start of the job.
     pub selector: Option<Selector>,
     /// The time zone of stamps that name none.
     pub zone: Option<TimeZone>,
@@ -45,7 +45,7 @@ impl FromStr for Arrivals {
     }
 }
 
-/// The text before the last option, if there is any, the option's name, and its value.
+/// The text before the last option, if there is any, and the option's name and value.
 fn last_option(text: &str) -> Option<(Option<&str>, &'static str, &str)> {
     let found = [ZONE, YEAR].into_iter().filter_map(|name| {
         let after_comma = |at: &usize| *at == 0 || text[..*at].ends_with(',');
@@ -69,7 +69,7 @@ fn parse_zone(name: &str) -> Result<TimeZone> {
         _ => {
             ensure!(!name.is_empty(), "a time zone is needed, such as tz=Europe/Berlin");
             let zone = DateTimeParser::new().parse_time_zone(name).ok();
-            // jiff has offsets of more than a day.
+            // jiff accepts offsets of more than a day.
             let is_far = |zone: &TimeZone| zone.to_fixed_offset().is_ok_and(|it| it.seconds().abs() >= DAY);
             zone.filter(|zone| !is_far(zone)).with_context(|| {
                 format!("no time zone '{name}': there are UTC, local, +01:00 and names such as Europe/Berlin")

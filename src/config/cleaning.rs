@@ -1,6 +1,6 @@
 //! Cleaning of the input: `--trim` and `--skip-blank`.
 
-/// Parts of the input that are left out before anything else is done with it.
+/// What to leave out of the input before anything else is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cleaning {
     /// White space around items.
@@ -10,7 +10,7 @@ pub struct Cleaning {
 }
 
 impl Cleaning {
-    /// A record without what is left out around it.
+    /// A record without the white space around it, if that is left out.
     pub(crate) fn trim(self, record: &[u8]) -> &[u8] {
         if !self.trim {
             return record;
@@ -26,7 +26,7 @@ impl Cleaning {
     }
 }
 
-/// White space as C has it: also vertical tabs.
+/// White space as in C, which includes vertical tabs.
 fn is_space(byte: u8) -> bool {
     byte.is_ascii_whitespace() || byte == b'\x0b'
 }

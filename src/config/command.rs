@@ -1,4 +1,4 @@
-//! Commands: their place for items, output, input, retries and log.
+//! Commands: their arguments, input and output, retries and log.
 
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
@@ -16,31 +16,31 @@ use crate::time::SECOND;
 pub struct Run {
     /// The command and its arguments, with places for items.
     pub template: Template,
-    /// The most that run at once.
+    /// The most commands that run at once.
     pub jobs: NonZeroUsize,
     /// Where their output goes, and in which order.
     pub output: Output,
     /// The source of their stdin.
     pub stdin: Feed,
-    /// Each is printed before it runs.
+    /// Whether each is printed before it runs.
     pub trace: bool,
     /// The longest that each may run, in nanoseconds.
     pub timeout: Option<u64>,
     /// Further attempts after a failure.
     pub retry: Retry,
-    /// Ends of commands, beside an exit with 255, that end the run.
+    /// Which ends of commands end the run, besides an exit with 255.
     pub halt: Option<Halt>,
-    /// Where their ends are noted.
+    /// The log in which their ends are noted.
     pub log: Option<PathBuf>,
     /// The format of a new log.
     pub log_format: Option<LogFormat>,
     /// Printed before each line of their output.
     pub tag: Option<Template>,
-    /// The items in the log that are not run again; without it, all are.
+    /// Which items in the log are not run again; without it, all are run.
     pub resume: Option<Resume>,
 }
 
-/// The format of a log of commands.
+/// The format of a job log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogFormat {
     /// As tab-separated values, with a header.
@@ -55,20 +55,20 @@ pub enum LogFormat {
 pub enum Resume {
     /// Those that were completed.
     Unfinished,
-    /// All that the log has.
+    /// All that are in the log.
     New,
 }
 
 /// Where the output of commands goes.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Output {
-    /// To our own stdout, which they inherit: that of several may mix.
+    /// To our own stdout, which commands inherit; the output of several may mix.
     Shared,
-    /// It is printed line by line, as it comes.
+    /// Printed line by line, as it comes.
     Lines,
-    /// It is printed whole when the command has ended.
+    /// Printed whole when the command has ended.
     Whole,
-    /// As `Whole`, and in the order of the input.
+    /// Like `Whole`, in the order of the input.
     InOrder,
 }
 
@@ -77,18 +77,18 @@ pub enum Output {
 pub enum Feed {
     /// Nothing: `/dev/null`.
     Nothing,
-    /// Ours.
+    /// Our own stdin.
     Ours,
     /// Their items, with delimiters.
     Items,
 }
 
-/// The answer to a command that fails, or asks for a hold.
+/// What to do when a command fails or asks for a hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retry {
     /// The most attempts after the first one.
     pub times: u64,
-    /// The wait before each, and the exit codes that are worth one. Without it, no wait, and all codes but 255.
+    /// The wait before each, and the exit codes to retry. Without it, no wait, and all codes but 255.
     pub backoff: Option<Backoff>,
     /// The longest hold, in nanoseconds, whatever a server asks for.
     pub max_hold: u64,
@@ -103,11 +103,11 @@ impl Default for Retry {
 /// The wait before an item is tried again, drawn from a range that grows with each attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backoff {
-    /// The exit codes that are worth another try; if there are none, all but 255.
+    /// The exit codes to retry; if empty, all but 255.
     pub codes: Vec<i32>,
     /// The shortest wait, in nanoseconds.
     pub least: u64,
-    /// The longest, in nanoseconds.
+    /// The longest wait, in nanoseconds.
     pub most: u64,
 }
 
@@ -138,11 +138,11 @@ fn parse_code(text: &str) -> Result<i32> {
 /// Ends the run once enough items have ended in some way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Halt {
-    /// Running commands are ended as well.
+    /// Whether running commands are ended as well.
     pub now: bool,
     /// Which items count.
     pub on: HaltOn,
-    /// The number of them that it takes.
+    /// The number of them that ends the run.
     pub share: Share,
 }
 
@@ -151,7 +151,7 @@ pub struct Halt {
 pub enum HaltOn {
     /// Those that failed.
     Failed,
-    /// Those that did not.
+    /// Those that did not fail.
     Succeeded,
     /// All that have ended.
     Done,
@@ -191,8 +191,8 @@ impl FromStr for Halt {
 }
 
 impl Halt {
-    /// True if the run ends with an item that `has_failed`, or has not: with it, `failed` of the `ended` items have
-    /// failed, of `all` if that number is known.
+    /// True if the run ends with an item that has just ended. Including that one, `failed` of the `ended` items have
+    /// failed; `all` is the number of all items, if known.
     pub fn is_reached(self, has_failed: bool, failed: u64, ended: u64, all: Option<u64>) -> bool {
         let (counts, count) = match self.on {
             HaltOn::Failed => (has_failed, failed),
@@ -205,7 +205,7 @@ impl Halt {
             && match (self.share, all) {
                 (Share::Count(least), _) => count >= least,
                 (Share::Percent(percent), Some(all)) => is_share(all, percent),
-                // As GNU parallel: one of one is no trend. And all that have ended are done.
+                // As in GNU parallel, one of one is not a trend. With `done`, all items that have ended would count.
                 (Share::Percent(percent), None) => {
                     self.on != HaltOn::Done && ended >= 3 && is_share(ended, percent)
                 }

@@ -5,7 +5,7 @@ use anyhow::{Context, Result, bail, ensure};
 /// Parses a delimiter of one or more bytes with C escapes: `\n`, `\t`, `\0`, `\\`, `\x1e`, `\036`.
 ///
 /// # Errors
-/// Empty, or an escape that C does not have.
+/// The text is empty, or has an escape that is not valid in C.
 pub fn parse_delimiter(text: &str) -> Result<Vec<u8>> {
     ensure!(!text.is_empty(), "a delimiter is needed, such as ',' or '\\t'; '\\0' is NUL");
     let mut bytes = Vec::with_capacity(text.len());
@@ -17,7 +17,7 @@ pub fn parse_delimiter(text: &str) -> Result<Vec<u8>> {
     Ok(bytes)
 }
 
-/// Takes what follows a backslash off the front of `rest`.
+/// Reads what follows a backslash from the front of `rest`.
 fn unescape(rest: &mut &[u8]) -> Result<u8> {
     let (&letter, tail) = rest.split_first().context("a backslash at the end: write '\\\\' for one")?;
     let byte = match letter {
@@ -40,7 +40,7 @@ fn unescape(rest: &mut &[u8]) -> Result<u8> {
     Ok(byte)
 }
 
-/// Takes a number of at most `most` digits off the front of `rest`.
+/// Reads a number of at most `most` digits from the front of `rest`.
 fn number(rest: &mut &[u8], radix: u32, most: usize) -> Result<u8> {
     let is_digit = |&&byte: &&u8| char::from(byte).is_digit(radix);
     let length = rest.iter().take(most).take_while(is_digit).count();

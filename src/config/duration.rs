@@ -1,4 +1,4 @@
-//! Durations: `500ms`, `1m30s`, `1.5h`, and bare seconds with decimals. In memory, whole nanoseconds.
+//! Durations: `500ms`, `1m30s`, `1.5h`, and bare seconds with decimals. They are held as whole nanoseconds.
 
 use anyhow::{Context, Result, bail, ensure};
 
@@ -10,13 +10,13 @@ const MINUTE: u64 = 60 * SECOND;
 /// Parses a duration into nanoseconds. A fraction of a nanosecond is rounded up.
 ///
 /// # Errors
-/// Not a duration, or one of 2^64 nanoseconds (584 years) and more.
+/// Not a duration, or one of 2^64 nanoseconds (584 years) or more.
 pub fn parse_duration(text: &str) -> Result<u64> {
     let nanos = u64::try_from(parse_any_duration(text)?).ok();
     nanos.with_context(|| format!("'{text}' is too long, the most is 584 years"))
 }
 
-/// As [`parse_duration`], but the longest of all in place of those that are too long.
+/// Like [`parse_duration`], but returns the longest duration for any that is longer.
 ///
 /// # Errors
 /// Not a duration.
@@ -28,17 +28,17 @@ fn parse_any_duration(text: &str) -> Result<u128> {
     if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
         return parse_seconds(text);
     }
-    // As in `.5s`, which humantime does not read.
+    // humantime does not read `.5s`.
     let zero = if text.starts_with('.') { "0" } else { "" };
     match humantime::parse_duration(&format!("{zero}{text}")) {
         Ok(duration) => Ok(duration.as_nanos()),
-        // A number too large, or with more decimals than it reads.
+        // The number is too large, or has more decimals than humantime reads.
         Err(humantime::DurationError::NumberOverflow) => parse_long(text),
         Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
     }
 }
 
-/// A number of seconds, with decimals, in nanoseconds. A fraction of one is rounded up.
+/// Parses seconds with decimals into nanoseconds. A fraction of a nanosecond is rounded up.
 ///
 /// # Errors
 /// Not a number, or one that is far too large.
@@ -51,7 +51,7 @@ pub fn parse_seconds(text: &str) -> Result<u128> {
     nanos.with_context(|| format!("'{text}' is too large"))
 }
 
-/// Numbers of up to 38 digits, each with its unit; at most what can be held.
+/// Parses numbers of up to 38 digits, each with its unit. The sum saturates.
 fn parse_long(text: &str) -> Result<u128> {
     let (mut nanos, mut rest) = (0u128, text);
     while let Some(unit) = rest.find(char::is_alphabetic) {
@@ -67,19 +67,19 @@ fn parse_long(text: &str) -> Result<u128> {
     Ok(nanos)
 }
 
-/// True of a duration with months written as `M`, which may have been meant as minutes.
+/// True of a duration that has months written as `M`, which may have been meant as minutes.
 pub(super) fn has_month(text: &str) -> bool {
     text.split(|c: char| !c.is_alphabetic()).any(|unit| unit == "M")
 }
 
-/// Writes nanoseconds so that [`parse_duration`] reads the same number back: `1m30s`.
+/// Writes nanoseconds as [`parse_duration`] reads them back exactly: `1m30s`.
 pub fn format_duration(nanos: u64) -> String {
     let text = humantime::format_duration(std::time::Duration::from_nanos(nanos)).to_string();
     text.replace(' ', "")
 }
 
-/// Writes nanoseconds for people, in one number up to a minute, rounded up to a thousandth of its unit: `996.526ms`;
-/// from a minute on, to a second.
+/// Writes nanoseconds for people: below a minute, as one number rounded up to a thousandth of its unit, `996.526ms`;
+/// from a minute on, rounded up to a second.
 pub fn rounded_duration(nanos: u64) -> String {
     let step = match nanos {
         0..1_000_000 => 1,

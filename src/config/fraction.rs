@@ -1,25 +1,25 @@
 //! Rates as fractions of whole numbers.
 
-/// Digits of a rate that are enough to round it: with one less, the last one may be more than 1e-17 of it.
+/// The number of digits of a rate needed to round it. With one less, the last digit may be more than 1e-17 of the rate.
 const DIGITS: u32 = 18;
 
 /// A count, and the nanoseconds in which it is reached.
 type Fraction = (u64, u64);
 
-/// `count / scale` for each `period` as the least count for a multiple of the period, if the numbers are not too large.
+/// `count / scale` per `period`, as the smallest count for a multiple of the period, if the numbers are not too large.
 pub(super) fn exact(count: u128, scale: u128, period: u64) -> Option<Fraction> {
     let divisor = greatest_common_divisor(count, scale);
     let period = (scale / divisor).checked_mul(period.into())?;
     whole(count / divisor, period)
 }
 
-/// `count / scale` for each `period`, rounded down by at most 1e-15 of it. The scale is a power of 10.
+/// `count / scale` per `period`, rounded down by at most 1e-15 of it. The scale is a power of 10.
 ///
-/// The period may be any number of nanoseconds that is no less than the one given: with fewer, a rate that is not a
-/// whole number would let nearly twice as many go in one period. Beyond that, the count is as low as can be.
+/// The period becomes any number of nanoseconds that is not below the one given: a shorter one would let a rate that is
+/// not a whole number release nearly twice as much in one period. The count is then as low as possible.
 pub(super) fn round_down(count: u128, scale: u128, period: u64) -> Option<Fraction> {
     let (most, span) = with_enough_digits(count, scale, period)?;
-    // A tenth of the tolerance is left for digits that were cut off.
+    // A tenth of the tolerance is left for digits that are cut off.
     let least = most - most / 10u128.pow(16) * 9;
     let (count, nanos) = simplest_between((least, span), (most, span));
     let times = u128::from(period).div_ceil(nanos);
@@ -30,7 +30,7 @@ fn whole(count: u128, period: u128) -> Option<Fraction> {
     u64::try_from(count).ok().zip(u64::try_from(period).ok())
 }
 
-/// The same rate as a fraction, with at least [`DIGITS`] digits and no more than can be held, rounded down.
+/// The same rate as a fraction, rounded down, with at least [`DIGITS`] digits and no more than fit.
 fn with_enough_digits(mut count: u128, mut scale: u128, period: u64) -> Option<(u128, u128)> {
     while count < 10u128.pow(DIGITS - 1) {
         (count, scale) = (count * 10, scale.checked_mul(10)?);
@@ -44,7 +44,7 @@ fn with_enough_digits(mut count: u128, mut scale: u128, period: u64) -> Option<(
     }
 }
 
-/// The fraction with the least denominator that is neither below `low` nor above `high`, by their continued fractions.
+/// The fraction with the smallest denominator that is neither below `low` nor above `high`, by continued fractions.
 fn simplest_between(low: (u128, u128), high: (u128, u128)) -> (u128, u128) {
     let (whole, rest) = (low.0 / low.1, low.0 % low.1);
     if rest == 0 {

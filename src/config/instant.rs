@@ -11,10 +11,10 @@ use jiff::{Timestamp, Zoned};
 use super::duration::parse_duration;
 use crate::time::Time;
 
-/// Reads a date with or without a time, an offset and a zone; without both, it is of the zone of the system.
+/// Parses a date, with or without a time, an offset and a zone. Without the last two, it is in the system's time zone.
 ///
 /// # Errors
-/// It is none, or not from 1970 to 2554.
+/// Not a date, not from 1970 to 2554, or with an offset that its zone does not have then.
 pub fn parse_instant(text: &str) -> Result<Time> {
     let at = parse_timestamp(text, Some(&TimeZone::system()));
     let nanos = at.and_then(|at| u64::try_from(at.as_nanosecond()).ok());
@@ -31,10 +31,10 @@ pub fn parse_instant(text: &str) -> Result<Time> {
     })
 }
 
-/// The instant of a date with or without a time, an offset and a zone; without both, it is of `zone`.
+/// The instant of a date, with or without a time, an offset and a zone. Without the last two, it is in `zone`.
 pub fn parse_timestamp(text: &str, zone: Option<&TimeZone>) -> Option<Timestamp> {
     if text.contains('[') {
-        // Nothing else heeds the zone.
+        // No other parser respects the zone.
         return text.parse::<Zoned>().ok().map(|at| at.timestamp());
     }
     let local = || text.parse::<DateTime>().ok()?.to_zoned(zone?.clone()).ok();
@@ -44,7 +44,7 @@ pub fn parse_timestamp(text: &str, zone: Option<&TimeZone>) -> Option<Timestamp>
 /// The last instant at which something may be released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// The wall clock shows this, since 1970.
+    /// When the wall clock shows this, since 1970.
     At(Time),
     /// This number of nanoseconds after the start of the run.
     After(u64),
@@ -54,7 +54,7 @@ impl FromStr for Until {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        // A date has what no duration has.
+        // No duration contains these characters.
         let is_time = text.contains(['-', ':']) && !text.starts_with('-');
         if is_time {
             return parse_instant(text).map(Until::At);

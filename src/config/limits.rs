@@ -36,12 +36,12 @@ impl std::str::FromStr for Source {
 pub struct LimitOptions {
     /// Where they come from; at least one.
     pub sources: Vec<Source>,
-    /// The options of limits that leave them out.
+    /// The options for limits that leave them out.
     pub defaults: Defaults,
 }
 
 impl LimitOptions {
-    /// All limits, where `read` has the text of a file.
+    /// All limits. `read` returns the text of a file.
     ///
     /// # Errors
     /// A file that cannot be read or holds no limit, or a limit that makes no sense, with its place.
@@ -59,12 +59,12 @@ impl LimitOptions {
     /// The limits that do not come from files.
     ///
     /// # Errors
-    /// One that makes no sense.
+    /// A limit that makes no sense.
     pub fn given(&self) -> Result<Vec<Rate>> {
         self.rates().map(|rate| rate.resolve(&self.defaults)).collect()
     }
 
-    /// Warnings of limits, not in files, that the user may not have meant as they are read.
+    /// Warnings about limits, except those in files, that may not mean what the user intended.
     pub fn warnings(&self) -> impl Iterator<Item = &str> {
         self.rates().filter_map(RateText::warning)
     }
@@ -84,7 +84,7 @@ impl LimitOptions {
         })
     }
 
-    /// True if some are in a file that is read again when it changes; what is in a pipe cannot be.
+    /// True if some limits are in a file that is read again when it changes; a pipe cannot be.
     pub fn may_change(&self) -> bool {
         self.files().any(Path::is_file)
     }
@@ -93,15 +93,15 @@ impl LimitOptions {
         let name = file.display();
         let text = text.with_context(|| format!("cannot read {name}"))?;
         let rates = self.parse(&text).with_context(|| name.to_string())?;
-        // A writer may be at work; and with no limit at all everything would go at once.
+        // The file may be half written. And without any limit, everything would go at once.
         ensure!(!rates.is_empty(), "{name} holds no RATE: to pause, write 0/s");
         Ok(rates)
     }
 
-    /// The limits in a file that holds `text`.
+    /// The limits in a file with this text.
     ///
     /// # Errors
-    /// A line that is no RATE, with its number.
+    /// A line that is not a RATE, with its number.
     pub fn parse(&self, text: &str) -> Result<Vec<Rate>> {
         // Some editors begin a file with a byte-order mark.
         let lines =
@@ -115,11 +115,11 @@ impl LimitOptions {
     }
 }
 
-/// Checks that limits can be judged by time stamps, which tell neither when commands ended nor how many ran; there may
-/// be others beside them.
+/// Checks that limits can be judged by time stamps, which show neither when commands ended nor how many ran. With
+/// `are_others`, there are more limits than these.
 ///
 /// # Errors
-/// One counts from the end of commands, or all count how many run.
+/// A limit counts from the end of commands, or all of them count running commands.
 pub(crate) fn check_auditable(rates: &[Rate], are_others: bool) -> Result<()> {
     let knows = "an audit knows only when items were released";
     ensure!(!rates.iter().any(|rate| rate.from == CountFrom::Exit), "{knows}: leave out from=exit");
@@ -130,7 +130,7 @@ pub(crate) fn check_auditable(rates: &[Rate], are_others: bool) -> Result<()> {
     Ok(())
 }
 
-/// A `#` begins a comment where a word could begin; in a regular expression it may be itself.
+/// A `#` begins a comment only where a word could begin, as it may be part of a regular expression.
 fn without_comment(line: &str) -> &str {
     let begins = |&(at, _): &(usize, &str)| line[..at].chars().next_back().is_none_or(char::is_whitespace);
     let comment = line.match_indices('#').find(begins);

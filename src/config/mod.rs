@@ -1,4 +1,4 @@
-//! The meaning of the command line: comparable, printable, and with nothing of the parser in it.
+//! What the command line means, as values that can be compared and printed, independent of the parser.
 
 mod amount;
 mod arrivals;
@@ -51,35 +51,35 @@ pub use template::{Piece, Template};
 
 use crate::time::Time;
 
-/// A whole run, as it was asked for.
+/// The options of a whole run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The limits on releases, which may be in files.
     pub limits: LimitOptions,
-    /// Where limits are kept that are shared with other runs.
+    /// Where the limits shared with other runs are kept.
     pub shared: Option<Shared>,
-    /// The way in which items wait.
+    /// How items wait.
     pub queue: QueueOptions,
     /// Where items come from.
     pub input: InputOptions,
-    /// The command that is run with the items of each release, or would be; without it, they go to stdout.
+    /// The command that is, or would be, run with the items of each release; without one, they go to stdout.
     pub command: Option<Box<Run>>,
-    /// What is done with the input.
+    /// What to do with the input.
     pub action: Verb,
-    /// The amount of messages on stderr.
+    /// Which messages go to stderr.
     pub report: Report,
-    /// Shows progress on stderr; without it, none.
+    /// When to show progress on stderr; `None` for never.
     pub progress: Option<When>,
-    /// Prints the numbers at the end as JSON.
+    /// Whether to print the statistics as JSON at the end.
     pub as_json: bool,
-    /// Where the numbers are kept up to date for Prometheus.
+    /// The file in which statistics are kept up to date for Prometheus.
     pub metrics: Option<PathBuf>,
-    /// Where releases are drawn at the end; `-` is the terminal.
+    /// Where to draw the releases at the end; `-` is the terminal.
     pub plot: Option<PathBuf>,
 }
 
 impl Config {
-    /// Warnings of what the user may not have meant.
+    /// Warnings about what the user may not have meant.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
@@ -91,34 +91,34 @@ impl Config {
 /// An operation on the state of shared limits, instead of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Upkeep {
-    /// Forgets it, so that the next run begins a new one.
+    /// Forgets the state: the next run begins a new one.
     Reset(Shared),
-    /// Prints how much of it is used.
+    /// Prints how much of the limits is used.
     Status(Shared),
-    /// Holds it for this number of nanoseconds.
+    /// Holds releases for this number of nanoseconds.
     Hold(Shared, u64),
-    /// Prints the names of the states that there are.
+    /// Prints the names of all states.
     List,
 }
 
-/// Where items come from, and where one ends.
+/// Where items come from, and where each one ends.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct InputOptions {
-    /// Read instead of stdin.
+    /// The file to read instead of stdin.
     pub file: Option<PathBuf>,
     /// Ends each record. Not empty.
     pub delimiter: Vec<u8>,
     /// Separates the fields of a record; without it, runs of blanks do.
     pub separator: Option<Vec<u8>>,
-    /// The longest record allowed, in bytes without its delimiter.
+    /// The longest record allowed, in bytes, without its delimiter.
     pub max_record: usize,
-    /// Blanks and blank items that are left out.
+    /// White space and blank items to leave out.
     pub cleaning: Cleaning,
-    /// The fate of an item that cannot be charged.
+    /// What to do with a bad item.
     pub on_bad: OnBad,
 }
 
-/// The fate of an item without a cost, or with one that no limit ever admits.
+/// What to do with an item without a valid cost, with one that is never admitted, or without a part for the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnBad {
     /// It ends the input.
@@ -128,20 +128,20 @@ pub enum OnBad {
     Skip,
 }
 
-/// What is done with the input.
+/// What to do with the input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
-    /// Releases it as the limits admit it.
+    /// Releases items as the limits admit them.
     Run,
     /// Releases nothing: prints when each item would have been released.
     DryRun {
-        /// Where a record says when it arrived. Without it, all arrive at 0.
+        /// Where the arrival of a record is; without it, all arrive at 0.
         arrivals: Option<Arrivals>,
-        /// The wall clock at its start, since 1970. Without it, arrivals tell, or it is now.
+        /// What the wall clock shows at the start, since 1970. Without it, arrivals say, or else it is now.
         at: Option<Time>,
     },
-    /// Releases once, and becomes a command.
+    /// Makes one release, and becomes a command.
     Once(Once),
-    /// Releases nothing: judges when records say that they were released.
+    /// Releases nothing: judges the instants at which records say they were released.
     Audit(Arrivals),
 }

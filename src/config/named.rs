@@ -1,11 +1,11 @@
-//! Choices that are typed by name.
+//! Values that are chosen by name.
 
 use anyhow::{Context, Result};
 
-/// The one of a few choices, each with its name, that `text` names.
+/// The choice with the name `text`.
 ///
 /// # Errors
-/// There is none; there are these.
+/// There is no such choice. The error lists the names.
 pub(crate) fn named<T: Copy>(choices: &[(&str, T)], text: &str) -> Result<T> {
     let known = choices.iter().find(|(name, _)| *name == text);
     known.map(|(_, choice)| *choice).with_context(|| {

@@ -6,7 +6,7 @@ use super::amount::Amount;
 use super::duration::parse_duration;
 use super::quantity::{parse_count, parse_decimal, without_exponent};
 
-/// Adds to `error` what `text` should perhaps have been. Only RATEs for which `is_rate` holds are suggested.
+/// Extends `error` with what `text` may have been meant to be. A rate in bytes is suggested only if it `is_rate`.
 pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool) -> Error {
     if let Some(rate) = in_bytes(text).filter(|rate| is_rate(rate)) {
         return Error::msg(format!("bytes are what items may cost: try {rate}"));
@@ -29,7 +29,7 @@ fn candidates(text: &str) -> Vec<String> {
     let Some((word, others)) = words.split_last() else {
         return ["s", "m", "500ms"].map(|period| format!("{digits}/{period}")).into();
     };
-    // Which of several numbers is the count is not known.
+    // It is not clear which of several numbers is the count.
     if others.iter().any(|word| word.contains(|c: char| c.is_ascii_digit())) {
         return Vec::new();
     }
@@ -46,7 +46,7 @@ fn candidates(text: &str) -> Vec<String> {
     rates.filter(|rate| Amount::parse(rate).is_ok()).take(1).collect()
 }
 
-/// The number in front, as this program writes it, and what follows it. Without one, it is 1.
+/// The number at the start, as this program writes it, and the rest. Without a number, it is 1.
 fn leading_number(text: &str) -> (String, &str) {
     let text = text.trim_start_matches(|c: char| "+-~<=".contains(c) || c.is_whitespace());
     let is_part = |(at, c): (usize, char)| {
@@ -55,7 +55,7 @@ fn leading_number(text: &str) -> (String, &str) {
     };
     let end = text.char_indices().find(|&at| !is_part(at)).map_or(text.len(), |(at, _)| at);
     let (number, rest) = text.split_at(end);
-    // A comma before other than three digits is a decimal one.
+    // A comma is a decimal one unless three digits follow it.
     let is_decimal = |(_, decimals): (&str, &str)| decimals.len() != 3 && !decimals.contains(['.', ',']);
     let number = match number.split_once(',') {
         Some(parts) if is_decimal(parts) => number.replace(',', "."),
@@ -74,7 +74,7 @@ fn leading_number(text: &str) -> (String, &str) {
     (format!("{number}{unit}"), rest)
 }
 
-/// Bytes or bits per period, such as `1MB/s` or `100 Mbps`, as the RATE whose items cost their bytes.
+/// Bytes or bits per period, such as `1MB/s` or `100 Mbps`, as a RATE whose items cost their bytes.
 fn in_bytes(text: &str) -> Option<String> {
     let (number, rest) = leading_number(text);
     let rest = rest.trim_start();
@@ -89,7 +89,7 @@ fn in_bytes(text: &str) -> Option<String> {
     let is_in_bits = match what {
         "B" | "byte" | "bytes" | "Byte" | "Bytes" => false,
         "bit" | "bits" => true,
-        // As people write it: `Mb` and `mbps` are bits, `mb` is sloppy for `MB`.
+        // In common usage `Mb` and `mbps` are bits, and `mb` is sloppy for `MB`.
         "b" => is_short || !unit.starts_with(char::is_lowercase),
         _ => return None,
     };
@@ -99,7 +99,7 @@ fn in_bytes(text: &str) -> Option<String> {
     Some(format!("{number}{unit}/{period},cost=bytes,algo=bucket"))
 }
 
-/// An eighth of a decimal, exactly.
+/// An eighth of a decimal number, exactly.
 fn eighth(number: &str) -> Option<String> {
     let (digits, decimals) = parse_decimal(number).ok()?;
     let decimals = usize::try_from(decimals).ok()? + 3;

@@ -11,19 +11,19 @@ use super::rate::{CountFrom, Rate};
 pub struct Once {
     /// The command and its arguments; empty if there is none.
     pub command: Vec<OsString>,
-    /// It is printed before it runs.
+    /// Whether it is printed before it runs.
     pub trace: bool,
-    /// Its cost under each limit without a `cost=`.
+    /// The cost of the release under each limit without a `cost=`.
     pub cost: Option<u64>,
     /// The longest wait, in nanoseconds.
     pub max_wait: Option<u64>,
 }
 
 impl Once {
-    /// Checks that a limit is one for a release without an item: there is none that anything could be taken from.
+    /// Checks that a limit needs neither an item, to take a key or cost from, nor the end of a command.
     ///
     /// # Errors
-    /// It is not.
+    /// It does, and why.
     pub(crate) fn check(rate: &Rate) -> Result<()> {
         ensure!(
             rate.key.is_none(),

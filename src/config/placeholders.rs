@@ -1,4 +1,4 @@
-//! Placeholders of parallel that are none here.
+//! Placeholders of GNU parallel that are not supported here.
 
 use super::template::{Piece, Template};
 
@@ -10,7 +10,7 @@ const PARTS: [(&str, &str); 4] = [
     ("{/.}", "$(basename \"$1\" .EXT)"),
 ];
 
-/// A warning of the first of them in a command, which gets it as plain text.
+/// Warns about the first of them in a command, which receives it as plain text.
 pub(super) fn warning(template: &Template) -> Option<String> {
     let mut texts = template.args().iter().flatten().filter_map(|piece| match piece {
         Piece::Text(text) => str::from_utf8(text).ok(),

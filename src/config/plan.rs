@@ -2,7 +2,7 @@
 
 use super::{Cleaning, Config, InputOptions, OnLimit, QueueOptions, Selector};
 
-/// The options that decide when items go, except for the limits and for how commands end.
+/// The options that decide when items go, except the limits and how commands end.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
     /// As [`Config::input`].
@@ -11,7 +11,7 @@ pub struct Plan {
     pub queue: QueueOptions,
     /// The parts of each item that its command needs.
     pub selectors: Vec<Selector>,
-    /// Items are given to a command, also in a dry run.
+    /// Whether items are passed to a command, even if only in a dry run.
     pub has_command: bool,
 }
 
@@ -27,7 +27,7 @@ impl Plan {
         }
     }
 
-    /// Items are told apart even if all are charged the same.
+    /// True if items are taken one by one even if all are charged the same.
     pub(crate) fn goes_singly(&self) -> bool {
         self.queue.jitter.is_some()
             || self.queue.on_limit != OnLimit::Wait
@@ -35,12 +35,12 @@ impl Plan {
             || self.input.cleaning != Cleaning::default()
     }
 
-    /// Nanoseconds that each item may wait after its arrival, if it never would otherwise.
+    /// Nanoseconds that each item may wait after its arrival, if items otherwise never wait.
     pub(crate) fn wait_of_each(&self) -> Option<u64> {
         self.queue.max_wait.filter(|_| self.queue.on_limit.never_waits())
     }
 
-    /// Nanoseconds that the run waits at most for its next release.
+    /// The most nanoseconds that the run waits for its next release, if items wait.
     pub(crate) fn wait_of_all(&self) -> Option<u64> {
         self.queue.max_wait.filter(|_| !self.queue.on_limit.never_waits())
     }

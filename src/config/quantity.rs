@@ -18,7 +18,7 @@ const UNITS: [(&str, u64); 10] = [
 /// Parses a whole number with an optional decimal (`k M G T`) or binary (`Ki Mi Gi Ti`) unit.
 ///
 /// # Errors
-/// Not a number, an unknown unit, not whole, or 2^64 and more.
+/// Not a number, an unknown unit, not whole, or 2^64 or more.
 pub fn parse_count(text: &str) -> Result<u64> {
     let (total, scale) = parse_scaled(text).map_err(|error| {
         match without_exponent(text).or_else(|| without_groups(text)) {
@@ -30,14 +30,14 @@ pub fn parse_count(text: &str) -> Result<u64> {
     u64::try_from(total / scale).ok().context("too large, the most is 2^64-1")
 }
 
-/// A whole number with an exponent, `1e3`, without that.
+/// A whole number with an exponent, such as `1e3`, written out.
 pub(super) fn without_exponent(text: &str) -> Option<String> {
     let (number, exponent) = text.split_once(['e', 'E'])?;
     let zeros = exponent.parse().ok().filter(|&zeros: &usize| zeros < 20)?;
     is_whole(number).then(|| format!("{number}{}", "0".repeat(zeros)))
 }
 
-/// A number with something between groups of three digits, `10,000`, without that.
+/// A number with separators between groups of three digits, such as `10,000`, without them.
 fn without_groups(text: &str) -> Option<String> {
     let (first, groups) = text.split_once([',', '_', '\'', ' '])?;
     let mut groups = groups.split([',', '_', '\'', ' ']);
@@ -49,7 +49,7 @@ fn is_whole(text: &str) -> bool {
     !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-/// As [`parse_count`], but not only whole numbers: a fraction of two, the second of which is a power of 10.
+/// Like [`parse_count`], but allows fractions. Returns a numerator and a denominator, which is a power of 10.
 ///
 /// # Errors
 /// Not a number, an unknown unit, or too large.
@@ -65,7 +65,7 @@ pub(super) fn parse_scaled(text: &str) -> Result<(u128, u128)> {
     Ok((total, 10u128.pow(decimals)))
 }
 
-/// As [`parse_count`], for bytes: a `B` may follow the unit.
+/// Like [`parse_count`], for bytes: a `B` may follow the unit.
 ///
 /// # Errors
 /// As [`parse_count`].
@@ -73,7 +73,7 @@ pub fn parse_size(text: &str) -> Result<u64> {
     parse_count(text.strip_suffix('B').unwrap_or(text))
 }
 
-/// Parses an unsigned decimal exactly: all its digits as one number, and the number of those after the point.
+/// Parses an unsigned decimal exactly: all its digits as one number, and the number of digits after the point.
 ///
 /// # Errors
 /// Not a decimal, or too many digits to hold.

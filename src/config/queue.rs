@@ -1,4 +1,4 @@
-//! The way in which items wait: in which order, how long, with which random delay, and how many are released together.
+//! How items wait: in which order, how long, with which random delay, and how many are released together.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use super::duration::{format_duration, parse_duration};
 use super::instant::Until;
 use super::quantity::parse_count;
 
-/// The fate of an item that cannot go at the instant of its arrival.
+/// What happens to an item that cannot go when it arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnLimit {
     /// It waits: shaping.
@@ -26,20 +26,20 @@ pub enum OnLimit {
 }
 
 impl OnLimit {
-    /// An item goes at its arrival or not at all.
+    /// True if an item goes at its arrival or not at all.
     pub(crate) fn never_waits(self) -> bool {
         matches!(self, OnLimit::Drop | OnLimit::Fail)
     }
 }
 
-/// The order, number and time in which items wait, and the fate of those that cannot.
+/// How items wait, and what happens to those that cannot.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueOptions {
-    /// The fate of an item that cannot go at once.
+    /// What happens to an item that cannot go when it arrives.
     pub on_limit: OnLimit,
     /// The number of items in one release.
     pub batch: BatchSize,
-    /// In the order of the input, whatever their keys.
+    /// Whether items keep the order of the input, whatever their keys.
     pub in_order: bool,
     /// The most items that wait in lanes; then reading stops.
     pub lookahead: NonZeroU64,
@@ -48,22 +48,22 @@ pub struct QueueOptions {
     pub max_wait: Option<u64>,
     /// A random delay of each release.
     pub jitter: Option<Jitter>,
-    /// After this, nothing is released.
+    /// The instant after which nothing is released.
     pub until: Option<Until>,
 }
 
 /// The number of items in one release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchSize {
-    /// At most this number.
+    /// The most items.
     pub items: NonZeroU64,
-    /// Nanoseconds from its first item's arrival that a batch which is not full waits for more. Without it, a batch is
-    /// formed of what has arrived by the instant of its release.
+    /// How long a batch that is not full waits for more, in nanoseconds from the arrival of its first item. Without it,
+    /// a batch takes what has arrived by the instant of its release.
     pub linger: Option<u64>,
 }
 
 impl BatchSize {
-    /// Each item on its own.
+    /// One item in each release.
     pub const SINGLE: BatchSize = BatchSize { items: NonZeroU64::MIN, linger: None };
 }
 
@@ -80,20 +80,20 @@ impl FromStr for BatchSize {
     }
 }
 
-/// By how much releases are delayed at random.
+/// A random delay of releases.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Jitter {
-    /// At most this number of nanoseconds.
+    /// The longest delay, in nanoseconds.
     most: u64,
-    /// The same seed delays the same items by as much.
+    /// With the same seed, the same items have the same delays.
     seed: u64,
 }
 
-/// Spreads numbers that follow each other: 2^64 by the golden ratio.
+/// Spreads consecutive numbers: 2^64 divided by the golden ratio.
 const SPREAD: u64 = 0x9E37_79B9_7F4A_7C15;
 
 impl Jitter {
-    /// For how many nanoseconds the release of an item is delayed, the first time and each time again.
+    /// The delay of this attempt to release an item, in nanoseconds.
     pub fn delay(&self, item: u64, attempt: u64) -> u64 {
         let seed = self.seed ^ item.wrapping_mul(SPREAD) ^ attempt.wrapping_mul(SPREAD).rotate_left(32);
         Rng::with_seed(seed).u64(0..=self.most)

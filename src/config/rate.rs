@@ -1,4 +1,4 @@
-//! A limit with nothing left open, and the choices it is made of.
+//! A limit with all options filled in, and the options themselves.
 
 use std::fmt;
 
@@ -10,19 +10,19 @@ use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
 use crate::time::Hours;
 
-/// The part of a release's life that a limit counts.
+/// What a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CountFrom {
-    /// The start.
+    /// The start of a release.
     #[default]
     Start,
-    /// The command's life, and its end, from which the period runs.
+    /// The running command, and then its end, from which the period runs.
     Exit,
-    /// The command's life alone.
+    /// The running command, and nothing after it.
     Running,
 }
 
-/// The options of a limit whose RATE leaves them out.
+/// The options for limits whose RATE leaves them out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Defaults {
     /// `-A`
@@ -37,7 +37,7 @@ pub struct Defaults {
     pub key: Option<Selector>,
 }
 
-/// A limit with nothing left open. Prints as the RATE that means the same.
+/// A limit with all options filled in. Prints as a RATE that means the same.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Rate {
     /// N: the cost per period. 0 pauses: only in a file, or with `during=`.
@@ -50,37 +50,37 @@ pub struct Rate {
     pub burst: Option<u64>,
     /// Nanoseconds added to the period.
     pub margin: u64,
-    /// The hours at which it is asked, if not always; or else the zone whose calendar it goes by.
+    /// The hours in which it is asked, if not always; or just the zone of its calendar.
     pub hours: Option<Box<Hours>>,
-    /// It was fully used at the start of the run; otherwise all of it is available.
+    /// Whether it was fully used at the start of the run; otherwise all of it is available.
     pub starts_empty: bool,
-    /// The part of a release's life that it counts.
+    /// What it counts.
     pub from: CountFrom,
-    /// The charge of an item; 1 without it.
+    /// The cost of an item; 1 without it.
     pub cost: Option<Selector>,
-    /// Tells items apart: each value has a limit of its own.
+    /// What items are told apart by: each value has a limit of its own.
     pub key: Option<Selector>,
-    /// With `key`: the limit is for items with this value only.
+    /// With `key`: the limit applies only to items with this value.
     pub only: Option<String>,
-    /// The amount as written, if count and period are a little less than that.
+    /// The amount as written, if count and period amount to a little less.
     pub rounded_from: Option<String>,
 }
 
 impl Rate {
-    /// The most that an item may ever cost, if there is such a bound.
+    /// The highest cost that is ever admitted, if there is such a bound.
     pub fn most(&self) -> Option<u64> {
         self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0 && self.during().is_none())
     }
 
-    /// The cost that is the same for all items, if it was given.
+    /// The cost that was given for all items alike, if there is one.
     pub(super) fn common_cost(&self) -> Option<u64> {
         if let Some(Selector::Constant(cost)) = self.cost { Some(cost) } else { None }
     }
 
-    /// Checks that a cost that is the same for all items is ever admitted.
+    /// Checks that an item can ever be admitted, if all items have the same cost.
     ///
     /// # Errors
-    /// It is not.
+    /// It cannot.
     pub(crate) fn check_cost(&self) -> Result<()> {
         let cost = self.common_cost().unwrap_or(1);
         ensure!(
@@ -90,23 +90,23 @@ impl Rate {
         Ok(())
     }
 
-    /// The hours at which it is asked, if not always.
+    /// The hours in which it is asked, if not always.
     pub fn during(&self) -> Option<&Hours> {
         self.hours.as_deref().filter(|hours| !hours.week.is_all())
     }
 
-    /// It counts commands until they exit.
+    /// True if it counts commands until they exit.
     pub(crate) fn counts_exits(&self) -> bool {
         self.from != CountFrom::Start
     }
 
-    /// Nothing is released until it is changed.
+    /// True if nothing is released until the limit is changed.
     pub fn pauses(&self) -> bool {
         self.count == 0 && self.during().is_none()
     }
 
-    /// The answer to an item of this cost depends on when it became next in line, in more than being no earlier: what
-    /// is dearer than a burst is served once it has waited for long enough.
+    /// True if the answer for this cost depends on when the item became next in line, other than not being earlier: an
+    /// item that costs more than the burst goes once it has waited long enough.
     pub fn depends_on_since(&self, cost: u64) -> bool {
         self.burst.is_some_and(|burst| cost > burst)
     }
@@ -146,7 +146,7 @@ fn option(f: &mut fmt::Formatter<'_>, name: &str, value: Option<impl fmt::Displa
     value.map_or(Ok(()), |value| write!(f, ",{name}={value}"))
 }
 
-/// The different keys that limits go by, in the order in which they first occur.
+/// The distinct keys of these limits, in the order in which they first occur.
 pub fn keys(limits: &[Rate]) -> Vec<&Selector> {
     let mut keys = Vec::new();
     for key in limits.iter().filter_map(|rate| rate.key.as_ref()) {

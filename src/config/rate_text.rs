@@ -14,7 +14,7 @@ use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
 
-/// A RATE as it was written: options that it leaves out are `None`.
+/// A RATE as written, before options that it leaves out are filled in.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RateText {
     amount: Amount,
@@ -35,10 +35,10 @@ impl RateText {
     pub const OPTIONS: [&str; 10] =
         ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
 
-    /// The options that say how a rate is counted: N/running takes none of them.
+    /// The options that say how a rate is counted. N/running takes none of them.
     pub const OF_RATES: [&str; 5] = ["algo", "burst", "margin", "start", "from"];
 
-    /// `count` per period, or else per second, with nothing else said.
+    /// `count` per period, which is one second by default, without options.
     ///
     /// # Errors
     /// A count or a period of 0.
@@ -48,14 +48,14 @@ impl RateText {
         Self::of(Amount { count, ..period })
     }
 
-    /// With nothing else said. The count may be 0.
+    /// An amount without options. The count may be 0.
     fn of(amount: Amount) -> Result<Self> {
         ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the least is 1ns");
         let from = if amount.is_running { CountFrom::Running } else { CountFrom::Start };
         Ok(RateText { amount, from, ..RateText::default() })
     }
 
-    /// Reads a RATE that may have a count of 0, which pauses until it is changed.
+    /// Parses a RATE that may have a count of 0, which pauses until it is changed.
     ///
     /// # Errors
     /// As for a RATE, except that 0 is valid.
@@ -68,7 +68,7 @@ impl RateText {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             let is_repeated = options[..at].iter().any(|other| other.split('=').next() == Some(name));
             ensure!(!is_repeated, "'{option}': {name}= was given before; several limits take several -r");
-            // In one message, not a chain: clap tells no causes.
+            // One message instead of a chain, as clap prints no causes.
             rate.set(name, value).map_err(|error| anyhow!("'{option}': {error:#}"))?;
         }
         Ok(rate)
@@ -95,7 +95,7 @@ impl RateText {
         Ok(())
     }
 
-    /// Says that the user may have meant something else, and how to write that.
+    /// A warning that the user may have meant something else, with how to write that.
     pub fn warning(&self) -> Option<&str> {
         self.amount.warning.as_deref()
     }
@@ -103,7 +103,7 @@ impl RateText {
     /// Fills in the options that were left out.
     ///
     /// # Errors
-    /// A burst on an algorithm that has none, a period that the margin makes too long, or `only=` with no key.
+    /// Options that contradict each other or the algorithm, or a margin that makes the period too long.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
         let (algorithm, margin) = match self.from {
             CountFrom::Running => (Algorithm::Sliding, 0),
@@ -147,7 +147,7 @@ impl RateText {
         Ok(rate)
     }
 
-    /// The hours at which it is asked, if not always.
+    /// The hours in which it is asked, if not always.
     fn hours(&self) -> Option<&Week> {
         self.during.as_ref().filter(|week| !week.is_all())
     }
@@ -164,8 +164,7 @@ impl RateText {
     }
 }
 
-/// Cuts at commas, but not within a regular expression or a value to compare, which may have commas of their own:
-/// there only before the name of an option.
+/// Splits at commas; in a regular expression or a value to compare, only before the name of an option.
 fn split_options(text: &str) -> (&str, Vec<&str>) {
     let mut parts = Vec::new();
     let mut start = 0;
@@ -198,7 +197,7 @@ impl FromStr for RateText {
     }
 }
 
-/// Fills in what the RATE leaves out by [`Defaults::default`].
+/// Fills in what the RATE leaves out with [`Defaults::default`].
 impl FromStr for Rate {
     type Err = Error;
 

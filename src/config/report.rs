@@ -1,4 +1,4 @@
-//! What is told of a run: messages, progress and numbers.
+//! What a run reports: messages, progress and statistics.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -6,32 +6,32 @@ use std::path::PathBuf;
 
 use anyhow::{Context, Result, ensure};
 
-/// The amount of messages on stderr.
+/// Which messages go to stderr.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Report {
     /// Errors only.
     Quiet,
     /// Errors, and items that were not released.
     Normal,
-    /// The limits at the start and a summary at the end as well.
+    /// Also the limits at the start and a summary at the end.
     Verbose,
 }
 
-/// The condition for showing progress.
+/// When to show progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// If stderr is a terminal.
     Auto,
-    /// In any case; where there is no terminal, a line now and then.
+    /// Always; without a terminal, as a line now and then.
     Always,
 }
 
-/// A format for the numbers of a run.
+/// A format for the statistics of a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum StatsFormat {
-    /// As one JSON object, at the end.
+    /// One JSON object, at the end.
     Json,
-    /// As a text file for Prometheus, all the time.
+    /// A text file for Prometheus, kept up to date.
     Prometheus(PathBuf),
 }
 

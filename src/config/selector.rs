@@ -14,13 +14,13 @@ use super::quantity::parse_count;
 pub enum Selector {
     /// `col:N`: the N-th field, counted from 1.
     Column(NonZeroUsize),
-    /// `bytes`: its length, with its delimiter.
+    /// `bytes`: the length of the record, with its delimiter.
     Bytes,
-    /// `host`: the host of the URL that it is.
+    /// `host`: the host of the record, which is a URL.
     Host,
-    /// `.path.to.value` of the JSON that it is.
+    /// `.path.to.value`: a value in the record, which is JSON.
     Path(Vec<String>),
-    /// `re:REGEX`: the first group of the first match, or all of the match if there is no group.
+    /// `re:REGEX`: the first group of the first match, or the whole match if there is no group.
     Regex(String),
     /// A number, for a cost that is always the same.
     Constant(u64),
@@ -41,7 +41,7 @@ impl Selector {
     }
 }
 
-/// What `text`, which is no selector, may have been meant to be.
+/// What `text`, which is not a selector, may have been meant to be.
 fn meant(text: &str) -> String {
     let column = text.trim_start_matches(|c: char| c.is_ascii_alphabetic() || "$:=".contains(c));
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);
@@ -84,7 +84,7 @@ impl FromStr for Selector {
     }
 }
 
-/// Compiles a regular expression; its error in one line.
+/// Compiles a regular expression. Its error is one line.
 pub(crate) fn compile(regex: &str) -> Result<Regex> {
     Regex::new(regex).map_err(|error| {
         let text = error.to_string();

@@ -11,13 +11,13 @@ use url::Url;
 const PORT: u16 = 6379;
 const SENTINEL_PORT: u16 = 26379;
 
-/// The schemes of URLs of servers.
+/// The schemes of server URLs.
 pub(super) const SCHEMES: [&str; 5] = ["redis", "rediss", "redis+sentinel", "rediss+sentinel", "unix"];
 
 /// The numeric parameters that may follow the '?' of any URL.
 const NUMBERS: [&str; 2] = ["db", "replicas"];
 
-/// Begins an error, in place of the text as written, which may have a password in it.
+/// Begins an error, instead of the text as written, which may contain a password.
 const FORM: &str = "not a server's address, such as redis://[[USER]:PASSWORD@]HOST[:PORT]/NAME";
 const SOCKET_FORM: &str = "not a server's address, such as unix:///SOCKET?name=NAME (or redis://HOST/NAME)";
 
@@ -31,12 +31,12 @@ const LONGEST_NAME: usize = 200;
 /// `redis+sentinel://HOST[:PORT]/MASTER/NAME` (or `rediss+sentinel://`) the host is that of a sentinel, which is asked
 /// for the master. Reserved characters are written as `%XX`.
 ///
-/// Neither `Display` nor `Debug` shows the password, nor a user without one, which may be a password.
+/// Neither `Display` nor `Debug` shows the password, nor a user without one, which may really be a password.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Server {
     /// Where the server listens.
     pub address: Address,
-    /// If a sentinel listens there: the name that it has for the master to be used.
+    /// If a sentinel listens there: its name for the master to use.
     pub master: Option<String>,
     /// The user to authenticate as.
     pub user: Option<String>,
@@ -46,7 +46,7 @@ pub struct Server {
     pub db: u32,
     /// The number of replicas that must have a booking before it is used.
     pub replicas: u32,
-    /// The name of the state, which is neither empty nor has slashes.
+    /// The name of the state, not empty and without slashes.
     pub name: String,
 }
 
@@ -59,7 +59,7 @@ pub enum Address {
         host: String,
         /// Its port.
         port: u16,
-        /// The connection is encrypted.
+        /// Whether the connection is encrypted.
         has_tls: bool,
     },
     /// A socket in the file system.
@@ -67,12 +67,12 @@ pub enum Address {
 }
 
 impl Server {
-    /// A user or a password was given.
+    /// True if a user or a password was given.
     pub fn has_credentials(&self) -> bool {
         self.user.is_some() || self.password.is_some()
     }
 
-    /// The same for somebody else.
+    /// The same server, without user and password.
     pub fn without_credentials(&self) -> Self {
         Server { user: None, password: None, ..self.clone() }
     }

@@ -1,4 +1,4 @@
-//! STATE: the place of limits that several runs share, and a check that they can be shared.
+//! STATE: where limits that several runs share are kept, and a check that they can be shared.
 
 use std::ffi::OsStr;
 use std::fmt;
@@ -12,13 +12,13 @@ use super::rate::{CountFrom, Rate, keys};
 use super::server::{SCHEMES, Server};
 use super::{BatchSize, LimitOptions, QueueOptions, Source};
 
-/// Where a STATE may be given, with a password if need be.
+/// The environment variable that may hold a STATE, even one with a password.
 pub const VARIABLE: &str = "THROTTLE_STATE";
 
 /// Where limits are kept.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum State {
-    /// In a file of this name, in the user's directory for state.
+    /// In a file of this name, in the user's state directory.
     Name(String),
     /// In this file.
     File(PathBuf),
@@ -26,7 +26,7 @@ pub enum State {
     Server(Box<Server>),
 }
 
-/// Limits that are shared.
+/// Shared limits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Shared {
     /// Where they are kept.
@@ -36,11 +36,11 @@ pub struct Shared {
 }
 
 impl State {
-    /// Reads a STATE from the command line: a name, a path, the URL of a server, or `@FILE` that holds one of these;
-    /// `read` has the text of a file.
+    /// Parses a STATE from the command line: a name, a path, the URL of a server, or `@FILE`, a file that holds one of
+    /// these. `read` returns the text of a file.
     ///
     /// # Errors
-    /// None of these, or one with a password: everybody on the machine could see it.
+    /// None of these, or one with a user or password, which everybody on the machine could see.
     pub fn parse_public(text: &str, read: impl FnOnce(&str) -> io::Result<String>) -> Result<Self> {
         if let Some(file) = text.strip_prefix('@') {
             ensure_no_address(file)?;
@@ -58,7 +58,7 @@ impl State {
         Ok(state)
     }
 
-    /// A name may be the size that pv takes with `-s`.
+    /// Warns about a name that looks like the size that pv takes with `-s`.
     pub(super) fn warning(&self) -> Option<String> {
         let State::Name(name) = self else { return None };
         parse_count(name).ok()?;
@@ -67,10 +67,10 @@ impl State {
         ))
     }
 
-    /// Reads a STATE from where only the user can look: the environment, or a file.
+    /// Parses a STATE from where only the user can look: the environment, or a file.
     ///
     /// # Errors
-    /// Neither a name, nor a path, nor the URL of a server. It does not repeat the text, which may have a password.
+    /// Neither a name, nor a path, nor the URL of a server. The error does not show the text: it may have a password.
     pub fn parse(text: &str) -> Result<Self> {
         if is_url(text) {
             return Ok(State::Server(Box::new(text.parse()?)));
@@ -95,8 +95,8 @@ impl State {
         Ok(State::Name(text.to_owned()))
     }
 
-    /// The value that a command inherits for `text` of [`VARIABLE`]: the same without user and password. It is empty
-    /// if they may be anywhere in it.
+    /// The value of [`VARIABLE`] that a command inherits: `text` without user and password, or nothing if they may be
+    /// anywhere in it.
     pub fn inherited(text: &OsStr) -> String {
         let text = text.to_str().unwrap_or_default();
         match State::parse(text) {
@@ -107,7 +107,7 @@ impl State {
     }
 }
 
-/// True of a text that begins with HOST:PORT, as the address of a server does.
+/// True of a text that begins with HOST:PORT, like a server's address.
 fn is_host(text: &str) -> bool {
     let place = text.split('/').next().unwrap_or_default();
     place.split_once(':').is_some_and(|(host, port)| !host.is_empty() && port.parse::<u16>().is_ok())
@@ -118,7 +118,8 @@ fn is_url(text: &str) -> bool {
     text.contains("://") || (text.contains(':') && SCHEMES.contains(&scheme.as_str()))
 }
 
-/// A path that begins as one may have an @ in it, as home directories do, but not where a URL has its password.
+/// Refuses what may be a mistyped server address. What begins as a path may contain an @, as home directories do, but
+/// not where a URL has its password.
 fn ensure_no_address(text: &str) -> Result<()> {
     let is_path = ["/", "./", "../"].iter().any(|start| text.starts_with(start)) && !text.starts_with("//");
     let is_address = match is_path {
@@ -144,7 +145,7 @@ impl fmt::Display for State {
     }
 }
 
-/// Checks that limits of these sources can be shared.
+/// Checks that these limits can be shared.
 ///
 /// # Errors
 /// They cannot, and why.
@@ -177,7 +178,7 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, \
          or let items wait"
     );
-    // All limits are charged by one booking, which has to be the same for all items, or all of a key.
+    // One booking charges all limits, so it has to be the same for all items, or for all of a key.
     let is_keyed = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
     let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(&rates).len() == 1;
     ensure!(

@@ -26,13 +26,13 @@ pub enum Piece {
     Item,
     /// Stands for the number of the item.
     Number,
-    /// Stands for what the selector of this index selects.
+    /// Stands for the part that the selector with this index selects.
     Selected(usize),
 }
 
 impl Template {
-    /// `placeholder`, by default `{}`, stands for an item wherever it occurs in `command`, as do selectors in braces
-    /// for what they select and `{#}` for its number. With none of them, items go to the end.
+    /// Parses `command`. `placeholder`, by default `{}`, stands for the item wherever it occurs, a selector in braces
+    /// for the part that it selects, and `{#}` for the item's number. With none of these, items are appended.
     pub fn new(command: &[OsString], placeholder: Option<&OsStr>) -> Self {
         let mut template = Template { args: Vec::new(), selectors: Vec::new() };
         let placeholder = placeholder.unwrap_or(OsStr::new(ITEM)).as_bytes();
@@ -46,16 +46,17 @@ impl Template {
         template
     }
 
-    /// A command that is run as it stands.
+    /// A command that is run as it is.
     pub fn verbatim(command: &[OsString]) -> Self {
         let text = |arg: &OsString| vec![Piece::Text(arg.as_bytes().to_vec())];
         Template { args: command.iter().map(text).collect(), selectors: Vec::new() }
     }
 
-    /// A tag for the output of a command: what the selector `text` selects in an item, or else the item.
+    /// A tag for the output of a command: the part of the item that the selector `text` selects, or the item if `text`
+    /// is empty.
     ///
     /// # Errors
-    /// It is no selector of a part.
+    /// `text` does not select a part.
     pub fn tag(text: &str) -> Result<Self> {
         let (piece, selectors) = match text {
             "" => (Piece::Item, Vec::new()),
@@ -64,20 +65,20 @@ impl Template {
         Ok(Template { args: vec![vec![piece]], selectors })
     }
 
-    /// The arguments, of which the first is the command.
+    /// The arguments, the first of which is the command.
     pub fn args(&self) -> &[Vec<Piece>] {
         &self.args
     }
 
-    /// The parts of an item that the command needs, as [`Piece::Selected`] numbers them.
+    /// The parts of an item that the command needs, as numbered by [`Piece::Selected`].
     pub fn selectors(&self) -> &[Selector] {
         &self.selectors
     }
 
-    /// Checks that it is clear what stands where if there are several items.
+    /// Checks that arguments are unambiguous if there are several items.
     ///
     /// # Errors
-    /// An argument has more in it than a part or the number of an item.
+    /// An argument combines a part or the number of an item with something else.
     pub fn check_batches(&self) -> Result<()> {
         for arg in self.args.iter().filter(|arg| arg.len() > 1) {
             let name = arg.iter().find_map(|piece| match piece {
@@ -97,7 +98,7 @@ impl Template {
     fn pieces(&mut self, mut rest: &[u8], placeholder: &[u8]) -> Vec<Piece> {
         let (mut pieces, mut text) = (Vec::new(), Vec::new());
         while let Some(&byte) = rest.first() {
-            // `${host}` is a variable of a shell.
+            // `${host}` is a shell variable.
             let is_variable = text.last() == Some(&b'$');
             let place = match rest.strip_prefix(placeholder) {
                 Some(after) => Some((Piece::Item, after)),
@@ -121,7 +122,7 @@ impl Template {
         pieces
     }
 
-    /// The place that `text` begins with, and what follows it.
+    /// The place at the start of `text`, and what follows it.
     fn selected<'a>(&mut self, text: &'a [u8]) -> Option<(Piece, &'a [u8])> {
         let inner = text.strip_prefix(b"{")?;
         let end = if inner.starts_with(b"re:") { closing(inner) } else { memchr::memchr(b'}', inner) }?;
@@ -138,7 +139,8 @@ impl Template {
     }
 }
 
-/// The index of the brace that closes the one before `text`. Braces in a regular expression come in pairs, or escaped.
+/// The index of the brace that closes the one before `text`. Braces in a regular expression come in pairs or are
+/// escaped.
 fn closing(text: &[u8]) -> Option<usize> {
     let (mut depth, mut is_escaped) = (0, false);
     text.iter().position(|&byte| {
@@ -159,7 +161,7 @@ fn closing(text: &[u8]) -> Option<usize> {
     })
 }
 
-/// False of what a shell has in braces, which looks like a path: `{. ./lib; }` and `{./a,./b}`.
+/// False for shell code in braces that looks like a path: `{. ./lib; }` and `{./a,./b}`.
 fn is_meant(selector: &Selector) -> bool {
     let Selector::Path(path) = selector else { return true };
     path.iter().all(|name| name.trim() == name && !name.contains(['/', ',', ';', '\n']))
@@ -174,7 +176,7 @@ mod tests {
         Template::new(&command, placeholder.map(OsStr::new))
     }
 
-    /// An argument, with places as the selectors print.
+    /// An argument, with its places printed as selectors.
     fn shown(arg: &str, placeholder: Option<&str>) -> Vec<String> {
         let template = template(&[arg], placeholder);
         let piece = |piece: &Piece| match piece {

@@ -1,4 +1,4 @@
-//! Records with the arrivals that they tell, in the order of these.
+//! Puts records in the order of their arrivals.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
@@ -8,24 +8,23 @@ use crate::config::{Arrivals, InputOptions, format_duration};
 use crate::source::{Delimiter, Reader, Segment, SourceError};
 use crate::time::Time;
 
-/// Puts values made of records in the order of the instants that the records tell: holds each until none before it can
-/// come any more.
+/// Puts values in the order of the instants of their records: holds each until no earlier one can come.
 pub(crate) struct InOrder<T> {
     recorded: Recorded,
-    /// The most nanoseconds by which records may be out of order, and as it was given.
+    /// The most nanoseconds by which records may be out of order: in force, and as given.
     slack: u64,
     given: Option<u64>,
-    /// One that need not wait: all are in order so far, and have to be.
+    /// A value that need not wait, as records have to be in order.
     ready: Option<(Time, u64, T)>,
     /// By instant and number.
     waiting: BTreeMap<(Time, u64), T>,
     newest: Time,
-    /// The instant of the last one that was let out.
+    /// The instant of the value returned last.
     last: Time,
 }
 
 impl<T> InOrder<T> {
-    /// For the records of `input`, which `arrivals` says how to read.
+    /// Reads the records of `input` as `arrivals` says.
     pub(crate) fn new(arrivals: &Arrivals, input: &InputOptions) -> Self {
         InOrder {
             recorded: Recorded::new(arrivals, input.separator.as_deref(), input.cleaning),
@@ -38,24 +37,24 @@ impl<T> InOrder<T> {
         }
     }
 
-    /// Reads a record, which is without its delimiter; `None`, if it is the header of a log, or left out.
+    /// Reads a record, which is without its delimiter; `None` if it is the header of a log, or left out.
     ///
     /// # Errors
-    /// It does not tell its instant.
+    /// The stamp or the item is missing or invalid.
     pub(crate) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>, SourceError> {
         let moment = self.recorded.read(record)?;
         if self.recorded.is_log() && self.given.is_none() {
-            // A log is in the order of ends, and one job may have run all the time.
+            // A job log is in the order of ends, and one job may have run the whole time.
             self.slack = u64::MAX;
         }
         Ok(moment)
     }
 
-    /// Puts what was made of the record with this number, which happened at `at`, in its place. All whose turn it is
-    /// have to be taken before the next. Those of one instant keep the order of their numbers.
+    /// Adds the value of the record with this number, which happened at `at`. All values that are due must be taken
+    /// before the next is added. Values of one instant keep the order of their numbers.
     ///
     /// # Errors
-    /// It is out of order by more than is allowed: a later one has been let out.
+    /// The record is out of order by more than is allowed: a later value has been returned.
     pub(crate) fn put(&mut self, at: Time, number: u64, value: T) -> Result<(), SourceError> {
         if at < self.last {
             return Err(SourceError::Item { record: number, why: self.out_of_order(at) });
@@ -69,7 +68,7 @@ impl<T> InOrder<T> {
         Ok(())
     }
 
-    /// The input is over: the rest has its turn.
+    /// Ends the input: the rest is due.
     pub(crate) fn end(&mut self) {
         self.slack = 0;
     }
@@ -93,7 +92,7 @@ impl<T> InOrder<T> {
     }
 }
 
-/// Those whose turn it is, with their instants and numbers.
+/// The values that are due, with their instants and numbers.
 impl<T> Iterator for InOrder<T> {
     type Item = (Time, u64, T);
 
@@ -104,8 +103,8 @@ impl<T> Iterator for InOrder<T> {
     }
 }
 
-/// Makes a segment of each record, which arrives when the record says. Those that are left out before it, which count as
-/// items, are in its segment.
+/// Makes a segment of each record, with the arrival that the record gives. Records that are left out count as items,
+/// and are in the segment of the next one that is not.
 pub(crate) fn stamped<R: Read>(
     mut reader: Reader<R>,
     arrivals: &Arrivals,

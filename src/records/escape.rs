@@ -1,9 +1,9 @@
-//! Items as they stand in a log of tab-separated values.
+//! Escapes items for a log of tab-separated values.
 
 use std::borrow::Cow;
 use std::fmt::Write;
 
-/// An item without tabs, newlines or anything else that does not print; two items never become the same.
+/// Escapes tabs, newlines and everything else that does not print. Different items stay different.
 pub(super) fn escape(item: &[u8]) -> String {
     let mut text = String::with_capacity(item.len());
     for chunk in item.utf8_chunks() {
@@ -20,7 +20,6 @@ pub(super) fn escape(item: &[u8]) -> String {
     text
 }
 
-/// The item that was escaped.
 pub(super) fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
     if memchr::memchr(b'\\', text).is_none() {
         return Cow::Borrowed(text);
@@ -38,7 +37,7 @@ pub(super) fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
     Cow::Owned(item)
 }
 
-/// The bytes that the escape stands for with which a text begins, and the rest of the text.
+/// The bytes of the escape that `text` begins with, and the rest of the text.
 fn meaning(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
     let hex = |digits: &[u8]| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
     let (letter, rest) = text.strip_prefix(b"\\")?.split_first()?;

@@ -1,4 +1,4 @@
-//! A file of whole lines that begins with a header, and that one run at a time adds to.
+//! A file of whole lines with a known start, to which one run at a time appends.
 
 use std::fs::{File, OpenOptions, TryLockError};
 use std::io::{self, BufRead, BufReader, Read, Write};
@@ -12,27 +12,27 @@ use nix::libc::O_NONBLOCK;
 
 use crate::source::FileRange;
 
-/// The number of bytes that are read at once in search of the last line.
+/// The number of bytes read at once in search of the last line.
 const BLOCK: usize = 64 << 10;
 
-/// If a run is killed while it starts a command, that has the lock until it is executed.
+/// If a run is killed while it starts a command, the child holds the lock until it calls `exec`.
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// A log that is open, and locked.
+/// An open log: locked, unless it is only looked at.
 pub(super) struct LogFile {
     file: File,
     /// The end of its last whole line.
     end: u64,
-    /// A piece of a line may stand behind that.
+    /// Whether part of a line may follow.
     is_torn: bool,
 }
 
 impl LogFile {
-    /// Opens a log that begins with `start`, or makes a new one; a `start` that is a line is its header.
+    /// Opens a log that begins with `start`, or creates it. A `start` that is a whole line is the header.
     ///
     /// # Errors
-    /// It cannot be opened, is in use, or is something else.
+    /// The file cannot be opened or written to, is in use, or is not such a log.
     pub(super) fn open(path: &Path, start: &str) -> Result<Self> {
         let name = path.display();
         // Opening a device or a FIFO must not block.
@@ -46,7 +46,7 @@ impl LogFile {
         );
         lock(&file, path)?;
         let end = end_of_log(&file, start, path)?;
-        // A piece of a line that a dying machine left must not run into the next one.
+        // Part of a line, left when the machine died, must not run into the next one.
         file.set_len(end).with_context(|| format!("cannot write to {name}"))?;
         let mut log = LogFile { file, end, is_torn: false };
         if end == 0 && start.ends_with('\n') {
@@ -55,22 +55,22 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Opens a log that begins with `start` to look at it, whoever uses it.
+    /// Opens a log that begins with `start` to look at it, even while a run is using it.
     ///
     /// # Errors
-    /// It cannot be opened, or is something else.
+    /// The file cannot be opened, or is not such a log.
     pub(super) fn look(path: &Path, start: &str) -> Result<Self> {
         let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
         let end = end_of_log(&file, start, path)?;
         Ok(LogFile { file, end, is_torn: false })
     }
 
-    /// The lines, with the header.
+    /// The lines, including the header.
     pub(super) fn lines(&self) -> impl Iterator<Item = io::Result<Vec<u8>>> {
         BufReader::new(FileRange { file: &self.file, range: 0..self.end }).split(b'\n')
     }
 
-    /// Appends a line in one write, so that readers see whole lines; adds nothing on an error.
+    /// Appends a line in one write: readers see only whole lines. Adds nothing on an error.
     pub(super) fn append(&mut self, line: &str) -> io::Result<()> {
         self.mend()?;
         self.is_torn = true;
@@ -84,7 +84,7 @@ impl LogFile {
         Ok(())
     }
 
-    /// Cuts off a piece of a line.
+    /// Cuts off part of a line.
     fn mend(&mut self) -> io::Result<()> {
         if self.is_torn {
             self.file.set_len(self.end)?;
@@ -111,8 +111,8 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     }
 }
 
-/// The end of the last whole line of a log that begins with `start`, or is empty. Of a new one, the header itself may
-/// be torn.
+/// The end of the last whole line of a log that begins with `start` or is empty. In a new log, even the header may be
+/// torn.
 fn end_of_log(file: &File, start: &str, path: &Path) -> Result<u64> {
     let (name, mut found) = (path.display(), Vec::new());
     let read = FileRange { file, range: 0..start.len() as u64 }.read_to_end(&mut found);

@@ -1,4 +1,4 @@
-//! The log as JSON lines.
+//! The job log as JSON lines.
 
 use std::borrow::Cow;
 
@@ -13,8 +13,8 @@ use crate::time::seconds;
 /// The start of each line.
 pub(super) const START: &str = "{\"seq\":";
 
-/// The line of an entry: with its item, or with `lists` of all items and their numbers. An item that is not UTF-8 is an
-/// array of its bytes.
+/// The line of an entry: with its item or, with `lists`, with lists of all items and their numbers. An item that is not
+/// UTF-8 is written as an array of its bytes.
 pub(super) fn line(entry: &Entry, lists: bool) -> String {
     let Entry { started, attempt, end, ref items, .. } = *entry;
     let (wait, runtime) = (seconds(entry.wait), seconds(entry.runtime));
@@ -32,7 +32,7 @@ pub(super) fn line(entry: &Entry, lists: bool) -> String {
     )
 }
 
-/// A log begins with this line.
+/// True if `line` is the first line of a log.
 pub(super) fn is_first(line: &[u8]) -> bool {
     line.starts_with(START.as_bytes()) && memmem::find(line, b"\"start\":").is_some()
 }
@@ -41,12 +41,12 @@ pub(super) fn is_first(line: &[u8]) -> bool {
 #[derive(Deserialize)]
 pub(super) struct Line<'a> {
     seq: u64,
-    /// As it is written: a float would round it.
+    /// As written: a float would round it.
     #[serde(borrow)]
     start: &'a RawValue,
     exit: Option<i32>,
     signal: Option<i32>,
-    /// One, in a line that is not of a batch.
+    /// The only item, in a line that is not of a batch.
     #[serde(borrow)]
     item: Option<ItemText<'a>>,
     #[serde(borrow, default)]
@@ -75,7 +75,7 @@ impl<'a> ItemText<'a> {
 /// The start in a line, as text, and the items.
 ///
 /// # Errors
-/// It is no line of a log.
+/// It is not a line of a log.
 pub(super) fn job(line: &[u8]) -> Result<(&[u8], RowItems<'_>), String> {
     let line = Line::read(line).map_err(|error| format!("is no line of a log: {error}"))?;
     Ok((line.start.get().as_bytes(), line.items().ok_or("has no item")?))
@@ -86,7 +86,7 @@ impl<'a> Line<'a> {
         serde_json::from_slice(line)
     }
 
-    /// `None` without any.
+    /// The items; `None` if there are none.
     fn items(self) -> Option<RowItems<'a>> {
         let items: RowItems<'a> = self.item.into_iter().chain(self.items).map(ItemText::bytes).collect();
         Some(items).filter(|items| !items.is_empty())

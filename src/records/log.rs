@@ -1,4 +1,4 @@
-//! The log of commands: one line for each that ended, and what it tells a later run.
+//! The job log: a line for each command that ended, read back by later runs.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::{self, File};
@@ -13,22 +13,22 @@ use super::{json, tsv};
 use crate::config::{LogFormat, Resume};
 use crate::exit::End;
 
-/// A file that commands are noted in.
+/// A file in which commands are noted.
 pub struct JobLog {
     file: LogFile,
     format: LogFormat,
-    /// Commands are for batches: a member of JSON that may hold several items always is a list.
+    /// Whether commands run batches: JSON then has a list of items, even of one.
     lists: bool,
-    /// Lines of commands that have completed but for their output, by the number of their first item.
+    /// Lines of commands that exited with 0 but whose output is not out yet, by the number of their first item.
     unprinted: HashMap<u64, String>,
 }
 
 impl JobLog {
-    /// Opens a log to be added to, or a new one. Its content tells its format; `format`, if given, has to be the same.
-    /// With `lists`, it is for commands that get several items each.
+    /// Opens a log to append to, or creates it. An existing log keeps its format; `format`, if given, must be the same.
+    /// With `lists`, commands may take several items each.
     ///
     /// # Errors
-    /// It cannot be opened, is in use, or is something else.
+    /// The file cannot be opened or written to, is in use, or is not such a log.
     pub fn open(path: &Path, format: Option<LogFormat>, lists: bool) -> Result<Self> {
         let found = found(path);
         ensure!(
@@ -41,7 +41,7 @@ impl JobLog {
         Ok(JobLog { file, format, lists, unprinted: HashMap::new() })
     }
 
-    /// The items that are not to be run again.
+    /// The items that must not be run again.
     ///
     /// # Errors
     /// The file cannot be read.
@@ -49,7 +49,7 @@ impl JobLog {
         Completed::read(&self.file, self.format, resume)
     }
 
-    /// Notes a command that has ended: in a whole line, or not at all. One that has completed is noted once its output
+    /// Notes a command that has ended: in a whole line, or not at all. If it exited with 0, it is noted once its output
     /// is [`printed`](Self::printed).
     ///
     /// # Errors
@@ -66,7 +66,7 @@ impl JobLog {
         self.append(&line)
     }
 
-    /// The output of the command whose first item has this number is out.
+    /// Notes that the output of the command whose first item is `first` is out.
     ///
     /// # Errors
     /// The file cannot be written to.
@@ -86,7 +86,7 @@ fn start(format: LogFormat) -> &'static str {
     }
 }
 
-/// The format of a log that is there and not empty.
+/// The format of a log that exists and is not empty.
 fn found(path: &Path) -> Option<LogFormat> {
     // Opening anything but a file might block.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
@@ -98,21 +98,21 @@ fn found(path: &Path) -> Option<LogFormat> {
 /// Items that need not be run again.
 #[derive(Debug, Default)]
 pub struct Completed {
-    /// The number of times that each one was completed, less those that were taken.
+    /// The number of times that each item was completed, less the times that it was taken.
     items: HashMap<Box<[u8]>, u64>,
 }
 
 impl Completed {
-    /// As [`JobLog::done`], of a log that is only looked at; if there is none, nothing is done.
+    /// Like [`JobLog::done`], but only reads the log; if there is none, nothing is completed.
     ///
     /// # Errors
-    /// It cannot be read, or is something else.
+    /// The file cannot be read, or is not a log.
     pub fn look(path: &Path, resume: Resume) -> Result<Self> {
         let Some(format) = found(path) else { return Ok(Completed::default()) };
         Completed::read(&LogFile::look(path, start(format))?, format, resume)
     }
 
-    /// The items noted as completed with status 0, or all.
+    /// The items completed with status 0 or, with [`Resume::New`], all items noted.
     fn read(file: &LogFile, format: LogFormat, resume: Resume) -> Result<Self> {
         let (mut items, mut known) = (HashMap::new(), HashSet::new());
         for line in file.lines() {
@@ -123,7 +123,7 @@ impl Completed {
             };
             let Some(noted) = noted else { continue };
             for (seq, item) in noted.items {
-                // Of an item that failed there may be a line for each attempt, in this run and in others.
+                // An item that failed may have a line for each attempt, in this run and in others.
                 let counts = match resume {
                     Resume::Unfinished => noted.is_completed,
                     Resume::New => known.insert((seq, item.to_vec())),
@@ -134,7 +134,7 @@ impl Completed {
         Ok(Completed { items })
     }
 
-    /// Reports whether this occurrence of an item has been completed. Each completion counts for one occurrence.
+    /// Returns true if this occurrence of an item has been completed. Each completion counts for one occurrence.
     pub fn take(&mut self, item: &[u8]) -> bool {
         let left = self.items.get_mut(item).filter(|left| **left > 0);
         left.map(|left| *left -= 1).is_some()

@@ -1,4 +1,5 @@
-//! Records that tell when they happened: lines with a time stamp, and the log of commands, which is written here, too.
+//! Reads records with the instants at which they happened: lines with a time stamp, and the job log, which is also
+//! written here.
 
 mod arrivals;
 mod escape;

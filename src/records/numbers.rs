@@ -1,8 +1,8 @@
-//! The numbers of the items of a command, as they stand in a column: `1-3,7`.
+//! The numbers of a command's items, as written in a column: `1-3,7`.
 
 use std::ops::RangeInclusive;
 
-/// Numbers that follow one another make a range.
+/// Writes numbers. Consecutive ones make a range.
 pub(super) fn text(numbers: impl Iterator<Item = u64>) -> String {
     let mut ranges: Vec<RangeInclusive<u64>> = Vec::new();
     for number in numbers {
@@ -18,7 +18,7 @@ pub(super) fn text(numbers: impl Iterator<Item = u64>) -> String {
     ranges.into_iter().map(text).collect::<Vec<_>>().join(",")
 }
 
-/// Reads them. There may be more than anybody has noted: they are not counted.
+/// Reads numbers. They are neither collected nor counted, as a damaged log may have a huge range.
 pub(super) fn read(text: &[u8]) -> Option<impl Iterator<Item = u64>> {
     let ranges = str::from_utf8(text).ok()?.split(',').map(|range| {
         let (first, last) = range.split_once('-').unwrap_or((range, range));
@@ -50,7 +50,7 @@ mod tests {
         for text in ["", "a", "1-", "-1", "1,,2", "1-2-3", "\u{e9}"] {
             assert!(read(text.as_bytes()).is_none(), "{text}");
         }
-        // Not made before it is asked for.
+        // Numbers are made on demand.
         assert_eq!(read(b"0-18446744073709551615").unwrap().nth(9), Some(9));
     }
 }

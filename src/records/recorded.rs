@@ -1,4 +1,4 @@
-//! Records that tell when they happened: lines with a stamp, and logs of jobs.
+//! Records with the instants at which they happened: lines with a stamp, and job logs.
 
 use std::borrow::Cow;
 
@@ -14,41 +14,41 @@ use crate::time::Time;
 pub(super) struct Recorded {
     stamps: Stamps,
     selector: Selector,
-    /// The stamp.
+    /// Selects the stamp.
     field: Fields,
     /// `None` before the first record, unless a selector was given.
     layout: Option<Layout>,
-    /// The user said where the stamp is.
+    /// Whether the user said where the stamp is.
     is_told: bool,
     cleaning: Cleaning,
-    /// Items read so far.
+    /// The number of items read so far.
     number: u64,
 }
 
 /// Where the stamp and the item of a record are.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Layout {
-    /// In the record that is the item.
+    /// The stamp is in the record, and the record is the item.
     Item,
-    /// A log of jobs, in columns.
+    /// A job log, in columns.
     Table(Columns),
-    /// A log of jobs, as JSON lines.
+    /// A job log, as JSON lines.
     Json,
 }
 
 #[derive(Debug)]
 pub(crate) struct Moment<'a> {
-    /// Its number in the input, counted from 1 and without the header of a log.
+    /// The number of the record in the input, counted from 1, without headers.
     pub(crate) number: u64,
     pub(crate) at: Time,
-    /// It told that as a date and a time, not as a number.
+    /// Whether the stamp was a date and a time, not a number.
     pub(crate) is_calendar: bool,
-    /// Costs and keys are taken from these.
+    /// The items, from which costs and keys are taken.
     pub(crate) items: RowItems<'a>,
 }
 
 impl Recorded {
-    /// Reads stamps where `arrivals` says; `separator` stands between the fields of a record.
+    /// Reads stamps as `arrivals` says. Without `separator`, runs of blanks separate columns.
     pub(super) fn new(arrivals: &Arrivals, separator: Option<&[u8]>, cleaning: Cleaning) -> Self {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {
@@ -62,7 +62,7 @@ impl Recorded {
         }
     }
 
-    /// A log of jobs is in the order of their ends.
+    /// True of a job log, which is in the order in which jobs ended.
     pub(super) fn is_log(&self) -> bool {
         matches!(self.layout, Some(Layout::Table(_) | Layout::Json))
     }
@@ -72,17 +72,17 @@ impl Recorded {
         &self.selector
     }
 
-    /// Reads a record, which is without its delimiter; `None`, if it is the header of a log, or left out.
+    /// Reads a record, which is without its delimiter; `None` if it is the header of a log, or left out.
     ///
     /// # Errors
-    /// It does not tell its instant.
+    /// The stamp or the item is missing or invalid.
     pub(super) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>, SourceError> {
         self.number += 1;
         let number = self.number;
         if self.cleaning.skips(record) {
             return Ok(None);
         }
-        // Logs joined by cat(1) have several headers, which are no items.
+        // Logs joined by cat(1) have several headers, which are not items.
         if let None | Some(Layout::Table(_)) = self.layout
             && let Some(columns) = Columns::of(record)
         {
@@ -110,7 +110,7 @@ impl Recorded {
         let selector = &self.selector;
         let field = self.field.select(record, record.len()).next().flatten();
         let field = field.ok_or_else(|| format!("has no {selector}"))?;
-        // A stamp may go on in the fields after it.
+        // A stamp may continue in the fields after it.
         let text = match &field {
             Cow::Borrowed(field) => {
                 let start = field.as_ptr().addr().checked_sub(record.as_ptr().addr());
@@ -133,7 +133,7 @@ impl Recorded {
 }
 
 impl Layout {
-    /// That of an input that begins with this record, which is no header.
+    /// The layout of an input that begins with this record, which is not a header.
     fn of(record: &[u8]) -> Layout {
         if json::is_first(record) { Layout::Json } else { Layout::Item }
     }
@@ -181,7 +181,7 @@ mod tests {
             "1\t:\t1700000000.500\t     0.002\t0\t0\t0\t0\techo 1\tx",
         ];
         assert_eq!(read(&parallel), [Ok((1, 1_700_000_000_500_000_000, "echo 1\tx".to_owned()))]);
-        // Two that were joined.
+        // Two logs, joined.
         let numbers: Vec<_> =
             read(&[ours, [ours[0], ours[1], ours[1]]].concat()).into_iter().map(Result::unwrap).collect();
         assert_eq!(numbers.iter().map(|moment| moment.0).collect::<Vec<_>>(), [1, 2, 3, 4]);

@@ -1,4 +1,4 @@
-//! A row of the log of commands, in whatever format.
+//! A row of the job log, in any format.
 
 use std::borrow::Cow;
 
@@ -12,14 +12,14 @@ pub(crate) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// A row that was read.
 pub(super) struct Noted<'a> {
-    /// With status 0.
+    /// Whether the command exited with 0.
     pub(super) is_completed: bool,
-    /// The items, and their numbers.
+    /// The items and their numbers.
     pub(super) items: Vec<(u64, Cow<'a, [u8]>)>,
 }
 
 impl<'a> Noted<'a> {
-    /// Nothing, unless each item has a number.
+    /// `None` unless there is one number for each item.
     pub(super) fn new(
         is_completed: bool,
         mut seqs: impl Iterator<Item = u64>,

@@ -1,4 +1,4 @@
-//! The log as tab-separated values; so is that of GNU parallel.
+//! The job log as tab-separated values. Logs of GNU parallel are read too.
 
 use std::borrow::Cow;
 
@@ -7,10 +7,8 @@ use super::numbers;
 use super::row::{Entry, Noted, RowItems};
 use crate::time::seconds;
 
-/// The first line.
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
 
-/// The line of an entry.
 pub(super) fn line(entry: &Entry) -> String {
     let Entry { started, attempt, end, ref items, .. } = *entry;
     let (wait, runtime) = (seconds(entry.wait), seconds(entry.runtime));
@@ -20,7 +18,7 @@ pub(super) fn line(entry: &Entry) -> String {
     format!("{seq}\t{started}\t{wait}\t{runtime}\t{attempt}\t{exit}\t{signal}\t{items}\n")
 }
 
-/// `None` for the header, and for what is no line of a log.
+/// Reads a line; `None` for the header, and for anything that is not a line of a log.
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
     let mut fields = line.splitn(8, |&byte| byte == b'\t');
     let seqs = numbers::read(fields.next()?)?;
@@ -35,7 +33,7 @@ fn unescape_all(items: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
     items.split(|&byte| byte == b'\t').map(unescape)
 }
 
-/// The columns of a log that an audit asks for. The item is the last column; in ours, there may be several.
+/// The columns of a log that an audit needs. The item comes last; our own logs may have several in a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Columns {
     start: usize,
@@ -44,7 +42,7 @@ pub(super) struct Columns {
 }
 
 impl Columns {
-    /// Those that a header names.
+    /// The columns that a header names; `None` if it is not a header.
     pub(super) fn of(header: &[u8]) -> Option<Self> {
         header.get(..4).filter(|first| first.eq_ignore_ascii_case(b"seq\t"))?;
         let names: Vec<_> = header.split(|&byte| byte == b'\t').collect();

@@ -1,4 +1,4 @@
-//! One form for values of JSON that are equal.
+//! A canonical form of JSON values: equal values become equal text.
 
 use std::collections::BTreeMap;
 
@@ -6,14 +6,14 @@ use serde::de::Error;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-/// As `serde_json` has it: what is nested deeper could overflow the stack.
+/// The limit of `serde_json`: deeper nesting could overflow the stack.
 const MOST_NESTED: usize = 128;
 
-/// `json` without white space, with the names of an object in order and of several alike the last. Digits stay as
-/// they are written, since a float would round them.
+/// `json` without white space, with the members of objects sorted by name. If several have the same name, the last
+/// counts. Numbers without an exponent stay as written, as a float would round them.
 ///
 /// # Errors
-/// A text in it has half of a surrogate pair, or it is nested too deeply.
+/// A string in it has half of a surrogate pair, or it is nested too deeply.
 pub(super) fn canonical(json: &str) -> serde_json::Result<String> {
     nested(json, MOST_NESTED)
 }
@@ -38,7 +38,7 @@ fn nested(json: &str, most: usize) -> serde_json::Result<String> {
     }
 }
 
-/// A number with an exponent becomes one without, if it is of a size that people write so.
+/// A scalar as written, except that a number loses its exponent unless it is very large or small.
 fn scalar(json: &str) -> String {
     let float = json.parse().ok().filter(|float: &f64| json.contains(['e', 'E']) && float.is_finite());
     float.map_or_else(|| json.to_owned(), |float| Value::from(float).to_string())

@@ -2,43 +2,43 @@
 
 use std::fmt;
 
-/// Limits of a sink, to which batches are formed.
+/// What a sink can take. Batches are formed to fit it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
-    /// The number of releases that it can take now. If none, it can after some command has ended.
+    /// The number of releases that it can take now; if 0, it can take more once a command has ended.
     pub vacancies: u64,
     /// The most releases that one batch may carry.
     pub at_once: u64,
     /// The most items that one release may carry.
     pub items: u64,
-    /// The number of the first item that may not leave yet: what is held waits for those before it.
+    /// The number of the first item that must not leave yet: held output waits for items before it.
     pub before: u64,
     /// `None` if items do not become arguments.
     pub line: Option<CommandLine>,
 }
 
-/// The room for items on a command line, in bytes. The default has none, nor items in it.
+/// The room for items on a command line, in bytes. The default has no room and no items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CommandLine {
-    /// For the text of several items together, each argument with the NUL that ends it.
+    /// For the text of several items together, with the NUL that ends each argument.
     pub several: usize,
-    /// For a single one: what the kernel takes, less the environment and the rest of the line.
+    /// For a single item: what the kernel takes, less the environment and the rest of the line.
     pub single: usize,
-    /// The longest item that fits into one argument, beside what stands around it there.
+    /// The longest item that fits into one argument, with the text around it.
     pub longest: usize,
-    /// The number of times that an item stands on it.
+    /// The number of times that an item appears on the line.
     pub times: usize,
-    /// The number of times that something selected from it does, which is hardly ever longer than the item.
+    /// The number of times that a part selected from the item appears; it is hardly ever longer than the item.
     pub selected: usize,
     /// The text around each item.
     pub overhead: usize,
     /// The pointers that the kernel adds for each item.
     pub pointers: usize,
-    /// The length of the delimiter, which does not stand on it.
+    /// The length of the delimiter, which is not on the line.
     pub delimiter: usize,
 }
 
-/// Reasons for which an item can never be given to a command.
+/// Why an item can never be passed to a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum ArgumentError {
     /// No argument can hold a NUL byte.
@@ -64,11 +64,11 @@ impl fmt::Display for ArgumentError {
 }
 
 impl Capacity {
-    /// Whatever there is, at once.
+    /// Takes everything at once.
     pub const UNLIMITED: Capacity =
         Capacity { vacancies: u64::MAX, at_once: u64::MAX, items: u64::MAX, before: u64::MAX, line: None };
 
-    /// The room that an item of this length, with its delimiter, takes up among several.
+    /// The room that an item takes up among several; `length` includes its delimiter.
     pub(crate) fn weight(&self, length: usize) -> usize {
         let text =
             |line: CommandLine| line.text(length.saturating_sub(line.delimiter), line.times + line.selected);
@@ -83,7 +83,7 @@ impl Capacity {
         self.line.is_some()
     }
 
-    /// `item` is without its delimiter.
+    /// Why `item`, which is without its delimiter, can never be an argument; `None` if it can.
     pub(crate) fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
         let line = self.line?;
         match item.len() {
@@ -98,7 +98,7 @@ impl Capacity {
 }
 
 impl CommandLine {
-    /// The bytes of an item of this length that stands there this number of times.
+    /// The bytes that an item of this length takes up if it appears this many times.
     fn text(&self, length: usize, times: usize) -> usize {
         length.saturating_mul(times).saturating_add(self.overhead)
     }

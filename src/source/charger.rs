@@ -9,7 +9,7 @@ use crate::printable::excerpt;
 
 /// Works out the charges of records for a set of limits.
 pub struct Charger {
-    /// The keys, and after them the costs that are selected.
+    /// The keys, followed by the selected costs.
     fields: Fields,
     /// The number of keys.
     keys: usize,
@@ -18,24 +18,24 @@ pub struct Charger {
     uniform: Option<Charge>,
 }
 
-/// One limit, as far as it concerns a record.
+/// How one limit charges a record.
 pub(super) struct ChargeRule {
     name: String,
     cost: Cost,
-    /// Costs of records that are released together are added up; otherwise the highest counts.
+    /// Whether costs of records released together are added up; otherwise the highest counts.
     pub(super) sums: bool,
-    /// The index of the key that it goes by.
+    /// The index of its key, if it has one.
     pub(super) key: Option<usize>,
     only: Option<Only>,
     most: Option<u64>,
 }
 
-/// The one key that a limit is for.
+/// The one key that a limit applies to.
 struct Only {
-    /// Among the keys of a record.
+    /// The index among the keys of a record.
     index: usize,
     key: Vec<u8>,
-    /// A record with it has come.
+    /// Whether a record with this key has come.
     matched: bool,
 }
 
@@ -60,7 +60,7 @@ enum Cost {
 }
 
 impl Charger {
-    /// For these limits, and `separator` between the fields of a record.
+    /// A charger for these limits. Without `separator`, runs of blanks separate columns.
     pub fn new(limits: &[Rate], separator: Option<&[u8]>) -> Self {
         let selectors = keys(limits);
         let mut fields = Fields::default();
@@ -82,14 +82,14 @@ impl Charger {
         charger
     }
 
-    /// Also charges records which cost more than a limit ever admits.
+    /// Also charges records that cost more than a limit ever admits.
     pub(crate) fn without_bounds(mut self) -> Self {
         self.limits.iter_mut().for_each(|rule| rule.most = None);
         self.uniform = self.common_charge();
         self
     }
 
-    /// The charge of every record, if all have the same and may be admitted.
+    /// The charge of every record, if all have the same and it can be admitted.
     pub(crate) fn uniform(&self) -> Option<&Charge> {
         self.uniform.as_ref()
     }
@@ -100,7 +100,7 @@ impl Charger {
         if is_uniform { self.charge(b"", 0).ok() } else { None }
     }
 
-    /// The charge of `record`, without its delimiter; with the delimiter it is `length` bytes long.
+    /// The charge of `record`, which is without its delimiter; `length` includes it.
     ///
     /// # Errors
     /// As [`Charger::charge_into`].
@@ -109,10 +109,11 @@ impl Charger {
         self.charge_into(record, length, &mut draft).map(|()| draft.charge())
     }
 
-    /// As [`Charger::charge`], into a draft, which is overwritten.
+    /// Like [`Charger::charge`], but overwrites a draft.
     ///
     /// # Errors
-    /// The record has no cost, or one that is never admitted: why, with an excerpt of it. Then the draft is of no use.
+    /// The reason, with an excerpt of the record, if it has no valid cost or one that is never admitted. The draft is
+    /// then unusable.
     pub fn charge_into(&mut self, record: &[u8], length: usize, draft: &mut Draft) -> Result<(), String> {
         if let Some(charge) = &self.uniform {
             draft.costs.clear();
@@ -137,7 +138,7 @@ impl Charger {
         self.limits.iter().filter(is_unmatched).map(|rule| rule.name.as_str())
     }
 
-    /// Takes over from `before` which of the same limits were matched.
+    /// Keeps which limits have been matched, for those that are also in `before`.
     pub(crate) fn keep_matched(&mut self, before: &Charger) {
         for rule in &mut self.limits {
             let was_matched = |old: &ChargeRule| {
@@ -149,7 +150,7 @@ impl Charger {
         }
     }
 
-    /// As [`Charger::charge`], for a record that was admitted by other limits: a cost that is wrong now counts as 0.
+    /// Like [`Charger::charge`], for a record that other limits admitted: a cost that is now invalid counts as 0.
     pub(crate) fn charge_leniently(&self, record: &[u8], length: usize) -> Charge {
         let mut draft = Draft::default();
         let record = self.fields.look(record, length);

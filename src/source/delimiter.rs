@@ -6,17 +6,17 @@ use crate::config::Cleaning;
 
 /// The end of a record: one byte or several.
 ///
-/// Of delimiters that overlap, the first counts: records are cut from left to right.
+/// If delimiters overlap, the first counts: records are cut from left to right.
 #[derive(Clone, Debug)]
 pub struct Delimiter {
     finder: Finder<'static>,
 }
 
 impl Delimiter {
-    /// The bytes that end a record.
+    /// A delimiter of these bytes.
     ///
     /// # Panics
-    /// If there are none.
+    /// If `bytes` is empty.
     pub fn new(bytes: &[u8]) -> Self {
         assert!(!bytes.is_empty(), "records cannot end at nothing");
         Delimiter { finder: Finder::new(bytes).into_owned() }
@@ -30,7 +30,7 @@ impl Delimiter {
         self.bytes().len()
     }
 
-    /// The number of whole records that `bytes` begins with, and their length together.
+    /// The number of whole records at the start of `bytes`, and their total length.
     pub(crate) fn whole(&self, bytes: &[u8]) -> (u64, usize) {
         if let &[byte] = self.bytes() {
             let end = memchr::memrchr(byte, bytes).map_or(0, |at| at + 1);
@@ -67,7 +67,7 @@ impl Delimiter {
         self.split_inclusive(bytes).map(|record| self.trim(record))
     }
 
-    /// The number of records in `bytes` that are left out.
+    /// The number of records in `bytes` that `cleaning` leaves out.
     pub(crate) fn left_out(&self, bytes: &[u8], cleaning: Cleaning) -> u64 {
         if !cleaning.skip_blank {
             return 0;

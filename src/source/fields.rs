@@ -1,4 +1,4 @@
-//! Parts of records that are selected together: all that is in JSON is found in one pass.
+//! Several parts selected from a record: one pass finds all JSON paths.
 
 use std::borrow::Cow;
 
@@ -8,10 +8,10 @@ use super::select::Extractor;
 use crate::config::Selector;
 use crate::printable::excerpt;
 
-/// Why a record has no part that a path leads to.
+/// Why a record has no part at a path.
 pub(super) const NOT_JSON: &str = "not JSON";
 
-/// Selectors, ready to be used.
+/// Selectors, ready for use.
 #[derive(Default)]
 pub struct Fields {
     /// All paths into records that are JSON.
@@ -19,18 +19,18 @@ pub struct Fields {
     fields: Vec<(Selector, Extractor)>,
 }
 
-/// A record, and what the paths lead to in it.
+/// A record, and the values at the paths.
 pub(super) struct Record<'f, 'a> {
     fields: &'f Fields,
     pub(super) bytes: &'a [u8],
-    /// With the delimiter.
+    /// Includes the delimiter.
     length: usize,
-    /// `None` if it is not JSON.
+    /// `None` if the record is not JSON, or there are no paths.
     values: Option<PathValues<'a>>,
 }
 
 impl Fields {
-    /// `separator` stands between columns; without it, runs of blanks do.
+    /// Without `separator`, runs of blanks separate columns.
     ///
     /// # Panics
     /// If a selector holds a regular expression that was not checked when it was parsed.
@@ -47,7 +47,7 @@ impl Fields {
         self.fields.len() - 1
     }
 
-    /// Looks at a record, which is without its delimiter; with the delimiter it is `length` bytes long.
+    /// Looks at a record, which is without its delimiter; `length` includes it.
     #[inline]
     pub(super) fn look<'f, 'a>(&'f self, bytes: &'a [u8], length: usize) -> Record<'f, 'a> {
         let mut record = Record { fields: self, bytes, length, values: None };
@@ -57,8 +57,8 @@ impl Fields {
         record
     }
 
-    /// The selected parts of a record, in the order of the selectors; `None` for what it does not have. `length` is
-    /// that of the record with its delimiter, which `record` is without.
+    /// The selected parts of a record, in the order of the selectors; `None` for those it lacks. `record` is without
+    /// its delimiter; `length` includes it.
     #[inline]
     pub fn select<'a>(&self, record: &'a [u8], length: usize) -> impl Iterator<Item = Option<Cow<'a, [u8]>>> {
         let record = self.look(record, length);
@@ -68,7 +68,7 @@ impl Fields {
     /// Checks that a record has all parts, and that they can be arguments.
     ///
     /// # Errors
-    /// It has not: why, with an excerpt of it.
+    /// Why it cannot be used, with an excerpt of it.
     pub(super) fn check(&self, record: &[u8], length: usize) -> Result<(), String> {
         if self.fields.is_empty() {
             return Ok(());
@@ -89,7 +89,7 @@ impl<'a> Record<'_, 'a> {
         self.fields.fields[index].1.part(self.bytes, self.length, self.values.as_ref())
     }
 
-    /// The part would be in JSON, which the record is not.
+    /// True if the part is at a path and the record is not JSON.
     #[inline]
     pub(super) fn lacks_json(&self, index: usize) -> bool {
         self.values.is_none() && matches!(self.fields.fields[index].1, Extractor::Path(_))

@@ -1,4 +1,4 @@
-//! A part of a file, read without moving anybody's position.
+//! Reads a part of a file without moving its position.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 pub(crate) struct FileRange<'a> {
     pub(crate) file: &'a File,
-    /// Begins where the next read does.
+    /// What is left to read.
     pub(crate) range: Range<u64>,
 }
 

@@ -1,4 +1,4 @@
-//! The host of a URL, such that one host is one key, however it is written.
+//! The host of a URL in a canonical form: all spellings of a host are one key.
 
 use std::net::Ipv4Addr;
 
@@ -6,25 +6,23 @@ use url::{Host, Url};
 
 use super::part::Selected;
 
-/// The host: in lower case, international names in their ASCII form, addresses in their shortest form, without
-/// dots at the end.
+/// The host in lower case, with international names in ASCII, addresses in their shortest form, and no final dots.
 pub(super) fn host(record: &[u8]) -> Selected<'_> {
     plain_host(record).map_or_else(|| parsed_host(record), Selected::borrowed)
 }
 
-/// A host that is not part of a URL, written as [`host`] writes it.
+/// A host given by itself, in the form that [`host`] returns.
 pub(super) fn canonical_host(name: &str) -> Vec<u8> {
     canonical(name).unwrap_or_else(|| without_dots(name.to_ascii_lowercase().as_bytes()).to_vec())
 }
 
-/// Dots at the end are taken off first: what is left may be an address.
+/// Removes dots at the end first, as what is left may be an address.
 fn canonical(name: &str) -> Option<Vec<u8>> {
     let host = Host::parse(name.trim_end_matches('.')).ok()?.to_string();
     Some(without_dots(host.as_bytes()).to_vec())
 }
 
-/// The host, if it can be told without parsing all of the URL: no user, lower-case ASCII, and no spelling that
-/// another one stands for.
+/// The host, if it can be found without parsing the whole URL: no user, only lower-case ASCII, and already canonical.
 fn plain_host(record: &[u8]) -> Option<&[u8]> {
     let rest = record.strip_prefix(b"http")?;
     let rest = rest.strip_prefix(b"s").unwrap_or(rest).strip_prefix(b"://")?;
@@ -43,13 +41,13 @@ fn is_plain(byte: u8) -> bool {
     matches!(byte, b'a'..=b'z' | b'0'..=b'9' | b'-' | b'_' | b'.')
 }
 
-/// A port of up to four digits, and nothing else before the path.
+/// True if only a port of up to four digits comes before the path.
 fn is_port(rest: &[u8]) -> bool {
     let end = rest.iter().position(|byte| !byte.is_ascii_digit()).unwrap_or(rest.len());
     end <= 4 && matches!(rest.get(end), None | Some(b'/' | b'?' | b'#'))
 }
 
-/// Neither encoded, nor an address in an unusual spelling.
+/// True if the host is neither encoded nor an address in an unusual spelling.
 fn is_canonical(host: &[u8]) -> bool {
     let last = host.rsplit(|&byte| byte == b'.').next().unwrap_or_default();
     match last.first() {
@@ -65,7 +63,7 @@ fn without_dots(host: &[u8]) -> &[u8] {
 }
 
 fn parsed_host(record: &[u8]) -> Selected<'static> {
-    // Bytes that are not UTF-8 do not matter in a path, and are no letter of any host.
+    // Invalid UTF-8 makes no difference in a path, and makes a host invalid.
     let url = Url::parse(String::from_utf8_lossy(record).trim()).ok();
     let host = url.as_ref().and_then(Url::host_str).and_then(canonical).filter(|host| !host.is_empty());
     host.map_or(Selected::Missing, Selected::owned)

@@ -1,4 +1,4 @@
-//! From segments, as they were read, to items, as they wait in lanes.
+//! Turns the segments that were read into the items that wait in lanes.
 
 use std::collections::VecDeque;
 
@@ -7,28 +7,28 @@ use crate::charge::{Charge, Draft};
 use crate::config::{Cleaning, Plan};
 use crate::time::Time;
 
-/// Returns whether an item is done already and need not be taken.
+/// Returns true if an item is already done and need not be taken.
 pub type Done = Box<dyn FnMut(&[u8]) -> bool>;
 
-/// Items that have been read and do not wait in a lane yet.
+/// Items that have been read but are not in a lane yet.
 pub(crate) struct Intake {
     delimiter: Delimiter,
     charger: Charger,
     /// Parts that each item must have.
     needed: Fields,
-    /// Items are told apart even if all are charged the same.
+    /// Whether items are taken one by one even if all are charged the same.
     singly: bool,
     cleaning: Cleaning,
     done: Option<Done>,
     segments: VecDeque<Segment>,
-    /// The length of the item in front, once it has been looked at; its charge is then in `draft`.
+    /// The length of the front item once it has been looked at; its charge is then in `draft`.
     front: Option<usize>,
     draft: Draft,
-    /// The charge of the item taken last, which the next one shares if it is the same.
+    /// The charge of the item taken last, shared by the next one if it is the same.
     last: Charge,
-    /// All that was put in so far.
+    /// Totals of everything put in so far.
     received: Received,
-    /// Items that were passed over: those that are done, and blank ones.
+    /// The numbers of items passed over: those already done, and blank ones.
     skipped: u64,
     left_out: u64,
 }
@@ -37,14 +37,14 @@ pub(crate) struct Intake {
 struct Received {
     items: u64,
     bytes: u64,
-    /// The number of those items that are blank and left out.
+    /// The number of these items that are blank and left out.
     blank: u64,
-    /// The arrival of the newest of them.
+    /// The arrival of the newest item.
     newest: Time,
 }
 
 impl Intake {
-    /// Empty. It takes items as `plan` says.
+    /// An empty intake, which takes items as `plan` says.
     pub(crate) fn new(plan: &Plan, delimiter: Delimiter, charger: Charger) -> Self {
         Intake {
             delimiter,
@@ -69,12 +69,12 @@ impl Intake {
         self.singly = true;
     }
 
-    /// Items may be used as they lie in their buffer.
+    /// True if items may be used as they are in their buffer.
     pub(crate) fn is_verbatim(&self) -> bool {
         !self.cleaning.trim
     }
 
-    /// The number of items that were passed over so far.
+    /// The number of items passed over so far.
     pub(crate) fn passed_over(&self) -> u64 {
         self.skipped + self.left_out
     }
@@ -97,7 +97,7 @@ impl Intake {
         self.segments.push_back(segment);
     }
 
-    /// Takes back what was taken before, in its order, to be charged by other limits.
+    /// Takes back segments that were taken before, in order, to be charged under other limits.
     pub(crate) fn put_back(&mut self, segments: Vec<Segment>, charger: Charger) {
         segments.into_iter().rev().for_each(|segment| self.segments.push_front(segment));
         self.charger = charger;
@@ -108,7 +108,7 @@ impl Intake {
         self.segments.is_empty()
     }
 
-    /// Drops all that has not been taken.
+    /// Drops everything that has not been taken.
     pub(crate) fn clear(&mut self) {
         self.segments.clear();
         self.front = None;
@@ -118,51 +118,51 @@ impl Intake {
         self.singly || self.charger.uniform().is_none()
     }
 
-    /// That of what can be taken next.
+    /// The arrival of the next item to take.
     pub(crate) fn arrival(&self) -> Option<Time> {
         self.segments.front().map(Segment::arrival)
     }
 
-    /// The arrival of the newest of all that was put in: what is still to come is no older.
+    /// The arrival of the newest item put in; later ones are no older.
     pub(crate) fn newest(&self) -> Time {
         self.received.newest
     }
 
-    /// The number of items that have been put in.
+    /// The number of items put in.
     pub(crate) fn total(&self) -> u64 {
         self.received.items
     }
 
-    /// The same without blank ones that are left out.
+    /// The number of items put in, without blank ones that are left out.
     pub(crate) fn read(&self) -> u64 {
         self.received.items - self.received.blank
     }
 
-    /// The number of the item that can be taken next, or of the next one that is put in.
+    /// The number of the next item to take, or else of the next one to be put in.
     pub(crate) fn first(&self) -> u64 {
         self.segments.front().map_or(self.received.items + 1, Segment::first)
     }
 
-    /// Bytes of the input before what can be taken next.
+    /// The number of bytes of the input before the next item to take.
     pub(crate) fn offset(&self) -> u64 {
         self.segments.front().map_or(self.received.bytes, Segment::offset)
     }
 
-    /// What the input begins with, if none of it was taken yet.
+    /// The bytes of the first segment, if nothing of the input has been taken yet.
     pub(crate) fn beginning(&self) -> Option<&[u8]> {
         self.segments.front().filter(|front| front.offset() == 0).map(Segment::bytes)
     }
 
-    /// Takes all that arrived together, where all items are charged the same and need not be told apart.
+    /// Takes a whole segment, if all items are charged the same and need not be told apart.
     pub(crate) fn take_alike(&mut self) -> Option<Items> {
         let charge = self.charger.uniform().filter(|_| !self.singly)?.clone();
         Some(Items { segment: self.segments.pop_front()?, charge })
     }
 
-    /// Looks at the item in front: its charge is then in [`Intake::draft`]. Items that are done with are passed over.
+    /// Looks at the front item, and leaves its charge in [`Intake::draft`]. Passes over items that are done or blank.
     ///
     /// # Errors
-    /// It does not say what it should; [`Intake::pass`] takes it all the same.
+    /// A part of the item is missing or invalid; [`Intake::pass`] still takes it.
     pub(crate) fn look(&mut self) -> Option<Result<(), SourceError>> {
         while self.front.is_none() {
             let segment = self.segments.front()?;
@@ -188,23 +188,23 @@ impl Intake {
         Some(Ok(()))
     }
 
-    /// Of the items that have not been looked at yet, some may have been done before.
+    /// True if some of the items that have not been looked at may already be done.
     pub(crate) fn may_skip(&self) -> bool {
         self.done.is_some() && !self.is_empty()
     }
 
-    /// The charge of the item in front, which has been looked at.
+    /// The charge of the front item, which has been looked at.
     pub(crate) fn draft(&self) -> &Draft {
         &self.draft
     }
 
-    /// The item in front, which has been looked at, without its delimiter.
+    /// The front item, which has been looked at, without its delimiter.
     pub(crate) fn record(&self) -> &[u8] {
         let (Some(segment), Some(length)) = (self.segments.front(), self.front) else { return &[] };
         self.cleaning.trim(self.delimiter.trim(&segment.bytes()[..length]))
     }
 
-    /// Takes the item in front, which has been looked at, as it lies in its buffer.
+    /// Takes the front item, which has been looked at, as it is in its buffer.
     pub(crate) fn pass(&mut self) -> Option<Segment> {
         let length = self.front.take()?;
         let segment = self.segments.front_mut()?;
@@ -214,7 +214,7 @@ impl Intake {
         Some(segment.split_at(1, length))
     }
 
-    /// Takes the item in front, which has been looked at, in memory of its own and with its charge.
+    /// Takes the front item, which has been looked at, with its charge, in memory of its own.
     pub(crate) fn take(&mut self) -> Option<Items> {
         let segment = self.pass()?;
         let segment = if self.cleaning.trim { self.trimmed(&segment) } else { segment.detached() };
@@ -229,12 +229,12 @@ impl Intake {
     fn trimmed(&self, segment: &Segment) -> Segment {
         let record = self.delimiter.trim(segment.bytes());
         let (trimmed, delimiter) = (self.cleaning.trim(record), &segment.bytes()[record.len()..]);
-        // With neither text nor delimiter it would be no item at all.
+        // With neither text nor delimiter, it would not be an item.
         let delimiter = if trimmed.is_empty() { self.delimiter.bytes() } else { delimiter };
         segment.replaced([trimmed, delimiter].concat())
     }
 
-    /// Items that were taken before, each with its charge, though the limits may not admit it any more.
+    /// Charges items that were taken before, even if the limits no longer admit them.
     pub(crate) fn recharge(&self, mut segment: Segment) -> Vec<Items> {
         if let Some(charge) = self.charger.uniform().filter(|_| !self.singly) {
             return vec![Items { segment, charge: charge.clone() }];

@@ -1,18 +1,18 @@
-//! Items, as they wait and as they leave.
+//! Items while they wait and when they leave.
 
 use smallvec::SmallVec;
 
 use super::{Delimiter, Segment};
 use crate::charge::Charge;
 
-/// Some segments: nearly always one.
+/// Segments: nearly always one.
 pub(crate) type Segments = SmallVec<[Segment; 1]>;
 
-/// Items that are charged the same, as they wait.
+/// Waiting items that are all charged the same.
 #[derive(Clone, Debug)]
 pub(crate) struct Items {
     pub(crate) segment: Segment,
-    /// Of each of them.
+    /// The charge of each item.
     pub(crate) charge: Charge,
 }
 
@@ -33,7 +33,7 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Adds items, each of which is a release.
+    /// Adds items, each of them a release.
     pub(crate) fn push(&mut self, segment: Segment) {
         self.items += segment.items();
         self.bytes += segment.bytes().len();
@@ -42,7 +42,7 @@ impl Batch {
         }
     }
 
-    /// Adds items that are one release together.
+    /// Adds items that make up one release.
     pub(crate) fn push_release(&mut self, segments: impl IntoIterator<Item = Segment>) {
         let before = self.items;
         segments.into_iter().for_each(|segment| self.push(segment));
@@ -59,7 +59,7 @@ impl Batch {
         self.items == 0
     }
 
-    /// The items, cut where they do not lie next to each other.
+    /// The items, with a new segment wherever they are not contiguous in memory.
     pub fn segments(&self) -> &[Segment] {
         &self.segments
     }
@@ -84,7 +84,7 @@ impl Batch {
         self.segments.first().map_or(1, Segment::attempt)
     }
 
-    /// The number of items that each release carries.
+    /// The number of items in each release.
     pub fn sizes(&self) -> impl Iterator<Item = u64> {
         let singles = if self.sizes.is_empty() { self.items } else { 0 };
         self.sizes.iter().copied().chain((0..singles).map(|_| 1))
@@ -117,7 +117,7 @@ impl Batch {
         items
     }
 
-    /// Takes off the first `items` items.
+    /// Removes and returns the first `items` items.
     pub(crate) fn take(&mut self, items: u64, delimiter: &Delimiter) -> Vec<Segment> {
         let mut left = items;
         let is_whole = |segment: &&Segment| {

@@ -1,4 +1,4 @@
-//! The values at some paths of a JSON text. What stands beside the paths is passed over, not kept.
+//! The values at some paths of a JSON text. Everything else is skipped.
 
 use std::fmt;
 
@@ -10,20 +10,20 @@ use smallvec::{SmallVec, smallvec};
 use super::canonical::canonical;
 use super::part::Selected;
 
-/// The paths, as a tree of their names, such that one pass over the text finds all values.
+/// Paths as a tree of names: one pass over the text finds all values.
 #[derive(Default)]
 pub(super) struct Paths {
     root: PathNode,
     count: usize,
 }
 
-/// The values, one for each path, in the order in which they were added.
+/// One value for each path, in the order in which the paths were added.
 pub(super) type PathValues<'a> = SmallVec<[Selected<'a>; 4]>;
 
 #[derive(Default)]
 struct PathNode {
     name: String,
-    /// The name as an index, for an array.
+    /// The name as an array index.
     index: Option<usize>,
     /// The number of the path that ends here.
     path: Option<usize>,
@@ -43,11 +43,11 @@ impl Paths {
         number
     }
 
-    /// The values in `text`; texts without their quotes, numbers as they are written, other values as JSON. There is
-    /// none for `null`. Of several members of one name, the last counts.
+    /// The values in `text`: strings without quotes, numbers as written unless they have an exponent, other values as
+    /// canonical JSON. `null` is missing. If several members have the same name, the last counts.
     ///
     /// # Errors
-    /// It is not JSON, so far as this shows without decoding what is passed over.
+    /// It is not JSON, as far as can be told without decoding what is skipped.
     pub(super) fn values<'a>(&self, text: &'a [u8]) -> Result<PathValues<'a>, serde_json::Error> {
         let mut values = smallvec![Selected::Missing; self.count];
         let mut json = serde_json::Deserializer::from_slice(text);
@@ -60,7 +60,7 @@ impl Paths {
 impl PathNode {
     fn child(&mut self, name: &str) -> &mut PathNode {
         let at = self.children.iter().position(|child| child.name == name).unwrap_or_else(|| {
-            // As nobody writes `+1` or `01`, one child at most has an index.
+            // Only one spelling of a number is an index, not `+1` or `01`: no two children have the same index.
             let index = name.parse().ok().filter(|index: &usize| index.to_string() == name);
             self.children.push(PathNode { name: name.to_owned(), index, ..PathNode::default() });
             self.children.len() - 1
@@ -72,26 +72,26 @@ impl PathNode {
         self.children.iter().find(|child| child.name == name)
     }
 
-    /// Forgets what was found here and below, for another member of the same name takes its place.
+    /// Clears the values at this node and below, as a later member of the same name replaces them.
     fn clear(&self, values: &mut PathValues<'_>) {
         self.path.iter().for_each(|&path| values[path] = Selected::Missing);
         self.children.iter().for_each(|child| child.clear(values));
     }
 }
 
-/// The part that a value is. A number is taken as it is written, since a float would round it.
+/// The selected part for a JSON value. A number without an exponent is kept as written, as a float would round it.
 fn part(json: &str) -> serde_json::Result<Selected<'_>> {
     Ok(match json.as_bytes() {
         b"null" => Selected::Missing,
         [b'"', text @ .., b'"'] if !text.contains(&b'\\') => Selected::borrowed(text),
         [b'"', ..] => Selected::owned(serde_json::from_str::<String>(json)?),
-        // Objects, arrays, and numbers with an exponent have one form.
+        // Objects, arrays, and numbers with an exponent get a canonical form.
         _ if json.contains(['{', '[', 'e', 'E']) => Selected::owned(canonical(json)?),
         scalar => Selected::borrowed(scalar),
     })
 }
 
-/// Reads one value, which is at this node of the paths.
+/// Reads the value at a node of the paths.
 struct At<'n, 'v, 'a> {
     node: &'n PathNode,
     values: &'v mut PathValues<'a>,
@@ -111,7 +111,7 @@ impl<'a> DeserializeSeed<'a> for At<'_, '_, 'a> {
     }
 }
 
-/// Finds what lies below the node; in a value that is neither an object nor an array, nothing does.
+/// Finds the values below the node: none, unless this value is an object or an array.
 impl<'a> Visitor<'a> for At<'_, '_, 'a> {
     type Value = ();
 
@@ -172,7 +172,7 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
     }
 }
 
-/// Reads a member's name, and tells where it leads.
+/// Reads the name of a member, and looks up its node.
 struct Name<'n>(&'n PathNode);
 
 impl<'a, 'n> DeserializeSeed<'a> for Name<'n> {

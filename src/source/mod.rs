@@ -1,4 +1,4 @@
-//! From bytes to segments of records, and to items with their costs and keys.
+//! Turns bytes into segments of records, and these into items with costs and keys.
 
 mod canonical;
 mod capacity;
@@ -34,25 +34,25 @@ pub use segment::Segment;
 pub(crate) use stamp::{Fault, Stamps};
 pub(crate) use together::Together;
 
-/// Errors for which there is no more input, though its end was not reached.
+/// Why reading stopped before the end of the input.
 #[derive(Debug)]
 pub enum SourceError {
-    /// It cannot be read.
+    /// The input cannot be read.
     Read(io::Error),
     /// A record is longer than allowed.
     TooLong {
-        /// Its number, counted from 1.
+        /// The number of the record, counted from 1.
         record: u64,
-        /// Its start: bytes from the start of the input.
+        /// Where it starts, in bytes from the start of the input.
         offset: u64,
-        /// The longest that is allowed, in bytes.
+        /// The longest record allowed, in bytes.
         max: usize,
     },
-    /// A record does not say what it should: when it arrived, or what it costs.
+    /// A record lacks a valid arrival, cost or other part that is needed.
     Item {
-        /// Its number, counted from 1.
+        /// The number of the record, counted from 1.
         record: u64,
-        /// In words, with an excerpt of the item.
+        /// The reason, with an excerpt of the item.
         why: String,
     },
 }

@@ -1,4 +1,4 @@
-//! The selected part of a record: where it stands in the record, if at all possible.
+//! The selected part of a record, borrowed from the record if at all possible.
 
 use std::borrow::Cow;
 
@@ -9,7 +9,7 @@ pub(super) enum Selected<'a> {
     /// The record has no such part.
     Missing,
     Text(Cow<'a, [u8]>),
-    /// A number, which stands for its decimal digits.
+    /// Stands for its decimal digits.
     Number(u64),
 }
 
@@ -30,7 +30,7 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// As a cost: digits and nothing else.
+    /// The part as a cost: digits and nothing else.
     pub(super) fn whole_number(&self) -> Option<u64> {
         match self {
             Selected::Missing => None,
@@ -39,7 +39,7 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// As a key, which is empty if the part is missing.
+    /// Writes the part as a key, which is empty if the part is missing.
     pub(super) fn write_to(&self, key: &mut Key) {
         key.clear();
         match self {
@@ -56,7 +56,7 @@ impl<'a> From<Option<&'a [u8]>> for Selected<'a> {
     }
 }
 
-/// Unlike std, without a sign, and from bytes that need not be UTF-8.
+/// Unlike std, accepts no sign, and bytes that need not be UTF-8.
 fn parse_digits(text: &[u8]) -> Option<u64> {
     let append = |number: u64, byte: &u8| match byte {
         b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(byte - b'0')),

@@ -1,14 +1,14 @@
-//! A stream of bytes, cut into segments of whole records.
+//! Cuts a stream of bytes into segments of whole records.
 
 use std::io::{self, Read};
 
 use super::segment::{Buffer, Pool};
 use super::{Delimiter, Segment, SourceError};
 
-/// The most bytes asked of one `read`, unless a record is longer.
+/// The most bytes that one `read` asks for, unless a record is longer.
 const CHUNK: usize = 128 << 10;
 
-/// Reads segments of whole records, each as soon as its last byte is there.
+/// Reads segments of whole records, each as soon as its last byte has arrived.
 ///
 /// Bytes after the last delimiter of a segment are carried over to the next, so memory is bounded by the longest record
 /// allowed.
@@ -16,23 +16,23 @@ pub struct Reader<R> {
     input: R,
     delimiter: Delimiter,
     max_record: usize,
-    /// The start of a record whose end has not been read: the first `filled` bytes.
+    /// The first `filled` bytes have been read but not handed out.
     buffer: Vec<u8>,
     filled: usize,
-    /// The first bytes of it, which were searched for a delimiter in vain.
+    /// The number of these bytes that were searched for a delimiter without finding one.
     searched: usize,
-    /// Records and bytes handed out so far.
+    /// The numbers of records and bytes handed out so far.
     records: u64,
     offset: u64,
-    /// The error that follows the segment that was handed out last.
+    /// The error to return after the segment handed out last.
     failed: Option<SourceError>,
     ended: bool,
-    /// There is something that was read ahead.
+    /// Whether bytes that were read ahead have not been looked at.
     has_unseen: bool,
     pool: Pool,
 }
 
-/// Ends with the input, or with the first error.
+/// Ends with the input. Not to be called again after an error.
 impl<R: Read> Iterator for Reader<R> {
     type Item = Result<Segment, SourceError>;
 
@@ -47,7 +47,7 @@ impl<R: Read> Iterator for Reader<R> {
 }
 
 impl<R: Read> Reader<R> {
-    /// Reads from `input`; a record may have `max_record` bytes without its delimiter.
+    /// Reads from `input`. A record may be up to `max_record` bytes long, without its delimiter.
     pub fn new(input: R, delimiter: Delimiter, max_record: usize) -> Self {
         Reader {
             input,
@@ -69,17 +69,17 @@ impl<R: Read> Reader<R> {
         &self.input
     }
 
-    /// All has been handed out.
+    /// True if everything has been handed out.
     pub(crate) fn is_over(&self) -> bool {
         self.ended && self.filled == 0 && self.failed.is_none()
     }
 
-    /// The next segment depends on what is still to be read.
+    /// True if the next segment depends on bytes still to be read.
     pub(crate) fn is_waiting(&self) -> bool {
         !self.ended && !self.has_unseen && self.failed.is_none()
     }
 
-    /// Reads once, ahead of the first segment. Returns whether there will be none.
+    /// Reads once, ahead of the first segment. Returns true if the input is empty.
     ///
     /// # Errors
     /// The input cannot be read.
@@ -89,10 +89,10 @@ impl<R: Read> Reader<R> {
         Ok(self.is_over())
     }
 
-    /// The next segment, if that takes no more than one `read`.
+    /// Reads at most once. Returns the next segment if it is then complete.
     ///
     /// # Errors
-    /// Nothing more can be read, or be made sense of.
+    /// The input cannot be read, or a record is too long.
     pub(crate) fn read_once(&mut self) -> Result<Option<Segment>, SourceError> {
         if let Some(error) = self.failed.take() {
             return Err(error);
@@ -108,14 +108,14 @@ impl<R: Read> Reader<R> {
         if records > 0 {
             return Ok(Some(self.hand_out(records, length)));
         }
-        // A delimiter may have begun in the last bytes.
+        // The last bytes may be the beginning of a delimiter.
         self.searched = (self.filled + 1).saturating_sub(self.delimiter.len()).max(self.searched);
         Ok(None)
     }
 
-    /// Reads more, after making room for it. The end is asked for once: a terminal would go on after it.
+    /// Reads more, after making room for it. Never reads again after the end: a terminal would go on.
     ///
-    /// Bytes that were read ahead count as read now.
+    /// If bytes were read ahead, they count as read now.
     fn fill(&mut self) -> io::Result<()> {
         if self.ended || std::mem::take(&mut self.has_unseen) {
             return Ok(());
@@ -134,7 +134,7 @@ impl<R: Read> Reader<R> {
         Ok(())
     }
 
-    /// Notes the first record that is too long, and returns how many records stand before it.
+    /// Notes the first record that is too long. Returns the number and length of the records before it.
     fn check_lengths(&mut self, records: u64, length: usize) -> (u64, usize) {
         let unfinished = self.filled - length;
         if self.filled <= self.max_record {
@@ -164,7 +164,7 @@ impl<R: Read> Reader<R> {
         }
     }
 
-    /// Parts with the first `length` bytes and keeps the rest.
+    /// Hands out the first `length` bytes and keeps the rest.
     fn hand_out(&mut self, records: u64, length: usize) -> Segment {
         self.records += records;
         self.offset += length as u64;
@@ -183,11 +183,11 @@ impl<R: Read> Reader<R> {
         Segment::new(block, length, records)
     }
 
-    /// A buffer that begins with what is kept after `length` bytes are handed out.
+    /// A buffer that begins with what is left after the first `length` bytes.
     fn next_buffer(&self, length: usize) -> Vec<u8> {
         let rest = &self.buffer[length..self.filled];
         let mut next = self.pool.borrow_mut().pop().unwrap_or_default();
-        // A buffer that one long record has blown up is not kept.
+        // A buffer that grew for one long record is not reused.
         if next.len() != CHUNK || rest.len() >= CHUNK {
             next = vec![0; CHUNK.max(rest.len() + 1)];
         }
@@ -200,7 +200,7 @@ impl<R: Read> Reader<R> {
 mod tests {
     use super::*;
 
-    /// Gives its bytes out a few at a time.
+    /// Returns a few bytes at a time.
     struct Trickle<'a>(&'a [u8], usize);
 
     impl Read for Trickle<'_> {

@@ -1,4 +1,4 @@
-//! Whole records, as they lie in the buffer that they were read into: the items of the input.
+//! Whole records in the buffer that they were read into: the items of the input.
 
 use std::cell::RefCell;
 use std::rc::Rc;
@@ -6,28 +6,28 @@ use std::rc::Rc;
 use super::Delimiter;
 use crate::time::Time;
 
-/// Consecutive items that arrived together, with their place in the input. Cutting or cloning it copies no bytes.
+/// Consecutive items that arrived together, with their place in the input. Splitting or cloning it copies no bytes.
 #[derive(Clone, Debug)]
 pub struct Segment {
     buffer: Rc<Buffer>,
-    /// The items lie in `start..end` of the buffer.
+    /// The items are in `start..end` of the buffer.
     start: usize,
     end: usize,
     items: u64,
     arrival: Time,
-    /// The number of the first one, and the bytes of the input before it; 0 until [`Segment::at`] says.
+    /// The number of the first item, and the bytes of the input before it; 0 until set by [`Segment::at`].
     first: u64,
     offset: u64,
-    /// The next attempt, counted from 1.
+    /// The number of the next attempt, counted from 1.
     attempt: u64,
-    /// The number of the first item that it was sent together with; 0 if it was not.
+    /// The number of the first item of the batch that it was last sent in; 0 if it has not been sent.
     batch: u64,
     /// The earliest instant of the next attempt.
     not_before: Time,
 }
 
 impl Segment {
-    /// The items in the first `end` bytes of `buffer`, which there are `items` of.
+    /// The `items` items in the first `end` bytes of `buffer`.
     pub(super) fn new(buffer: Buffer, end: usize, items: u64) -> Self {
         Segment {
             buffer: Rc::new(buffer),
@@ -43,7 +43,7 @@ impl Segment {
         }
     }
 
-    /// The items in `bytes`, which there are `items` of.
+    /// The `items` items in `bytes`.
     pub fn of(bytes: Vec<u8>, items: u64, arrival: Time) -> Self {
         let end = bytes.len();
         Segment::new(Buffer { bytes, pool: None }, end, items).arrived(arrival)
@@ -53,57 +53,57 @@ impl Segment {
         Segment { arrival, ..self }
     }
 
-    /// The same, of which the first has the number `first` and stands `offset` bytes into the input.
+    /// The same, where the first item has the number `first` and starts `offset` bytes into the input.
     pub(crate) fn at(self, first: u64, offset: u64) -> Self {
         Segment { first, offset, ..self }
     }
 
-    /// The items with their delimiters; the very last one of the input may have none.
+    /// The items with their delimiters; the last one of the input may have none.
     pub fn bytes(&self) -> &[u8] {
         &self.buffer.bytes[self.start..self.end]
     }
 
-    /// The number of items, all of which are whole.
+    /// The number of items, all of them whole.
     pub fn items(&self) -> u64 {
         self.items
     }
 
-    /// The number of the first one, counted from 1.
+    /// The number of the first item, counted from 1.
     pub fn first(&self) -> u64 {
         self.first
     }
 
-    /// Bytes of the input before the first one.
+    /// The number of bytes of the input before the first item.
     pub(crate) fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The instant at which the last byte of what was read with them had been.
+    /// The instant at which the last byte of their block had been read.
     pub fn arrival(&self) -> Time {
         self.arrival
     }
 
-    /// The number of their next attempt, counted from 1.
+    /// The number of the next attempt, counted from 1.
     pub fn attempt(&self) -> u64 {
         self.attempt
     }
 
-    /// The earliest instant of their next attempt: zero, unless they are backing off.
+    /// The earliest instant of the next attempt: zero, unless the items are backing off.
     pub(crate) fn not_before(&self) -> Time {
         self.not_before
     }
 
-    /// They may be in one batch: what was sent together stays together, apart from all else.
+    /// True if both may be in one batch: items that were sent together stay together, apart from all others.
     pub(crate) fn was_sent_with(&self, other: &Segment) -> bool {
         (self.attempt, self.batch) == (other.attempt, other.batch)
     }
 
-    /// The same, to be sent once more, with those of the batch whose first item has this number.
+    /// The same items for another attempt, from `not_before` on, with the rest of the batch that began with `batch`.
     pub(crate) fn again(self, batch: u64, not_before: Time) -> Self {
         Segment { attempt: self.attempt + 1, batch, not_before, ..self }
     }
 
-    /// Takes off the first `items` items.
+    /// Splits off the first `items` items.
     pub(crate) fn split_off(&mut self, items: u64, delimiter: &Delimiter) -> Segment {
         let length = match items {
             all if all == self.items => self.bytes().len(),
@@ -112,7 +112,7 @@ impl Segment {
         self.split_at(items, length)
     }
 
-    /// As [`Segment::split_off`], where it is known that the items are `length` bytes together.
+    /// Like [`Segment::split_off`], for a caller that knows the length of these items in bytes.
     pub(crate) fn split_at(&mut self, items: u64, length: usize) -> Segment {
         let middle = self.start + length;
         let front = Segment { end: middle, items, ..self.clone() };
@@ -123,7 +123,7 @@ impl Segment {
         front
     }
 
-    /// Appends `next` if it lies right behind it in the same buffer. Returns whether it does.
+    /// Appends `next` if it follows directly in the same buffer, for the same attempt. Returns whether it does.
     pub(crate) fn append(&mut self, next: &Segment) -> bool {
         let is_next = self.was_sent_with(next)
             && self.not_before == next.not_before
@@ -136,24 +136,24 @@ impl Segment {
         is_next
     }
 
-    /// The same place in the input, with the items that are now `bytes`.
+    /// The same place in the input, with `bytes` for its items.
     pub(super) fn replaced(&self, bytes: Vec<u8>) -> Segment {
         let end = bytes.len();
         Segment { buffer: Rc::new(Buffer { bytes, pool: None }), start: 0, end, ..*self }
     }
 
-    /// The same in memory of its own, so that a long wait does not keep a large buffer alive.
+    /// A copy in memory of its own, which does not keep a large buffer alive during a long wait.
     pub(crate) fn detached(&self) -> Segment {
         self.replaced(self.bytes().to_vec())
     }
 }
 
-/// Buffers to be filled again.
+/// Buffers to reuse.
 pub(super) type Pool = Rc<RefCell<Vec<Vec<u8>>>>;
 
 const MOST_POOLED: usize = 4;
 
-/// A buffer that goes back to its pool, if it is of any, when it is dropped.
+/// A buffer that returns to its pool, if it has one, when it is dropped.
 #[derive(Debug)]
 pub(super) struct Buffer {
     pub(super) bytes: Vec<u8>,

@@ -1,4 +1,4 @@
-//! Taking the selected part out of a record.
+//! Extracts the selected part of a record.
 
 use std::cell::RefCell;
 
@@ -11,7 +11,7 @@ use super::json::{PathValues, Paths};
 use super::part::Selected;
 use crate::config::{Selector, compile};
 
-/// The way to the selected part of a record.
+/// How to extract the selected part of a record.
 pub(super) enum Extractor {
     Column {
         index: usize,
@@ -22,13 +22,13 @@ pub(super) enum Extractor {
     /// The number of the path in [`Paths`].
     Path(usize),
     Match(Box<Regex>),
-    /// The first group of a match. Where the groups are is written into the same place each time.
+    /// The first group of a match. The memory for the locations of the groups is reused.
     Group(Box<(Regex, RefCell<CaptureLocations>)>),
     Constant(u64),
 }
 
 impl Extractor {
-    /// `separator` stands between fields; without it, runs of blanks do. A path is added to `paths`.
+    /// Without `separator`, runs of blanks separate columns. A path is added to `paths`.
     pub(super) fn new(selector: &Selector, separator: Option<&[u8]>, paths: &mut Paths) -> Self {
         match selector {
             Selector::Column(column) => {
@@ -51,8 +51,8 @@ impl Extractor {
         Extractor::Group(Box::new((regex, groups)))
     }
 
-    /// The selected part of a record, whose paths lead to `values`. `length` is that of the record with its delimiter,
-    /// which `record` is without.
+    /// The selected part of `record`, which is without its delimiter; `length` includes it. `values` are the values at
+    /// the paths.
     pub(super) fn part<'a>(
         &self,
         record: &'a [u8],
@@ -78,7 +78,7 @@ impl Extractor {
     }
 }
 
-/// The field between runs of blanks and, as in awk, newlines.
+/// A field separated by runs of blanks and, as in awk, newlines.
 fn column(record: &[u8], index: usize) -> Option<&[u8]> {
     let mut rest = record;
     for before in 0.. {

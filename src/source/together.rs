@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use super::Charger;
 use crate::charge::{Draft, Key};
 
-/// The charges of one release: of limits with a cost of their own the sum, of others one; of limits with keys that for
-/// each key.
+/// The charges of one release. A limit with `cost=` is charged the sum of the costs, any other limit 1; a limit with a
+/// key, separately for each key.
 #[derive(Default)]
 pub(crate) struct Together {
     /// One, if all keys are the same.
@@ -32,7 +32,7 @@ impl Together {
         }
     }
 
-    /// The index of the charge that a limit adds a record to: the next one, if there is none yet.
+    /// The index of the charge to which a limit adds a record; the next index if there is none yet.
     fn place(&mut self, limit: usize, key: Option<usize>, record: &Draft) -> usize {
         match key
             .filter(|_| record.costs[limit] > 0)

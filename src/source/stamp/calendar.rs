@@ -3,10 +3,10 @@
 use jiff::civil::Date;
 use jiff::tz::Offset;
 
-/// A date and a time, in whatever zone.
+/// A date and a time, in any zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct DateTime {
-    /// Since 1970, as though it were UTC.
+    /// Since 1970, read as UTC.
     pub(super) seconds: i64,
     pub(super) nanos: u32,
 }
@@ -14,7 +14,7 @@ pub(super) struct DateTime {
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
 
-/// The value that a text begins with, and the rest of the text.
+/// A value read from the start of a text, and the rest of the text.
 type Read<'a, T> = Option<(T, &'a [u8])>;
 
 /// Reads a date and a time, after a bracket if there is one.
@@ -40,7 +40,7 @@ pub(super) struct YearDay {
 }
 
 impl YearDay {
-    /// As seconds since 1970 in that year, if it has such a day, as though it were UTC.
+    /// The seconds since 1970 of this date in `year`, read as UTC; `None` if the year has no such day.
     pub(super) fn seconds(&self, year: i64) -> Option<i64> {
         Some(days(year, self.month, self.day)? * 86_400 + self.seconds)
     }
@@ -57,12 +57,12 @@ pub(super) fn year_day(text: &[u8]) -> Read<'_, YearDay> {
     let (seconds, rest) = time(rest)?;
     let (nanos, rest) = fraction(rest)?;
     let month = month([m1, m2, m3])?;
-    // A leap year has each day that any year has.
+    // A leap year has every day that any year has.
     days(2000, month, day)?;
     Some((YearDay { month, day, seconds, nanos }, rest))
 }
 
-/// The rest of a syslog message after its `<PRI>`, and its version if it has one.
+/// The rest of a syslog message after its `<PRI>` and, if it has one, its version.
 pub(super) fn after_priority(text: &[u8]) -> Option<&[u8]> {
     let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let text = text.strip_prefix(b"<")?;
@@ -127,7 +127,7 @@ fn fraction(text: &[u8]) -> Read<'_, u32> {
     Some((number * scale, &decimals[count..]))
 }
 
-/// A zone after a time, in seconds ahead of UTC. A bracket after it belongs to it.
+/// A zone after a time, in seconds ahead of UTC. Also takes a closing bracket.
 pub(super) fn zone(text: &[u8]) -> Read<'_, i64> {
     let (offset, rest) = match text {
         [b'Z' | b'z', rest @ ..] => (0, rest),
@@ -137,7 +137,7 @@ pub(super) fn zone(text: &[u8]) -> Read<'_, i64> {
     Some((offset, rest.strip_prefix(b"]").unwrap_or(rest)))
 }
 
-/// After a blank: a name of UTC, or only what cannot be any other number.
+/// A zone after a blank: a name of UTC, or an offset that cannot be any other number.
 fn zone_apart(text: &[u8]) -> Read<'_, i64> {
     if let Some(rest) = utc(text) {
         return Some((0, rest));
@@ -147,13 +147,13 @@ fn zone_apart(text: &[u8]) -> Read<'_, i64> {
     (has_minutes && !goes_on(rest)).then_some((offset, rest))
 }
 
-/// What follows a name of UTC, unless an offset from it does.
+/// What follows a name of UTC; `None` if that is an offset or continues the word.
 fn utc(text: &[u8]) -> Option<&[u8]> {
     let rest = text.strip_prefix(b"UTC").or_else(|| text.strip_prefix(b"GMT"))?;
     (!goes_on(rest) && !rest.starts_with(b"+")).then_some(rest)
 }
 
-/// True of the rest of a longer word or number.
+/// True if `rest` continues a word or number.
 fn goes_on(rest: &[u8]) -> bool {
     rest.first().is_some_and(|byte| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'-'))
 }

@@ -1,20 +1,20 @@
-//! Numbers: seconds, and milliseconds, microseconds and nanoseconds since 1970.
+//! Numbers: seconds, milliseconds, microseconds or nanoseconds since 1970.
 
 use super::Fault;
 use crate::time::Time;
 
-/// For each unit the first whole number that is not of it, its nanoseconds, and its decimals. The seconds until 2554
-/// have at most 11 digits, and all other units since 1973 have more.
+/// For each unit: the first whole number that is too large for it, its nanoseconds, and its most decimals. Seconds
+/// until 2554 have at most 11 digits; the other units have had more since 1973.
 const UNITS: [(u64, u64, usize); 3] = [
     (100_000_000_000, 1_000_000_000, 9),
     (100_000_000_000_000, 1_000_000, 6),
     (100_000_000_000_000_000, 1000, 3),
 ];
 
-/// Reads a decimal number; `None` if it is none.
+/// Reads a decimal number; `None` if the text is not one.
 ///
 /// # Errors
-/// It is too large.
+/// The number is too large.
 pub(super) fn read(text: &[u8]) -> Option<Result<Time, Fault>> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let decimals = match &text[digits..] {
@@ -40,7 +40,7 @@ pub(super) fn read(text: &[u8]) -> Option<Result<Time, Fault>> {
     Some(at.map(Time).ok_or(Fault::OutOfRange))
 }
 
-/// At most 19 digits, which fit.
+/// The value of at most 19 digits, which always fits.
 fn number(digits: &[u8]) -> u64 {
     digits.iter().fold(0, |number, digit| number * 10 + u64::from(digit - b'0'))
 }

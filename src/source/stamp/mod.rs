@@ -1,7 +1,7 @@
-//! Time stamps: seconds, milliseconds and microseconds since an epoch, RFC 3339, ISO 8601, common log format, syslog.
+//! Time stamps: seconds to nanoseconds since 1970, RFC 3339, ISO 8601, common log format, syslog.
 //!
-//! Their text is read by hand: an audit reads millions a second, and a stamp may go on in the fields after it. [`jiff`]
-//! knows the calendar and the time zones.
+//! The text is parsed by hand: an audit reads millions of stamps a second, and a stamp may continue in the next fields.
+//! [`jiff`] provides the calendar and the time zones.
 
 mod calendar;
 mod epoch;
@@ -17,7 +17,7 @@ use self::year::Years;
 use crate::config::parse_timestamp;
 use crate::time::Time;
 
-/// Faults of a text that is no time stamp.
+/// Why a text is not a time stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Fault {
     /// It has none of the known forms.
@@ -51,7 +51,7 @@ impl fmt::Display for Fault {
 pub(crate) struct Stamps {
     /// The zone of stamps that name none.
     zone: Option<TimeZone>,
-    /// A minute of the calendar, and the number of seconds that its zone is ahead of UTC then.
+    /// A minute of local time, and the number of seconds that the zone is ahead of UTC then.
     cached: Option<(i64, i64)>,
     /// The years of stamps that name none.
     years: Years,
@@ -59,24 +59,24 @@ pub(crate) struct Stamps {
 }
 
 impl Stamps {
-    /// Stamps that name no zone are of `zone`, and the first that names no year is of `year`.
+    /// Stamps without a zone are in `zone`; the first one without a year is in `year`.
     pub(crate) fn new(zone: Option<TimeZone>, year: Option<i64>) -> Self {
         let years = Years::new(year, || Timestamp::now().as_second());
         Stamps { zone, cached: None, years, is_calendar: false }
     }
 
-    /// The last stamp was a date and a time, not a number.
+    /// True if the last stamp was a date and a time, not a number.
     pub(crate) fn is_calendar(&self) -> bool {
         self.is_calendar
     }
 
-    /// The instant that `field` tells. If it is only the first part of a stamp, the rest is in what follows it in its
-    /// record: `text` begins with `field`.
+    /// The instant of the stamp in `field`. `text` is the record from `field` on, as a stamp may continue after its
+    /// field.
     ///
     /// # Errors
-    /// It is none, or its zone is not known.
+    /// The field does not begin a time stamp, or the zone or year cannot be known.
     pub(crate) fn read(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
-        // What stands behind a comma is another column, not the decimals of this one.
+        // What follows a comma is another column, not the decimals of this one.
         let text = if text.get(field.len()) == Some(&b',') { field } else { text };
         let at = epoch::read(field);
         self.is_calendar = at.is_none();
@@ -86,8 +86,8 @@ impl Stamps {
         })
     }
 
-    /// Whatever else there is of RFC 3339 and ISO 8601, such as times without seconds. Of a date alone, the time may be
-    /// in the next field, in a form that is not known; and so may the zone of a time.
+    /// Reads the rarer forms of RFC 3339 and ISO 8601, such as times without seconds. Refuses a date alone, whose time
+    /// may be in the next field in an unknown form, and a time whose zone is in the next field.
     fn read_rare(&self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
         let has_time = |stamp: &&str| stamp.contains(['T', 't', ' ']);
         let stamp = str::from_utf8(field).ok().filter(has_time).ok_or(Fault::Unknown)?;
@@ -115,7 +115,7 @@ impl Stamps {
             Some((offset, tail)) => (offset, tail),
             None => (self.offset(civil.seconds)?, tail),
         };
-        // Nothing of the field may be left but its bracket, or the rest of a message.
+        // Only a bracket may be left of the field, or the rest of a syslog message.
         let consumed = text.len() - tail.len();
         match field.get(consumed..) {
             None | Some([] | [b']']) => to_time(&civil, offset).ok_or(Fault::OutOfRange),
@@ -124,7 +124,7 @@ impl Stamps {
         }
     }
 
-    /// The number of seconds that the zone is ahead of UTC, when it is `seconds` there.
+    /// The number of seconds that the zone is ahead of UTC when its local time is `seconds`.
     fn offset(&mut self, seconds: i64) -> Result<i64, Fault> {
         let minute = seconds.div_euclid(60);
         if let Some((_, offset)) = self.cached.filter(|(cached, _)| *cached == minute) {

@@ -1,4 +1,4 @@
-//! The year of dates that have none, as in syslog's own stamps.
+//! The years of dates that name none, as in syslog's own stamps.
 
 use super::Fault;
 use super::calendar::YearDay;
@@ -6,11 +6,11 @@ use super::calendar::YearDay;
 const DAY: i64 = 86_400;
 const HALF_YEAR: i64 = 183 * DAY;
 
-/// Finds the years in which dates ascend, and the last of which is not later than now.
+/// Finds the years of ascending dates. Unless the first year is given, none is later than now.
 pub(super) struct Years {
-    /// That of the first date, if it is known.
+    /// The year of the first date, if it is given.
     given: Option<i64>,
-    /// The last date, as though it were UTC.
+    /// The year and seconds of the last date, read as UTC.
     last: Option<(i64, i64)>,
     /// Seconds since 1970.
     now: fn() -> i64,
@@ -21,10 +21,10 @@ impl Years {
         Years { given, last: None, now }
     }
 
-    /// The seconds since 1970 of the next date, as though it were UTC.
+    /// The seconds since 1970 of the next date, read as UTC.
     ///
     /// # Errors
-    /// It has no place between the one before it and now.
+    /// No year puts it between the previous date and now.
     pub(super) fn seconds(&mut self, date: &YearDay) -> Result<i64, Fault> {
         let found = match (self.last, self.given) {
             (Some((year, last)), _) => following(date, year, last),
@@ -37,7 +37,7 @@ impl Years {
         found.map(|(_, seconds)| seconds).ok_or(Fault::NoYear)
     }
 
-    /// The newest such date that is not later than now. A leap day may be eight years old.
+    /// The newest such date that is not later than now. A leap day may be up to eight years old.
     fn newest(&self, date: &YearDay) -> Option<(i64, i64)> {
         let latest = self.latest();
         let this_year = 1970 + latest / (365 * DAY);
@@ -45,15 +45,15 @@ impl Years {
         years.filter_map(|year| in_year(date, year)).find(|(_, seconds)| *seconds <= latest)
     }
 
-    /// Clocks differ, and so do zones.
+    /// A day after now, as clocks and zones differ.
     fn latest(&self) -> i64 {
         (self.now)() + DAY
     }
 }
 
-/// The date that follows one of `year`, or is out of order.
+/// The next date after one in `year`. It may be out of order.
 fn following(date: &YearDay, year: i64, last: i64) -> Option<(i64, i64)> {
-    // After New Year, some of the old year may still come.
+    // After New Year, dates of the old year may still come.
     let late = in_year(date, year - 1).filter(|(_, seconds)| *seconds >= last - DAY);
     let same = || in_year(date, year).filter(|(_, seconds)| *seconds >= last - HALF_YEAR);
     late.or_else(same).or_else(|| in_year(date, year + 1))
@@ -102,7 +102,7 @@ mod tests {
             &[("Dec 31", Some("2025-12-31")), ("Jan 1", Some("2026-01-01")), ("Dec 31", Some("2025-12-31"))],
         );
         check(None, &[("Feb 9", Some("2026-02-09")), ("Feb 5", Some("2026-02-05"))]);
-        // It is older than a year.
+        // The first date is more than a year old.
         check(None, &[("Feb 1", Some("2026-02-01")), ("Dec 1", None)]);
     }
 

@@ -11,7 +11,9 @@ pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool)
     if let Some(rate) = in_bytes(text).filter(|rate| is_rate(rate)) {
         return Error::msg(format!("bytes are what items may cost: try {rate}"));
     }
-    let valid: Vec<_> = candidates(text).into_iter().filter(|rate| Amount::parse(rate).is_ok()).collect();
+    // A count of 0 pauses, and not everywhere: nobody means it who forgets the period.
+    let is_valid = |rate: &String| Amount::parse(rate).is_ok_and(|amount| amount.count > 0);
+    let valid: Vec<_> = candidates(text).into_iter().filter(is_valid).collect();
     match valid.split_last() {
         None => {
             Error::msg(format!("{error:#}; a rate is a count and a period, such as 10/s, 100/2m or 1/500ms"))
@@ -148,9 +150,18 @@ mod tests {
             assert_eq!(list, suggested, "{text}");
             list.iter().for_each(|text| assert!(text.parse::<RateText>().is_ok(), "{text}"));
         }
-        for text in
-            ["fast", "s/10", "99999999999999999999/s", "10/\u{fc}", "\u{fc}", "10/s 20/m", "-r 10/s", "1/2/s"]
-        {
+        for text in [
+            "fast",
+            "0",
+            "0k",
+            "s/10",
+            "99999999999999999999/s",
+            "10/\u{fc}",
+            "\u{fc}",
+            "10/s 20/m",
+            "-r 10/s",
+            "1/2/s",
+        ] {
             let error = text.parse::<RateText>().unwrap_err().to_string();
             assert!(error.contains("10/s, 100/2m or 1/500ms") || error.contains("try 1"), "{text}: {error}");
         }

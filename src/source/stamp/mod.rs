@@ -34,7 +34,7 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::Unknown => {
-                "not a time: there are seconds with up to 9 decimals, ms and us since 1970, RFC 3339, ISO \
+                "not a time: there are seconds with up to 9 decimals, ms, us and ns since 1970, RFC 3339, ISO \
                  8601 with a time of day, and the stamps of syslog and the access logs of web servers"
             }
             Fault::NoZone => "a time without a zone: add one to --arrivals, as in --arrivals col:1,tz=UTC",

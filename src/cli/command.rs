@@ -11,11 +11,11 @@ use anyhow::{Result, bail, ensure};
 use crate::config::RateText;
 use crate::printable::quoted;
 
-/// Checks that it is neither a file of items, nor another limit, nor an option.
+/// Checks that it is not a file of items, another limit or an option.
 pub(super) fn check(command: &OsStr) -> Result<()> {
     let name = command.display();
     if let Some(option) = command.to_str().and_then(|text| text.strip_prefix(['\u{2013}', '\u{2014}'])) {
-        bail!("{name} begins with a dash in place of a hyphen: write -{option}");
+        bail!("{name} begins with a dash instead of a hyphen: write -{option}");
     }
     let is_rate = command.to_str().is_some_and(|text| text.parse::<RateText>().is_ok());
     ensure!(
@@ -29,10 +29,10 @@ pub(super) fn check(command: &OsStr) -> Result<()> {
     Ok(())
 }
 
-/// Characters that are special to a shell in a line of words.
+/// Characters that are special to a shell.
 const SPECIAL: &str = "|&;<>()$`\\\"'*?[#~\n";
 
-/// Checks that it is not a whole line, quoted for a shell.
+/// Checks that it is not a whole shell line in quotes.
 pub(super) fn check_line(command: &[OsString], placeholder: Option<&OsStr>, has_stdin: bool) -> Result<()> {
     let Some(name) = command.first().filter(|name| name.as_bytes().contains(&b' ')) else { return Ok(()) };
     let words: Option<Vec<_>> = command.iter().map(|word| word.to_str()).collect();
@@ -40,15 +40,15 @@ pub(super) fn check_line(command: &[OsString], placeholder: Option<&OsStr>, has_
     let (line, name) = (words.join(" "), quoted(&command[..1]));
     ensure!(
         line.contains(|c| SPECIAL.contains(c)),
-        "there is no program {name}: to run a program with arguments, do not quote them as one: -- {line}"
+        "there is no program {name}: do not quote a program and its arguments as one word: write -- {line}"
     );
     let placeholder = placeholder.and_then(OsStr::to_str).unwrap_or("{}");
     let script = if has_stdin { line } else { with_argument(&line, placeholder) };
     let shell: Vec<_> = ["sh", "-c", &script, "sh"].map(OsString::from).into();
-    bail!("there is no program {name}, and no shell reads it: write -- {}", quoted(&shell));
+    bail!("there is no program {name}, and no shell is used: write -- {}", quoted(&shell));
 }
 
-/// A line for a shell with its first argument in place of the item, which must not become a part of the script.
+/// A shell line with its first argument instead of the item, which must not become part of the script.
 fn with_argument(line: &str, placeholder: &str) -> String {
     const ARGUMENT: &str = "\"$1\"";
     let quoted = [format!("\"{placeholder}\""), format!("'{placeholder}'"), placeholder.to_owned()];
@@ -60,7 +60,7 @@ fn is_data(path: &Path) -> bool {
     path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 == 0)
 }
 
-/// There is a file of this name where a shell would look for a command.
+/// Reports whether a shell would find a command of this name.
 fn is_found(command: &OsStr) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let has_directory = command.as_bytes().contains(&b'/');

@@ -1,17 +1,17 @@
-//! Options that people know from xargs, parallel and pv, and that have another name here, or none.
+//! Options of xargs, parallel and pv that have another name here, or none.
 
 use std::ffi::OsString;
 
-/// In braces, these stand for the value that was typed, or for themselves if there is none.
+/// In braces, these stand for the value that was typed, or else for their own names.
 const PLACEHOLDERS: [&str; 5] = ["DUR", "FILE", "N", "NAME", "S"];
 
-/// Options of other programs: their names, whose they are, and what to do here.
+/// Options of other programs: their names, the programs, and what to do here.
 const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--delay"], "parallel", "use -n 1 -p {DUR}"),
     (&["--joblog"], "parallel", "use --log {FILE}"),
     (&["--bar"], "parallel", "use --progress"),
     (&["--eta", "-e"], "parallel and pv", "use --progress, which shows when the run ends"),
-    (&["--timer"], "pv", "use -v, which tells the time at the end"),
+    (&["--timer"], "pv", "use -v, which prints the time at the end"),
     (
         &["-L"],
         "pv and xargs",
@@ -27,13 +27,9 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--replace", "-i"], "xargs", "leave it out, since {} stands for the item, or use -I STR"),
     (&["--tagstring"], "parallel", "use --tag, or --tag=SEL for a part of the item, as in --tag=host"),
     (&["--colsep", "-C"], "parallel", "use -F {S}, and {col:N} in COMMAND for field N"),
-    (
-        &["--line-buffer", "--linebuffer", "--lb"],
-        "parallel",
-        "use -u, with which commands write for themselves",
-    ),
-    (&["--group"], "parallel", "leave it out: with -j, the output of each command is printed whole"),
-    (&["--resume-failed", "--retry-failed"], "parallel", "use --resume, which runs again what failed"),
+    (&["--line-buffer", "--linebuffer", "--lb"], "parallel", "use -u, with which commands write directly"),
+    (&["--group"], "parallel", "leave it out: with -j, the output of each command is printed as a whole"),
+    (&["--resume-failed", "--retry-failed"], "parallel", "use --resume, which runs what failed again"),
     (
         &["--results"],
         "parallel",
@@ -45,10 +41,10 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
         "use --once -s {NAME} -r RATE, which waits for one release of a shared limit",
     ),
     (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is reported, and the others go on"),
-    (&["-E", "--eof"], "xargs", "cut the input before: sed '/^END$/,$d'"),
+    (&["-E", "--eof"], "xargs", "cut the input first: sed '/^END$/,$d'"),
     (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),
     (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
-    (&["--interactive"], "xargs and parallel", "look at --dry-run before, or at -t meanwhile"),
+    (&["--interactive"], "xargs and parallel", "use --dry-run to look beforehand, or -t to watch"),
     (&["-o", "--open-tty"], "xargs", "use -a {FILE}, which leaves stdin to the command"),
     (&["--limit-rate"], "curl", "use -r {N}/s,cost=bytes,algo=bucket"),
 ];
@@ -56,24 +52,24 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
 /// Arguments after which parallel takes items from its command line.
 const SOURCES: [&str; 4] = [":::", ":::+", "::::", "::::+"];
 
-/// Advice in place of the option `name` of another program, if it is one. `args` are all that was typed.
+/// Advice on the option `name` of another program, if it is one. `args` is the whole command line.
 pub(super) fn advice(name: &str, args: &[OsString]) -> Option<String> {
     let (_, whose, advice) = OPTIONS.iter().find(|(names, ..)| names.contains(&name))?;
     let advice = with_value(advice, value(name, args).as_deref());
     Some(format!("{name} is an option of {whose}: {advice}"))
 }
 
-/// Advice in place of `:::`, unless it stands behind `--`, where it is the command's own.
+/// Advice on `:::`, unless it is after `--`, where it belongs to the command.
 pub(super) fn source_advice(args: &[OsString]) -> Option<String> {
     let typed = args.iter().map(|arg| arg.to_str().unwrap_or_default()).take_while(|arg| *arg != "--");
     let source = typed.into_iter().find(|arg| SOURCES.contains(arg))?;
     Some(format!(
-        "{source} is of parallel: items come from stdin, as in printf '%s\\n' a b | throttle, or from -a \
-         FILE; if it is the command's own, put -- before the command"
+        "{source} is an argument of parallel: here, items come from stdin, as in printf '%s\\n' a b | \
+         throttle, or from -a FILE; if it is the command's own, put -- before the command"
     ))
 }
 
-/// The advice with the value in place of each placeholder; without a value, their names.
+/// Fills in the value for each placeholder; without a value, their names.
 fn with_value(advice: &str, value: Option<&str>) -> String {
     PLACEHOLDERS.iter().fold(advice.to_owned(), |advice, name| {
         let told = value.map_or_else(|| (*name).to_owned(), |value| as_ours(name, value));
@@ -81,7 +77,7 @@ fn with_value(advice: &str, value: Option<&str>) -> String {
     })
 }
 
-/// A value as it is written here: numbers with units in capitals, and without bytes.
+/// A value as written here: numbers have units in capitals, and no `b` for bytes.
 fn as_ours(name: &str, value: &str) -> String {
     match value.strip_suffix(['b', 'B']).unwrap_or(value) {
         number if name == "N" => number.replace('m', "M").replace('g', "G").replace('t', "T"),
@@ -89,8 +85,8 @@ fn as_ours(name: &str, value: &str) -> String {
     }
 }
 
-/// The value of an option as it was typed, if it looks like a number or the name of a file. A 0, which is no limit
-/// elsewhere, is valid nowhere here.
+/// The value of an option as typed, if it looks like a number or a file name. Not 0, which means no limit elsewhere and
+/// is invalid here.
 fn value(name: &str, args: &[OsString]) -> Option<String> {
     let at = args.iter().position(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(name)))?;
     let attached = args[at].to_str()?.strip_prefix(name)?.trim_start_matches('=');

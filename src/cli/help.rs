@@ -20,7 +20,7 @@ const TOPICS: [(&str, &str); 11] = [
     ("exit", include_str!("help/exit.txt")),
 ];
 
-/// The help that was asked for. A command that is named `help` comes after a limit, so it is not mistaken for this.
+/// The help that was asked for. A command named `help` comes after a limit, so it is not mistaken for this.
 pub(super) fn asked(args: &[OsString]) -> Option<Instead> {
     let first = args.get(1)?;
     let named = match (first.to_str()?, args.get(2)) {
@@ -39,18 +39,18 @@ pub(super) fn asked(args: &[OsString]) -> Option<Instead> {
     }
 }
 
-/// The topics that help can be asked for.
+/// The help topics.
 pub fn topics() -> impl Iterator<Item = &'static str> {
     TOPICS[1..].iter().map(|(name, _)| *name)
 }
 
-/// The text on a topic, or on the only one that begins like this.
+/// The text on a topic, which may be shortened as long as it is unique.
 fn find(topic: &str) -> Option<&'static str> {
     let mut found = TOPICS.iter().filter(|(name, _)| !topic.is_empty() && name.starts_with(topic));
     found.next().filter(|_| found.next().is_none()).map(|(_, text)| *text)
 }
 
-/// Fills in the help of the rules.
+/// Fills in the names and the help of the rules.
 fn fill_in(text: &str) -> String {
     let rule =
         |facts: &Facts| format!("  {:<11}{}\n", facts.name, facts.help.replace('\n', "\n             "));
@@ -58,7 +58,7 @@ fn fill_in(text: &str) -> String {
     text.replace("{rules}\n", &rules).replace("{algorithms}", &algorithms())
 }
 
-/// The names of the rules, as a sentence has them.
+/// The names of the rules, as in a sentence: `a, b or c`.
 fn algorithms() -> String {
     let [first @ .., last] = &Algorithm::names();
     format!("{} or {last}", first.join(", "))
@@ -73,7 +73,7 @@ pub(super) fn on_algorithm() -> String {
 pub(super) fn on_algorithms() -> String {
     let rule = |facts: &Facts| format!("{}: {}\n\n", facts.name, facts.help.replace('\n', " "));
     let rules: String = Algorithm::ALL.map(|algorithm| rule(algorithm.facts())).concat();
-    format!("{}\n\n{rules}For every limit that has no algo= of its own.", on_algorithm())
+    format!("{}\n\n{rules}Applies to limits without algo=.", on_algorithm())
 }
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! The meaning of what was typed, where several groups of options have to do with each other.
+//! What the command line means, where several groups of options interact.
 
 use std::num::NonZeroU64;
 
@@ -18,7 +18,7 @@ pub(super) const FOR_COMMANDS: &str =
     "-I -j -k -u --tag --pipe -t --timeout --retries --max-hold --halt --log";
 
 impl Cli {
-    /// Work on the state of shared limits, if that is all there is to do.
+    /// Work on the state of shared limits, if that was asked for.
     pub(super) fn upkeep(&self) -> Result<Option<Upkeep>> {
         if !self.state.is_upkeep() {
             return Ok(None);
@@ -51,7 +51,7 @@ impl Cli {
         Ok(Config { limits, shared, queue, input, command, action, report, progress, as_json, metrics, plot })
     }
 
-    /// The options of the queue. A single release has its own patience.
+    /// The options of the queue. A single release handles `--max-wait` itself.
     fn queue(&self) -> QueueOptions {
         QueueOptions {
             on_limit: self.limits.on_limit.unwrap_or_default(),
@@ -68,7 +68,7 @@ impl Cli {
         if let Some(option) =
             self.given_among("--max-wait --until --jitter").next().filter(|_| self.control.audit)
         {
-            bail!("--audit waits for nothing: leave out {option}");
+            bail!("--audit does not wait: leave out {option}");
         }
         let wait = self.control.max_wait.filter(|_| queue.on_limit.never_waits());
         if let Some((wait, linger)) = wait.zip(queue.batch.linger) {
@@ -90,7 +90,7 @@ impl Cli {
         self.state.shared(self.only_computes())
     }
 
-    /// The option that has nothing released.
+    /// The option that only computes, so that nothing is released; `None` if there is none.
     fn only_computes(&self) -> Option<&str> {
         self.given_among("--dry-run --audit").next()
     }
@@ -111,7 +111,7 @@ impl Cli {
         }
         ensure!(
             dry_run || self.report.plot.is_none() || !limits.may_change(),
-            "--plot is for limits that stay as they are: give them with -r"
+            "--plot needs limits that cannot change: use -r RATE instead of -r @FILE"
         );
         let from_file = self.input.file().is_some();
         rates.iter().filter(|rate| rate.only.is_none()).try_for_each(Rate::check_cost)?;

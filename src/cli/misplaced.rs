@@ -1,4 +1,4 @@
-//! Limits that stand where they are no limits of ours.
+//! Limits in a place where they are not options of ours.
 
 use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
@@ -6,7 +6,7 @@ use std::os::unix::ffi::OsStrExt;
 use crate::config::{RateText, parse_duration, parse_limit_count};
 use crate::printable::quoted;
 
-/// The reason why there is no limit, and what to do.
+/// Why there is no limit, and what to do.
 pub(super) fn no_limit(command: &[OsString]) -> String {
     format!(
         "no limit given: {}",
@@ -18,10 +18,10 @@ pub(super) fn no_limit(command: &[OsString]) -> String {
 
 /// A limit among the arguments of the command.
 fn after(command: &[OsString]) -> Option<String> {
-    // Only behind -- may a command look like an option.
+    // Only after -- may a command look like an option.
     if command.first()?.as_bytes().starts_with(b"-") {
         return Some(format!(
-            "{} stands behind --, where COMMAND is: options stand before --",
+            "{} is after --, where COMMAND belongs: put options before --",
             quoted(command)
         ));
     }
@@ -34,11 +34,12 @@ fn after(command: &[OsString]) -> Option<String> {
         }
     }
     let (limits, others) = (quoted(&limits), quoted(&others));
-    let told = format!("{limits} stands after the command and belongs to it: write {limits} -- {others}");
+    let told =
+        format!("{limits} is after the command, so it belongs to the command: write {limits} -- {others}");
     (!limits.is_empty()).then_some(told)
 }
 
-/// The number of words that make the limit which these begin with.
+/// The number of words in the limit that `words` begin with; 0 if there is none.
 fn words_of_limit(words: &[OsString]) -> usize {
     let Some(first) = words.first().and_then(|word| word.to_str()) else { return 0 };
     let second = words.get(1).and_then(|word| word.to_str());

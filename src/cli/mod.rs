@@ -26,22 +26,22 @@ use crate::printable::excerpt;
 pub enum Instead {
     /// The text that was asked for: help, the version, a page.
     Help(String),
-    /// Something is to be done with the state of shared limits.
+    /// Upkeep of the state of shared limits.
     State(Upkeep),
-    /// A mistake, in one line that says how to mend it.
+    /// A mistake, on one line that says how to correct it.
     Mistake(String),
 }
 
-/// Reads a command line; the first of `args` is the name of the program.
+/// Reads a command line. The first of `args` is the program name.
 ///
 /// # Errors
-/// A mistake in it, or no error at all but something else to do.
+/// A mistake in it, or something else to do, which is not an error.
 pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead> {
     let args: Vec<_> = args.into_iter().collect();
     if let Some(help) = help::asked(&args) {
         return Err(help);
     }
-    // -s alone asks which states there are.
+    // -s alone lists the states.
     let args = match &args[..] {
         [_, alone] if alone == "-s" || alone == "--state" => vec![args[0].clone(), "--status".into()],
         _ => args,
@@ -61,7 +61,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
     }
 }
 
-/// Words behind `--` are a command, whatever they look like, unless they look like a line for a shell.
+/// Words after `--` are a command whatever they look like, except a shell line in quotes.
 fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
     command::check_line(&cli.command, cli.commands.placeholder.as_deref(), cli.commands.pipe)?;
     let (before, operands) = args.split_at(args.len() - cli.command.len());
@@ -69,7 +69,7 @@ fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
     operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))
 }
 
-/// A message of clap, in one line if it is a mistake.
+/// A message of clap; a mistake on one line.
 fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
     Instead::Mistake(match error.kind() {
         ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
@@ -81,7 +81,7 @@ fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
     })
 }
 
-/// A long option behind one hyphen, where clap finds short ones, and a fault in them.
+/// A long option after one hyphen, which clap reads as short ones and finds fault with.
 fn one_hyphen(error: &clap::Error, args: &[OsString]) -> Option<String> {
     let fault = error.get(ContextKind::InvalidValue).or_else(|| error.get(ContextKind::InvalidArg))?;
     let fault = fault.to_string();
@@ -92,7 +92,7 @@ fn one_hyphen(error: &clap::Error, args: &[OsString]) -> Option<String> {
     is_long.then(|| format!("there is no option -{name}: is it --{name}? See 'throttle --help'"))
 }
 
-/// There is no such option: tells what it may have been.
+/// There is no such option: says what may have been meant.
 fn unknown(error: &clap::Error, args: &[OsString]) -> String {
     let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else {
         return one_line(&error.render().to_string());
@@ -103,7 +103,7 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
     }
     let begun = begun_by(name);
     if begun.len() > 1 {
-        return format!("{name} is the beginning of {}", begun.join(", "));
+        return format!("{name} is ambiguous: {}", begun.join(", "));
     }
     match error.get(ContextKind::SuggestedArg) {
         Some(ContextValue::String(nearest)) if first_letter(nearest) == first_letter(name) => {
@@ -113,12 +113,12 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
     }
 }
 
-/// Names that clap finds similar though they begin in another way are seldom meant.
+/// A similar name that begins with another letter is seldom what was meant.
 fn first_letter(option: &str) -> Option<char> {
     option.chars().find(|&c| c != '-')
 }
 
-/// clap does not tell which of them it is.
+/// clap does not say which argument it is.
 fn not_utf8(args: &[OsString]) -> String {
     let found = args.iter().find(|arg| arg.to_str().is_none()).map(|arg| excerpt(arg.as_bytes()));
     let found = found.unwrap_or_default();
@@ -127,7 +127,7 @@ fn not_utf8(args: &[OsString]) -> String {
     )
 }
 
-/// The long options that begin like this.
+/// The long options that begin with `name`.
 fn begun_by(name: &str) -> Vec<String> {
     let Some(name) = name.strip_prefix("--") else { return Vec::new() };
     let command = Cli::command();

@@ -11,10 +11,10 @@ pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank
 pub(super) const FOR_RUNS: &str =
     "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --progress --stats --plot";
 
-/// The release that was asked for. Whatever is about items makes no sense with it.
+/// The release that was asked for. Options about items make no sense with it.
 pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {
     let cost = if let Some(Selector::Constant(cost)) = cli.limits.cost { Some(cost) } else { None };
-    // A cost that is always the same needs no items.
+    // A constant cost needs no items.
     let needs_items = |option: &&str| *option != "-c" || cost.is_none();
     if let Some(option) = cli.given_among(FOR_ITEMS).find(needs_items) {
         bail!("--once reads no items: leave out {}", with_remedy(option));
@@ -24,8 +24,8 @@ pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {
     }
     ensure!(
         !rates.iter().any(Rate::counts_exits),
-        "from=exit and N/running wait for the end of a command, and --once becomes COMMAND: leave out \
-         from=exit, or N/running"
+        "from=exit and N/running wait for the end of a command, but --once becomes COMMAND: leave out \
+         from=exit or N/running"
     );
     rates.iter().try_for_each(Once::check)?;
     Ok(Verb::Once(Once {

@@ -30,7 +30,7 @@ pub(super) fn names() -> impl Iterator<Item = &'static str> {
     GENERATED.iter().map(|(name, _)| *name)
 }
 
-/// The text of that name, which is one of [`names`].
+/// The text with that name, one of [`names`].
 pub(super) fn generated(wanted: &str) -> Option<&'static str> {
     GENERATED.iter().find(|(name, _)| *name == wanted).map(|(_, text)| *text)
 }

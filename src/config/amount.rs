@@ -30,13 +30,13 @@ impl Amount {
     /// Parses an amount exactly, `1.5/s` as 3 per 2 s. With too many decimals for that, rounds down.
     pub(super) fn parse(text: &str) -> Result<Self> {
         let Some((number, period)) = split(text).filter(|(_, period)| !period.is_empty()) else {
-            bail!("a rate says per what");
+            bail!("a rate needs a period");
         };
         if period == RUNNING {
             return Ok(Amount { count: parse_count(number)?, is_running: true, ..Amount::default() });
         }
         let (digits, scale) = parse_scaled(number)?;
-        ensure!(digits / scale <= u64::MAX.into(), "too large, the most is 2^64-1");
+        ensure!(digits / scale <= u64::MAX.into(), "too large: the maximum is 2^64-1");
         let nanos = parse_period(period)?;
         let as_written = exact(digits, scale, nanos);
         let (count, nanos) = as_written
@@ -149,7 +149,7 @@ mod tests {
             assert!(Amount::parse(text).unwrap().rounded_from.is_none(), "{text}");
         }
         for text in ["18446744073709551616.5/s", "99999999999999999999.99999999999/s"] {
-            assert_eq!(Amount::parse(text).unwrap_err().to_string(), "too large, the most is 2^64-1");
+            assert_eq!(Amount::parse(text).unwrap_err().to_string(), "too large: the maximum is 2^64-1");
         }
     }
 

@@ -38,7 +38,7 @@ impl FromStr for Arrivals {
                 ZONE => arrivals.zone.replace(parse_zone(value)?).is_some(),
                 _ => arrivals.year.replace(parse_year(value)?).is_some(),
             };
-            ensure!(!is_repeated, "{name} may be given once");
+            ensure!(!is_repeated, "{name} may be given only once");
             rest = before;
         }
         Ok(Arrivals { selector: rest.map(Selector::parse_part).transpose()?, ..arrivals })
@@ -72,7 +72,7 @@ fn parse_zone(name: &str) -> Result<TimeZone> {
             // jiff accepts offsets of more than a day.
             let is_far = |zone: &TimeZone| zone.to_fixed_offset().is_ok_and(|it| it.seconds().abs() >= DAY);
             zone.filter(|zone| !is_far(zone)).with_context(|| {
-                format!("no time zone '{name}': there are UTC, local, +01:00 and names such as Europe/Berlin")
+                format!("no time zone '{name}': use UTC, local, +01:00 or a name such as Europe/Berlin")
             })
         }
     }

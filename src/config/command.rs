@@ -125,7 +125,7 @@ impl FromStr for Backoff {
                 .map_err(|error| anyhow!("{error}; for a range, write MIN..MAX, as in 1s..5m"))
         };
         let (least, most) = (wait(least)?, wait(most)?);
-        ensure!(least <= most, "the range is the wrong way round: the shorter wait comes first");
+        ensure!(least <= most, "the range is reversed: put the shorter wait first");
         Ok(Backoff { codes, least, most })
     }
 }
@@ -170,8 +170,8 @@ impl FromStr for Halt {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        const FORMS: &str = "there are soon and now, and fail=N, success=N and done=N, where N is a number of \
-            items or a percentage, as in soon,fail=3 or now,fail=10%";
+        const FORMS: &str = "write soon or now, then fail=N, success=N or done=N, where N is a number of \
+                             items or a percentage, as in soon,fail=3 or now,fail=10%";
         let parts = text.split_once(',').and_then(|(when, what)| Some((when, what.split_once('=')?)));
         let (when, (on, share)) = parts.context(FORMS)?;
         let now = match when {
@@ -183,8 +183,8 @@ impl FromStr for Halt {
         let on = named(&choices, on).ok().context(FORMS)?;
         let percent = share.strip_suffix('%');
         let number = percent.unwrap_or(share).parse().ok().context(FORMS)?;
-        ensure!(number > 0, "the least is 1");
-        ensure!(percent.is_none() || number <= 100, "the most is 100%");
+        ensure!(number > 0, "the minimum is 1");
+        ensure!(percent.is_none() || number <= 100, "the maximum is 100%");
         let share = if percent.is_some() { Share::Percent(number) } else { Share::Count(number) };
         Ok(Halt { now, on, share })
     }

@@ -19,7 +19,8 @@ pub fn parse_delimiter(text: &str) -> Result<Vec<u8>> {
 
 /// Reads what follows a backslash from the front of `rest`.
 fn unescape(rest: &mut &[u8]) -> Result<u8> {
-    let (&letter, tail) = rest.split_first().context("a backslash at the end: write '\\\\' for one")?;
+    let (&letter, tail) =
+        rest.split_first().context("a lone backslash at the end: for a backslash, write '\\\\'")?;
     let byte = match letter {
         b'n' => b'\n',
         b't' => b'\t',
@@ -34,7 +35,7 @@ fn unescape(rest: &mut &[u8]) -> Result<u8> {
             *rest = tail;
             return number(rest, 16, 2);
         }
-        _ => bail!("unknown escape '\\{}': C has \\n \\t \\r \\0 \\\\ \\xHH", letter.escape_ascii()),
+        _ => bail!("unknown escape '\\{}': use \\n \\t \\r \\0 \\\\ \\xHH", letter.escape_ascii()),
     };
     *rest = tail;
     Ok(byte)
@@ -47,7 +48,9 @@ fn number(rest: &mut &[u8], radix: u32, most: usize) -> Result<u8> {
     let (digits, tail) = rest.split_at(length);
     *rest = tail;
     let digits = str::from_utf8(digits)?;
-    u8::from_str_radix(digits, radix).ok().context("an escape needs digits and fits a byte: \\x1e, \\036")
+    u8::from_str_radix(digits, radix)
+        .ok()
+        .context("an escape needs digits that fit a byte, as in \\x1e or \\036")
 }
 
 #[cfg(test)]

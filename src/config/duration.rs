@@ -13,7 +13,7 @@ const MINUTE: u64 = 60 * SECOND;
 /// Not a duration, or one of 2^64 nanoseconds (584 years) or more.
 pub fn parse_duration(text: &str) -> Result<u64> {
     let nanos = u64::try_from(parse_any_duration(text)?).ok();
-    nanos.with_context(|| format!("'{text}' is too long, the most is 584 years"))
+    nanos.with_context(|| format!("'{text}' is too long: the maximum is 584 years"))
 }
 
 /// Like [`parse_duration`], but returns the longest duration for any that is longer.

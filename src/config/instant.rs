@@ -21,12 +21,12 @@ pub fn parse_instant(text: &str) -> Result<Time> {
     let by_zone = DateTimeParser::new().offset_conflict(OffsetConflict::AlwaysTimeZone);
     ensure!(
         nanos.is_some() || by_zone.parse_zoned(text).is_err(),
-        "'{text}': the zone has another offset then: leave out one of them"
+        "'{text}': the zone has another offset then: leave out the zone or the offset"
     );
     nanos.map(Time).with_context(|| {
         format!(
-            "'{text}' is not a time from 1970 to 2554: there are 2026-11-21, 2026-11-21T09:00, 2026-11-21T09:00Z, \
-             2026-11-21T09:00+01:00 and 2026-11-21T09:00[Europe/Berlin]"
+            "'{text}' is not a time from 1970 to 2554: write 2026-11-21, 2026-11-21T09:00, \
+             2026-11-21T09:00Z, 2026-11-21T09:00+01:00 or 2026-11-21T09:00[Europe/Berlin]"
         )
     })
 }
@@ -104,11 +104,14 @@ mod tests {
             "2023-11-14T22:13+99:00",
         ] {
             let error = parse_instant(text).expect_err(text).to_string();
-            assert!(error.contains("from 1970 to 2554: there are 2026-11-21,"), "{text}: {error}");
+            assert!(error.contains("from 1970 to 2554: write 2026-11-21,"), "{text}: {error}");
         }
         let text = "2023-11-14T23:13+05:00[Europe/Berlin]";
         let error = parse_instant(text).unwrap_err().to_string();
-        assert_eq!(error, format!("'{text}': the zone has another offset then: leave out one of them"));
+        assert_eq!(
+            error,
+            format!("'{text}': the zone has another offset then: leave out the zone or the offset")
+        );
     }
 
     #[test]

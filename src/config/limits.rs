@@ -13,7 +13,7 @@ use super::rate_text::RateText;
 pub enum Source {
     /// A RATE.
     Rate(Box<RateText>),
-    /// `@FILE`: one RATE a line, `#` begins a comment.
+    /// `@FILE`: one RATE per line, `#` begins a comment.
     File(PathBuf),
 }
 
@@ -23,7 +23,7 @@ impl std::str::FromStr for Source {
     fn from_str(text: &str) -> Result<Self> {
         match text.strip_prefix('@') {
             Some(path) => {
-                ensure!(!path.is_empty(), "the name of a file is needed, as in @limits.conf");
+                ensure!(!path.is_empty(), "a file name is needed, as in @limits.conf");
                 Ok(Source::File(path.into()))
             }
             None => text.parse().map(|rate| Source::Rate(Box::new(rate))),
@@ -94,7 +94,7 @@ impl LimitOptions {
         let text = text.with_context(|| format!("cannot read {name}"))?;
         let rates = self.parse(&text).with_context(|| name.to_string())?;
         // The file may be half written. And without any limit, everything would go at once.
-        ensure!(!rates.is_empty(), "{name} holds no RATE: to pause, write 0/s");
+        ensure!(!rates.is_empty(), "{name} contains no RATE: to pause, write 0/s");
         Ok(rates)
     }
 
@@ -108,7 +108,7 @@ impl LimitOptions {
             text.strip_prefix('\u{feff}').unwrap_or(text).lines().map(|line| without_comment(line).trim());
         let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
         let parse = |line: &str| {
-            ensure!(!line.starts_with('@'), "a file cannot name another: give each with its own -r");
+            ensure!(!line.starts_with('@'), "a file cannot name another: give each its own -r");
             RateText::parse_pausing(line)?.resolve(&self.defaults)
         };
         rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}: '{line}'"))).collect()
@@ -158,6 +158,6 @@ mod tests {
             ]
         );
         let error = limits.parse("10/s\n\n10\n").unwrap_err();
-        assert!(format!("{error:#}").starts_with("line 3: '10': a rate says per what"), "{error:#}");
+        assert!(format!("{error:#}").starts_with("line 3: '10': a rate needs a period"), "{error:#}");
     }
 }

@@ -11,6 +11,6 @@ pub(crate) fn named<T: Copy>(choices: &[(&str, T)], text: &str) -> Result<T> {
     known.map(|(_, choice)| *choice).with_context(|| {
         let names: Vec<_> = choices.iter().map(|(name, _)| *name).collect();
         let (last, others) = names.split_last().expect("a choice");
-        format!("there are {} and {last}", others.join(", "))
+        format!("use {} or {last}", others.join(", "))
     })
 }

@@ -9,7 +9,7 @@ use super::quantity::{parse_count, parse_decimal, without_exponent};
 /// Extends `error` with what `text` may have been meant to be. A rate in bytes is suggested only if it `is_rate`.
 pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool) -> Error {
     if let Some(rate) = in_bytes(text).filter(|rate| is_rate(rate)) {
-        return Error::msg(format!("bytes are what items may cost: try {rate}"));
+        return Error::msg(format!("bytes are a cost, not a count: try {rate}"));
     }
     // A count of 0 pauses, and not everywhere: nobody means it who forgets the period.
     let is_valid = |rate: &String| Amount::parse(rate).is_ok_and(|amount| amount.count > 0);
@@ -185,7 +185,7 @@ mod tests {
             ("64kB", "64k/s"),
         ] {
             let error = text.parse::<RateText>().unwrap_err().to_string();
-            let wanted = format!("bytes are what items may cost: try {suggested},cost=bytes,algo=bucket");
+            let wanted = format!("bytes are a cost, not a count: try {suggested},cost=bytes,algo=bucket");
             assert_eq!(error, wanted, "{text}");
         }
     }

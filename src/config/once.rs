@@ -25,17 +25,14 @@ impl Once {
     /// # Errors
     /// It does, and why.
     pub(crate) fn check(rate: &Rate) -> Result<()> {
-        ensure!(
-            rate.key.is_none(),
-            "--once reads no items, so that nothing has a key: leave out key= of {rate}"
-        );
+        ensure!(rate.key.is_none(), "--once reads no items, so there are no keys: leave out key= of {rate}");
         ensure!(
             rate.cost.is_none() || rate.common_cost().is_some(),
-            "--once reads no items: give a number as cost= of {rate}"
+            "--once reads no items: use a number as cost= of {rate}"
         );
         ensure!(
             rate.from == CountFrom::Start,
-            "--once does not see the end of COMMAND: leave out {rate}, or its from=exit"
+            "--once cannot see the end of COMMAND: leave out {rate}, or its from=exit"
         );
         rate.check_cost()
     }

@@ -23,11 +23,12 @@ fn advice(text: &str) -> Option<String> {
     let column = text.strip_prefix('{').and_then(|text| text.strip_suffix('}'));
     if let Some(column) = column.filter(|column| column.parse::<u32>().is_ok()) {
         return Some(format!(
-            "{text} is passed on as it is: for a field of the item, write {{col:{column}}}"
+            "{text} is passed on unchanged: for a field of the item, write {{col:{column}}}"
         ));
     }
     let (name, shell) = PARTS.iter().find(|(name, _)| text.contains(name))?;
     Some(format!(
-        "{name} is passed on as it is: for that part of a name, use a shell, as in -- sh -c 'echo \"{shell}\"' sh"
+        "{name} is passed on unchanged: for that part of a name, use a shell, as in -- sh -c 'echo \
+         \"{shell}\"' sh"
     ))
 }

@@ -22,12 +22,12 @@ const UNITS: [(&str, u64); 10] = [
 pub fn parse_count(text: &str) -> Result<u64> {
     let (total, scale) = parse_scaled(text).map_err(|error| {
         match without_exponent(text).or_else(|| without_groups(text)) {
-            Some(digits) => Error::msg(format!("a number is written in digits only: {digits}")),
+            Some(digits) => Error::msg(format!("write the number in digits only: {digits}")),
             None => error,
         }
     })?;
     ensure!(total % scale == 0, "'{text}' is not a whole number");
-    u64::try_from(total / scale).ok().context("too large, the most is 2^64-1")
+    u64::try_from(total / scale).ok().context("too large: the maximum is 2^64-1")
 }
 
 /// A whole number with an exponent, such as `1e3`, written out.
@@ -61,7 +61,7 @@ pub(super) fn parse_scaled(text: &str) -> Result<(u128, u128)> {
         bail!("unknown unit '{unit}': use k, M, G or T, or Ki, Mi, Gi or Ti");
     };
     let (digits, decimals) = parse_decimal(number)?;
-    let total = digits.checked_mul(u128::from(scale)).context("too large, the most is 2^64-1")?;
+    let total = digits.checked_mul(u128::from(scale)).context("too large: the maximum is 2^64-1")?;
     Ok((total, 10u128.pow(decimals)))
 }
 
@@ -116,7 +116,7 @@ mod tests {
             [("10,000", "10000"), ("1e3", "1000"), ("2E0", "2"), ("1_000_000", "1000000"), ("5 000", "5000")]
         {
             let error = parse_count(text).unwrap_err().to_string();
-            assert_eq!(error, format!("a number is written in digits only: {digits}"));
+            assert_eq!(error, format!("write the number in digits only: {digits}"));
         }
         for text in ["1,5", "1,00,000", "1e99", "1e", "1ex", "10,000k", "1,,000"] {
             let error = parse_count(text).unwrap_err().to_string();

@@ -107,7 +107,7 @@ impl FromStr for Jitter {
         let (most, seed) = match text.split_once(',') {
             None => (text, fastrand::u32(..).into()),
             Some((most, option)) => {
-                let seed = option.strip_prefix("seed=").context("there is DUR, and DUR,seed=N")?;
+                let seed = option.strip_prefix("seed=").context("write DUR or DUR,seed=N")?;
                 (most, parse_count(seed)?)
             }
         };

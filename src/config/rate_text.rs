@@ -43,14 +43,14 @@ impl RateText {
     /// # Errors
     /// A count or a period of 0.
     pub fn new(count: u64, period: Option<Amount>) -> Result<Self> {
-        ensure!(count > 0, "a count of 0 would release nothing: the least is 1");
+        ensure!(count > 0, "a count of 0 would release nothing: the minimum is 1");
         let period = period.unwrap_or(Amount { period: SECOND, ..Amount::default() });
         Self::of(Amount { count, ..period })
     }
 
     /// An amount without options. The count may be 0.
     fn of(amount: Amount) -> Result<Self> {
-        ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the least is 1ns");
+        ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the minimum is 1ns");
         let from = if amount.is_running { CountFrom::Running } else { CountFrom::Start };
         Ok(RateText { amount, from, ..RateText::default() })
     }
@@ -67,7 +67,7 @@ impl RateText {
         for (at, option) in options.iter().enumerate() {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             let is_repeated = options[..at].iter().any(|other| other.split('=').next() == Some(name));
-            ensure!(!is_repeated, "'{option}': {name}= was given before; several limits take several -r");
+            ensure!(!is_repeated, "'{option}': {name}= is given twice; for several limits, use several -r");
             // One message instead of a chain, as clap prints no causes.
             rate.set(name, value).map_err(|error| anyhow!("'{option}': {error:#}"))?;
         }
@@ -90,7 +90,7 @@ impl RateText {
             "cost" => self.cost = Some(value.parse()?),
             "key" => self.key = Some(Selector::parse_part(value)?),
             "only" => self.only = Some(value.to_owned()),
-            _ => bail!("no such option: there are {}=", Self::OPTIONS.join("=, ")),
+            _ => bail!("unknown option: the options are {}=", Self::OPTIONS.join("=, ")),
         }
         Ok(())
     }
@@ -117,7 +117,7 @@ impl RateText {
         );
         ensure!(
             self.from == CountFrom::Start || algorithm.facts().takes(Extra::FromExit),
-            "from=exit is for {}: a {algorithm} limit has given the place back before the command ends",
+            "from=exit is for {}: a {algorithm} limit frees its place before the command ends",
             Algorithm::taking(Extra::FromExit, " and ")
         );
         ensure!(
@@ -127,7 +127,7 @@ impl RateText {
         let zone = self.zone(algorithm)?;
         let burst = self.burst.or(defaults.burst).unwrap_or(self.amount.count);
         let key = self.key.as_ref().or(defaults.key.as_ref());
-        ensure!(self.only.is_none() || key.is_some(), "only= needs to know what to compare: add key=");
+        ensure!(self.only.is_none() || key.is_some(), "only= needs a key to compare with: add key=");
         let rate = Rate {
             count: self.amount.count,
             period: self.amount.period,
@@ -187,7 +187,8 @@ impl FromStr for RateText {
     fn from_str(text: &str) -> Result<Self> {
         let rate = RateText::parse_pausing(text)?;
         if rate.amount.count == 0 {
-            let week = rate.during.as_ref().context("a count of 0 would release nothing: the least is 1")?;
+            let week =
+                rate.during.as_ref().context("a count of 0 would release nothing: the minimum is 1")?;
             ensure!(
                 !week.is_all(),
                 "a count of 0 pauses, and the hours of during= never end: leave some out"
@@ -259,20 +260,20 @@ mod tests {
     fn mistakes_name_the_mend() {
         let bad = [
             ("10", "10/s"),
-            ("0/s", "least is 1"),
-            ("1/0s", "least is 1ns"),
+            ("0/s", "minimum is 1"),
+            ("1/0s", "minimum is 1ns"),
             ("/s", "try 1/s"),
             ("1/", "1/s"),
             ("1/x", "500ms"),
             ("1/s,algo=magic", "sliding, bucket, interval, fixed"),
             ("1/s,bust=3", "burst="),
-            ("1/s,start=half", "full and empty"),
+            ("1/s,start=half", "full or empty"),
             ("1/s,burst=3", "algo=bucket"),
             ("1/s,only=x", "add key="),
             ("1/s,tz=UTC", "during= and algo=calendar"),
-            ("1/d,algo=calendar,tz=Mars", "unknown zone: there are local, UTC"),
+            ("1/d,algo=calendar,tz=Mars", "unknown zone: use local, UTC"),
             ("1/d,during=Fri@25:00", "from 00:00 to 24:00"),
-            ("1/7h,algo=calendar", "d, w, month and year, and parts of a day"),
+            ("1/7h,algo=calendar", "d, w, month, year, and those from 1s to 12h"),
             ("1/d,algo=calendar,margin=12h", "less than half"),
             ("0/s,during=Mon-Sun", "hours of during= never end"),
             ("0/s,during=00:00-24:00", "hours of during= never end"),

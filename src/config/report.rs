@@ -45,7 +45,7 @@ impl StatsFormat {
             return Ok(StatsFormat::Json);
         }
         let path = text.as_bytes().strip_prefix(b"prom:");
-        let path = path.context("there are json and prom:FILE")?;
+        let path = path.context("use json or prom:FILE")?;
         ensure!(!path.is_empty(), "prom: needs a file, as in prom:/var/lib/node_exporter/throttle.prom");
         Ok(StatsFormat::Prometheus(PathBuf::from(OsStr::from_bytes(path))))
     }

@@ -59,8 +59,7 @@ impl FromStr for Selector {
 
     fn from_str(text: &str) -> Result<Self> {
         if let Some(column) = text.strip_prefix("col:") {
-            let column =
-                column.parse().ok().context("a column is one number, counted from 1, as in col:1")?;
+            let column = column.parse().ok().context("a column is a number, counted from 1, as in col:1")?;
             return Ok(Selector::Column(column));
         }
         if let Some(regex) = text.strip_prefix("re:") {
@@ -77,7 +76,7 @@ impl FromStr for Selector {
             "host" => Ok(Selector::Host),
             _ if text.starts_with(|c: char| c.is_ascii_digit()) => Ok(Selector::Constant(parse_count(text)?)),
             _ => bail!(
-                "there are col:N, such as col:1, bytes, host, .path.to.value, re:REGEX and, for a cost, a number{}",
+                "use col:N (such as col:1), bytes, host, .path.to.value, re:REGEX or, for a cost, a number{}",
                 meant(text)
             ),
         }

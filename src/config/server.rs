@@ -82,10 +82,10 @@ impl Server {
         let has_at = |text: &str| text.contains('@');
         ensure!(
             !has_at(url.path()) && !url.query().is_some_and(has_at),
-            "the characters @ / ? # in a user or password are written as %40 %2F %3F %23"
+            "in a user or password, write @ / ? # as %40 %2F %3F %23"
         );
         let are_known = url.query_pairs().all(|(key, _)| NUMBERS.contains(&&*key));
-        ensure!(are_known, "after the '?' there are db= and replicas= only");
+        ensure!(are_known, "only db= and replicas= may follow the '?'");
         let path = url.path().trim_start_matches('/');
         let (default_port, master, name) = match url.scheme().ends_with("sentinel") {
             true => {
@@ -116,8 +116,8 @@ impl Server {
         let mut keys = url.query_pairs().map(|(key, _)| key);
         let are_known =
             keys.all(|key| NUMBERS.contains(&&*key) || ["name", "user", "password"].contains(&&*key));
-        ensure!(are_known, "after the '?' there are name=, db=, replicas=, user= and password= only");
-        ensure!(url.host_str().is_none_or(str::is_empty), "a path begins with a slash: unix:///path");
+        ensure!(are_known, "only name=, db=, replicas=, user= and password= may follow the '?'");
+        ensure!(url.host_str().is_none_or(str::is_empty), "a path must begin with a slash: unix:///path");
         ensure!(!matches!(url.path(), "" | "/"), "the path of the socket is missing");
         Server {
             address: Address::Unix(PathBuf::from(decoded(url.path())?)),
@@ -143,11 +143,14 @@ impl Server {
 
     fn checked(self) -> Result<Self> {
         ensure!(!self.name.is_empty(), "the name of the state is missing: try redis://HOST/NAME");
-        ensure!(self.name.len() <= LONGEST_NAME, "a name has at most {LONGEST_NAME} bytes");
+        ensure!(self.name.len() <= LONGEST_NAME, "a name may have at most {LONGEST_NAME} bytes");
         let is_bad = |c: char| c == '/' || c.is_control();
-        ensure!(!self.name.contains(is_bad), "a name has neither slashes nor control characters");
+        ensure!(!self.name.contains(is_bad), "a name must not contain slashes or control characters");
         let has_tls = matches!(self.address, Address::Tcp { has_tls: true, .. });
-        ensure!(!has_tls || cfg!(feature = "tls"), "this program was built without TLS");
+        ensure!(
+            !has_tls || cfg!(feature = "tls"),
+            "this throttle was built without TLS: build it with --features tls"
+        );
         Ok(self)
     }
 }
@@ -158,7 +161,7 @@ fn parameter(url: &Url, name: &str) -> Option<String> {
 
 fn number(url: &Url, name: &str) -> Result<u32> {
     let Some(number) = parameter(url, name) else { return Ok(0) };
-    number.parse().ok().with_context(|| format!("{name}= is a number"))
+    number.parse().ok().with_context(|| format!("{name}= must be a number"))
 }
 
 fn decoded(text: &str) -> Result<String> {
@@ -177,10 +180,10 @@ impl FromStr for Server {
 
     fn from_str(text: &str) -> Result<Self> {
         let url = Url::parse(text).context(FORM)?;
-        ensure!(url.fragment().is_none(), "{FORM}: a '#' is written as %23");
+        ensure!(url.fragment().is_none(), "{FORM}: write '#' as %23");
         let keys: Vec<_> = url.query_pairs().map(|(key, _)| key).collect();
         let is_new = |at: usize| !keys[..at].contains(&keys[at]);
-        ensure!((0..keys.len()).all(is_new), "{FORM}: what follows the '?' is given once each");
+        ensure!((0..keys.len()).all(is_new), "{FORM}: each option after the '?' may be given only once");
         match url.scheme() {
             "unix" => Server::at_socket(&url).context(SOCKET_FORM),
             scheme if SCHEMES.contains(&scheme) => Server::at_host(&url).context(FORM),

@@ -44,7 +44,7 @@ impl State {
     pub fn parse_public(text: &str, read: impl FnOnce(&str) -> io::Result<String>) -> Result<Self> {
         if let Some(file) = text.strip_prefix('@') {
             ensure_no_address(file)?;
-            ensure!(!file.is_empty(), "the name of a file is needed, as in @redis.url");
+            ensure!(!file.is_empty(), "a file name is needed, as in @redis.url");
             let content = read(file).with_context(|| format!("cannot read {file}"))?;
             return Self::parse(content.trim()).with_context(|| file.to_owned());
         }
@@ -52,8 +52,8 @@ impl State {
         let is_secret = matches!(&state, State::Server(server) if server.has_credentials());
         ensure!(
             !is_secret,
-            "a user or password on the command line is there for all to see: put the URL into \
-             $THROTTLE_STATE, or into a file and say -s @FILE"
+            "everyone can see a user or password on the command line: put the URL into $THROTTLE_STATE, or \
+             into a file and use -s @FILE"
         );
         Ok(state)
     }
@@ -63,7 +63,8 @@ impl State {
         let State::Name(name) = self else { return None };
         parse_count(name).ok()?;
         Some(format!(
-            "-s {name} shares the limits with all runs that name the state '{name}': it is no size, as with pv"
+            "-s {name} shares the limits with all runs that use the state '{name}': it is not a size, as in \
+             pv"
         ))
     }
 
@@ -78,7 +79,7 @@ impl State {
         ensure_no_address(text)?;
         ensure!(
             !text.ends_with('/'),
-            "what ends in a slash is a directory: leave out the slash for a name, or add the name of a file"
+            "a path that ends in a slash is a directory: leave out the slash, or add a file name"
         );
         ensure!(
             !is_host(text),
@@ -90,7 +91,8 @@ impl State {
         let is_plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
         ensure!(
             !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('.'),
-            "a name is of letters, digits and -_.+, a path has a slash, and a server is like redis://HOST/NAME"
+            "a name consists of letters, digits and -_.+, a path has a slash, and a server is like \
+             redis://HOST/NAME"
         );
         Ok(State::Name(text.to_owned()))
     }
@@ -152,30 +154,34 @@ impl fmt::Display for State {
 pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()> {
     ensure!(
         queue.jitter.is_none(),
-        "--jitter cannot be used with shared limits: a slot would be over before the delay is"
+        "--jitter cannot be used with shared limits: a slot would expire before the delay ends: leave out --jitter, or -s"
     );
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
-        "-r @FILE cannot be shared: all who share limits have to agree on them, and files change: give them as -r RATE"
+        "-r @FILE cannot be shared: all runs must have the same limits, and files change: use -r RATE"
     );
     let rates = limits.given()?;
     if let Some(rate) = rates.iter().find(|rate| rate.from == CountFrom::Running) {
-        bail!("{rate} cannot be shared: other runs do not see what runs here: leave it out, or leave out -s");
+        bail!(
+            "{rate} cannot be shared: other runs cannot see which commands run here: leave it out, or leave \
+             out -s"
+        );
     }
     ensure!(
         rates.iter().all(|rate| rate.from == CountFrom::Start),
-        "from=exit cannot be shared: a slot is booked before its command starts, and nobody knows then when it will end"
+        "from=exit cannot be shared: a slot is booked before its command starts, when the end is unknown: \
+         leave out from=exit, or -s"
     );
     let is_too_dear =
         |rate: &&Rate| rate.burst.zip(rate.common_cost()).is_some_and(|(most, cost)| cost > most.max(1));
     if let Some(rate) = rates.iter().find(is_too_dear) {
-        bail!("items of a shared bucket cannot cost more than its burst: raise that of {rate}");
+        bail!("items of a shared bucket cannot cost more than its burst: raise the burst of {rate}");
     }
     ensure!(
         rates.iter().all(|rate| rate.cost.is_none())
             || queue.batch == BatchSize::SINGLE
             || !queue.on_limit.never_waits(),
-        "a batch that costs what its items do is not dropped by a shared limit: leave out -B, or the costs, \
+        "a shared limit cannot drop batches that cost as much as their items: leave out -B or the costs, \
          or let items wait"
     );
     // One booking charges all limits, so it has to be the same for all items, or for all of a key.
@@ -183,8 +189,8 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
     let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(&rates).len() == 1;
     ensure!(
         !is_keyed || is_same,
-        "limits that share a state go all by the same key, or none does: split them over two runs, one after \
-         the other in a pipe"
+        "limits in one state must all have the same key, or none: split them over two runs, one after the \
+         other in a pipe"
     );
     Ok(())
 }

@@ -88,7 +88,7 @@ impl Template {
             });
             if let Some(name) = name {
                 bail!(
-                    "with -B, {{{name}}} stands for an argument of each item: make it an argument of its own"
+                    "with -B, {{{name}}} becomes one argument for each item: make it an argument of its own"
                 );
             }
         }

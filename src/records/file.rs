@@ -39,10 +39,10 @@ impl LogFile {
         let mut options = OpenOptions::new();
         options.read(true).append(true).create(true).custom_flags(O_NONBLOCK);
         let file = options.open(path).with_context(|| format!("cannot open {name}"))?;
-        let kind = file.metadata().with_context(|| format!("cannot look at {name}"))?.file_type();
+        let kind = file.metadata().with_context(|| format!("cannot access {name}"))?.file_type();
         ensure!(
             kind.is_file(),
-            "{name} is no regular file, so --resume could not read it: name another file"
+            "{name} is not a regular file, so --resume could not read it: name another file"
         );
         lock(&file, path)?;
         let end = end_of_log(&file, start, path)?;
@@ -101,7 +101,7 @@ fn lock(file: &File, path: &Path) -> Result<()> {
             Ok(()) => return Ok(()),
             Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => thread::sleep(PAUSE),
             Err(TryLockError::WouldBlock) => {
-                bail!("{name} is in use by another run: give each run a log of its own")
+                bail!("{name} is in use by another run: give each run its own log")
             }
             Err(error) => {
                 let what = format!("cannot lock {name}: name a file on another file system");
@@ -117,7 +117,7 @@ fn end_of_log(file: &File, start: &str, path: &Path) -> Result<u64> {
     let (name, mut found) = (path.display(), Vec::new());
     let read = FileRange { file, range: 0..start.len() as u64 }.read_to_end(&mut found);
     let end = read.and_then(|read| if read < start.len() { Ok(0) } else { end_of_last_line(file) });
-    ensure!(start.as_bytes().starts_with(&found), "{name} is no log of throttle: name another file");
+    ensure!(start.as_bytes().starts_with(&found), "{name} is not a log of throttle: name another file");
     end.with_context(|| format!("cannot read {name}"))
 }
 
@@ -175,10 +175,10 @@ mod tests {
     fn what_is_no_log_is_left_alone() {
         for other in ["precious\n", "precious", "a\tprecious", "\n"] {
             let file = file(other.as_bytes());
-            assert!(error_of(file.path()).ends_with("is no log of throttle: name another file"));
+            assert!(error_of(file.path()).ends_with("is not a log of throttle: name another file"));
             assert_eq!(fs::read(file.path()).unwrap(), other.as_bytes());
         }
-        assert!(error_of(Path::new("/dev/null")).starts_with("/dev/null is no regular file"));
+        assert!(error_of(Path::new("/dev/null")).starts_with("/dev/null is not a regular file"));
     }
 
     #[test]

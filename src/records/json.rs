@@ -77,7 +77,7 @@ impl<'a> ItemText<'a> {
 /// # Errors
 /// It is not a line of a log.
 pub(super) fn job(line: &[u8]) -> Result<(&[u8], RowItems<'_>), String> {
-    let line = Line::read(line).map_err(|error| format!("is no line of a log: {error}"))?;
+    let line = Line::read(line).map_err(|error| format!("is not a line of a log: {error}"))?;
     Ok((line.start.get().as_bytes(), line.items().ok_or("has no item")?))
 }
 

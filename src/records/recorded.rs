@@ -94,7 +94,7 @@ impl Recorded {
         let read = match layout {
             Layout::Table(columns) => columns
                 .job(record)
-                .ok_or_else(|| "is no line of the log that its header announces".to_owned())
+                .ok_or_else(|| "is not a line of the log that the header announces".to_owned())
                 .and_then(|job| self.read_job(job)),
             Layout::Json => json::job(record).and_then(|job| self.read_job(job)),
             Layout::Item => {
@@ -119,7 +119,7 @@ impl Recorded {
             Cow::Owned(field) => field,
         };
         let hint =
-            if self.is_told { "" } else { "; to say where it is, add --arrivals, as in --arrivals col:4" };
+            if self.is_told { "" } else { "; if it is elsewhere, add --arrivals, as in --arrivals col:4" };
         self.stamps.read(&field, text).map_err(|fault| describe(selector, &field, fault) + hint)
     }
 

@@ -61,8 +61,8 @@ impl Bucket {
 impl NamedRule for Bucket {
     const FACTS: Facts = Facts {
         name: "bucket",
-        help: "Up to B (-b, by default N) at once, then N per P. What is not used\n\
-               is saved up to B. For servers that have a token bucket.",
+        help: "Up to B (-b, by default N) at once, then N per P. Unused quota\n\
+               is saved, up to B. For servers that have a token bucket.",
         takes: &[Extra::Burst],
         accrues: true,
         is_logged: false,

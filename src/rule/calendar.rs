@@ -96,13 +96,13 @@ fn clamped(nanos: i128) -> Time {
 fn check(terms: &Terms) -> Result<()> {
     let Some(civil) = Civil::new(terms.period) else {
         bail!(
-            "algo=calendar takes the periods d, w, month and year, and parts of a day that it is a multiple \
-             of, from 1s to 12h"
+            "algo=calendar takes the periods d, w, month, year, and those from 1s to 12h that divide a day \
+             evenly"
         );
     };
     ensure!(
         terms.margin < civil.longest().div_ceil(2),
-        "the margin leaves nothing of a period: it has to be less than half as long"
+        "the margin leaves nothing of a period: it must be less than half as long"
     );
     Ok(())
 }
@@ -111,7 +111,7 @@ impl NamedRule for Calendar {
     const FACTS: Facts = Facts {
         name: "calendar",
         help: "At most N in each day, week, month or year of a zone (tz=). For\n\
-               quotas that start anew at midnight: -r 10k/d,algo=calendar",
+               quotas that reset at midnight: -r 10k/d,algo=calendar",
         takes: &[Extra::Zone],
         accrues: false,
         is_logged: false,

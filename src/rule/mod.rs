@@ -109,7 +109,7 @@ impl FromStr for Algorithm {
 
     fn from_str(text: &str) -> Result<Self> {
         let known = Self::ALL.into_iter().find(|algorithm| algorithm.facts().name == text);
-        known.with_context(|| format!("there are {}", Self::names().join(", ")))
+        known.with_context(|| format!("use {}", Self::names().join(", ")))
     }
 }
 

@@ -88,7 +88,7 @@ impl<'a> Driver<'a> {
             Sent::Busy { pause, why } => {
                 schedule.busy(end, admission, pause);
                 if let Some(error) = why {
-                    self.reporter.notice(&format_args!("{error:#}: trying again for a while"));
+                    self.reporter.notice(&format_args!("{error:#}; retrying for a while"));
                 }
             }
             Sent::TooLong => schedule.too_long(end, admission),
@@ -123,7 +123,8 @@ impl<'a> Driver<'a> {
             Wake::Output => self.flush(schedule),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
             Wake::Event(event) => self.hear_all(schedule, event),
-            Wake::Stalled => schedule.fail(Exit::Error, anyhow!("the rest would never be released")),
+            Wake::Stalled => schedule
+                .fail(Exit::Error, anyhow!("the remaining items would never be released: check the limits")),
         }
     }
 
@@ -164,12 +165,12 @@ impl<'a> Driver<'a> {
         match event {
             Event::Limits(Ok(rates)) => schedule.change_limits(now, rates),
             Event::Limits(Err(error)) => {
-                self.reporter.notice(&format_args!("{error:#}: the old limits stay"));
+                self.reporter.notice(&format_args!("{error:#}: the old limits stay in force"));
             }
             Event::Booked(order, Ok(answer)) => schedule.booked(now, &order, answer),
             Event::Booked(_, Err(refusal)) => {
                 let released = crate::ui::stats::items(schedule.stats().released);
-                let error = refusal.error.context(format!("cannot go on after {released}"));
+                let error = refusal.error.context(format!("cannot continue after {released}"));
                 schedule.booking_failed(refusal.exit, error);
             }
             Event::BookingWaits(why) => self.reporter.notice(&why),

@@ -46,7 +46,7 @@ impl Input {
     /// # Errors
     /// No pipe can be made.
     pub(crate) fn blank() -> Result<Self> {
-        let (reader, mut writer) = io::pipe().context("cannot make a pipe")?;
+        let (reader, mut writer) = io::pipe().context("cannot create a pipe")?;
         writer.write_all(b"\n").context("cannot write to a pipe")?;
         Ok(Input { file: OwnedFd::from(reader).into(), is_stdin: false, is_fast: false })
     }

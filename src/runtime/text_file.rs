@@ -39,7 +39,7 @@ impl TextFile {
         let target = path.canonicalize().unwrap_or_else(|_| path.to_owned());
         if let Ok(found) = fs::metadata(&target) {
             ensure!(!found.is_dir(), "{name} is a directory: name a file in it, such as throttle.prom");
-            ensure!(found.is_file(), "{name} is no regular file: name another one");
+            ensure!(found.is_file(), "{name} is not a regular file: name another one");
         }
         let run = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut file = TextFile { path: target, run, write_at: now, is_failing: false };

@@ -291,7 +291,8 @@ impl Queue {
         let may_change = results.jobs.running() > 0 || self.gate.properties().may_open;
         self.next = next.and_then(Verdict::instant);
         if next == Some(Verdict::Never) && !may_change {
-            let error = anyhow!("the next item's turn is past the end of time: shorten the period");
+            let error =
+                anyhow!("the next release would be later than any clock can show: shorten the period");
             results.course.give_up(Exit::Error, error);
         }
     }

@@ -146,10 +146,10 @@ impl Supply {
         let is_read = is_argument || self.intake.charger().uniform().is_none();
         let warning = match self.intake.beginning().filter(|_| is_read)? {
             [0xef, 0xbb, 0xbf, ..] => {
-                "item 1 begins with a byte order mark, which is taken for a part of it: filter with tail -c +4"
+                "item 1 begins with a byte order mark, which becomes part of it: remove it with tail -c +4"
             }
             [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                "the items are in UTF-16: filter with iconv -f UTF-16 -t UTF-8"
+                "the items are in UTF-16: convert them with iconv -f UTF-16 -t UTF-8"
             }
             _ => return None,
         };

@@ -52,12 +52,15 @@ pub enum ArgumentError {
 impl fmt::Display for ArgumentError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            ArgumentError::Nul => "it holds a NUL byte, which no argument can: use --null input, or filter it out",
+            ArgumentError::Nul => {
+                "it contains a NUL byte, which an argument cannot: use --null, or filter it out"
+            }
             ArgumentError::Argument => {
-                "it is too long for an argument, of which the kernel takes 128 KiB: use --pipe"
+                "it is too long for an argument (the kernel allows 128 KiB): use --pipe"
             }
             ArgumentError::Line => {
-                "it is too long beside the environment and the other arguments: use --pipe, or a smaller environment"
+                "it is too long together with the environment and the other arguments: use --pipe, or a \
+                 smaller environment"
             }
         })
     }

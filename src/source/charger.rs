@@ -191,7 +191,7 @@ impl Cost {
 fn why_no_cost(selector: &Selector, part: &Selected) -> String {
     match part {
         Selected::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),
-        Selected::Missing | Selected::Number(_) => format!("has no {selector} to take its cost from"),
+        Selected::Missing | Selected::Number(_) => format!("has no {selector} for its cost"),
     }
 }
 
@@ -258,7 +258,7 @@ mod tests {
             ("9/s,cost=col:1", b"10", "9/1s,algo=sliding,cost=col:1 ever admits"),
             ("9/s,cost=10", b"", "more than the limit"),
             ("9/s,cost=.n", b"bad", "not JSON: 'bad'"),
-            ("9/s,cost=.n", b"{\"m\": 1}", "has no .n to take its cost from: '{\"m\": 1}'"),
+            ("9/s,cost=.n", b"{\"m\": 1}", "has no .n for its cost: '{\"m\": 1}'"),
             ("9/s,cost=.n", b"{\"n\": 1.5}", "'1.5', not a whole number"),
         ] {
             let error = charge(&[rate], record).unwrap_err();

@@ -101,7 +101,7 @@ impl<'a> Record<'_, 'a> {
             _ if self.lacks_json(index) => Err(NOT_JSON.to_owned()),
             None => Err(format!("has no {selector} for COMMAND")),
             Some(text) if text.contains(&0) => {
-                Err(format!("its {selector} holds a NUL byte, which no argument can"))
+                Err(format!("its {selector} contains a NUL byte, which an argument cannot"))
             }
             Some(_) => Ok(()),
         }
@@ -138,7 +138,7 @@ mod tests {
             (".a", "a b", "not JSON: 'a b'"),
             (".a", "{}", "has no .a for COMMAND: '{}'"),
             (".a", r#"{"a": null}"#, "has no .a"),
-            (".a", r#"{"a": "x\u0000"}"#, "its .a holds a NUL byte"),
+            (".a", r#"{"a": "x\u0000"}"#, "its .a contains a NUL byte"),
         ] {
             let error = fields(&[selector]).check(record.as_bytes(), record.len()).unwrap_err();
             assert!(error.starts_with(why), "{error}");

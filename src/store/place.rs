@@ -45,15 +45,15 @@ pub fn names() -> Vec<String> {
 fn find(name: &str) -> Result<PathBuf> {
     let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
     let shown = name.escape_debug();
-    ensure!(is_name, "'{shown}' is no name of a state: it has no '/' and does not start with '.'");
+    ensure!(is_name, "'{shown}' is not a state name: it must not contain '/' or start with '.'");
     let length = name.len();
     ensure!(
         length <= LONGEST_NAME,
-        "the name of a state has at most {LONGEST_NAME} bytes, and this one {length}: give a shorter one"
+        "a state name may have at most {LONGEST_NAME} bytes, and this one has {length}: use a shorter one"
     );
     let no_place = || format!("there is no place for the state '{shown}'");
     let directory = directory(|variable| env::var_os(variable))
-        .with_context(|| format!("{}: set HOME or XDG_STATE_HOME, or give a path", no_place()))?;
+        .with_context(|| format!("{}: set HOME or XDG_STATE_HOME, or use a path", no_place()))?;
     // No one expects us to create a home directory.
     if let Some(home) = env::var_os("HOME").map(PathBuf::from)
         && directory.starts_with(&home)
@@ -78,8 +78,8 @@ fn directory(variable: impl Fn(&str) -> Option<OsString>) -> Option<PathBuf> {
 fn prepare(directory: &Path) -> Result<()> {
     let shown = directory.display();
     let made = DirBuilder::new().recursive(true).mode(0o700).create(directory);
-    made.with_context(|| format!("cannot make the directory {shown}"))?;
-    let metadata = directory.metadata().with_context(|| format!("cannot look at {shown}"))?;
+    made.with_context(|| format!("cannot create the directory {shown}"))?;
+    let metadata = directory.metadata().with_context(|| format!("cannot access {shown}"))?;
     if metadata.uid() != geteuid().as_raw() {
         bail!("{shown} belongs to another user: set XDG_STATE_HOME to a directory of your own");
     }
@@ -130,7 +130,7 @@ mod tests {
     #[test]
     fn a_name_is_no_path() {
         for name in ["", ".", "..", ".hidden", "a/b", "a\0"] {
-            assert!(place(name).unwrap_err().to_string().contains("is no name of a state"), "{name}");
+            assert!(place(name).unwrap_err().to_string().contains("is not a state name"), "{name}");
         }
     }
 }

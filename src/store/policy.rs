@@ -107,8 +107,8 @@ impl Policy {
             let free = quota.terms.margin.saturating_mul(2).saturating_add(self.deadline);
             ensure!(
                 Civil::new(quota.terms.period).is_none_or(|civil| free < civil.longest()),
-                "'{}' leaves nothing of a period: slots keep {} from its beginning and {} from its end, so \
-                 make the period longer, or margin= shorter if it is given",
+                "'{}' leaves nothing of a period: slots keep {} from its start and {} from its end: make \
+                 the period longer, or margin= shorter if it is given",
                 self.text,
                 format_duration(quota.terms.margin),
                 format_duration(free - quota.terms.margin)
@@ -243,7 +243,7 @@ mod tests {
         let check = |rate| policy(&[rate]).check().map_err(|error| error.to_string());
         assert_eq!(check("9/s,algo=calendar,margin=300ms,tz=UTC"), Ok(()));
         let error = check("9/s,algo=calendar,margin=400ms,tz=UTC").unwrap_err();
-        assert!(error.contains("400ms from its beginning and 800ms from its end"), "{error}");
+        assert!(error.contains("400ms from its start and 800ms from its end"), "{error}");
     }
 
     /// A script is told of all periods until then.

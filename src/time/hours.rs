@@ -129,8 +129,8 @@ impl FromStr for Week {
         let spans = text.split('+').map(|span| {
             Span::parse(span).with_context(|| {
                 format!(
-                    "'{span}' is no time of the week: there are Mon-Fri@09:00-17:00, 22:00-06:00 and Sat, with times \
-                     from 00:00 to 24:00; + joins several"
+                    "'{span}' is not a time of the week: write Mon-Fri@09:00-17:00, 22:00-06:00 or Sat, \
+                     with times from 00:00 to 24:00; join several with +"
                 )
             })
         });

@@ -37,7 +37,7 @@ impl Zone {
             Err(_) if std::env::var_os("TZ").is_none_or(|name| name.is_empty()) => {
                 Ok(Zone::known(TimeZone::UTC))
             }
-            Err(error) => bail!("TZ is no zone: {error}; add tz="),
+            Err(error) => bail!("$TZ is not a time zone: {error}; add tz="),
         }
     }
 
@@ -103,9 +103,9 @@ impl FromStr for Zone {
             Err(_) if tz::db().is_definitively_empty() => {
                 bail!("the system has no time zones in /usr/share/zoneinfo: install tzdata, or use UTC")
             }
-            Err(_) => bail!(
-                "unknown zone: there are local, UTC and those in /usr/share/zoneinfo, such as Europe/Berlin"
-            ),
+            Err(_) => {
+                bail!("unknown zone: use local, UTC or one in /usr/share/zoneinfo, such as Europe/Berlin")
+            }
         }
     }
 }
@@ -129,7 +129,7 @@ mod tests {
         assert_eq!(zone("local").unwrap(), Zone::local().unwrap());
         for text in ["Mars", "", "+01:00", "Europe"] {
             let error = zone(text).unwrap_err().to_string();
-            assert!(error.starts_with("unknown zone: there are local, UTC"), "{text}: {error}");
+            assert!(error.starts_with("unknown zone: use local, UTC"), "{text}: {error}");
         }
     }
 

@@ -1,4 +1,4 @@
-//! The findings of an audit: each release that was too early, and the numbers of each limit.
+//! The findings of an audit: each release that was too early, and statistics for each limit.
 
 use std::io::{self, BufWriter, Write};
 
@@ -17,9 +17,9 @@ const MOST_KEYS: usize = 5;
 pub(crate) struct AuditReport {
     out: BufWriter<Box<dyn Write>>,
     is_quiet: bool,
-    /// Stamps are dates and times, not numbers.
+    /// Time stamps are dates and times, not numbers.
     pub(crate) is_calendar: bool,
-    /// Some records are of several items, so what is judged are releases.
+    /// Some records have several items, so releases are judged.
     pub(crate) has_batches: bool,
 }
 
@@ -42,7 +42,7 @@ impl AuditReport {
         self.out.flush()
     }
 
-    /// A release that was too early, in one line.
+    /// A release that was too early, on one line.
     ///
     /// # Errors
     /// It cannot be written.
@@ -62,7 +62,7 @@ impl AuditReport {
         writeln!(self.out, "{noun} {number} at {at}: {how}, {count} in {period}, limit {limit}{key}")
     }
 
-    /// The numbers of each limit, at the end.
+    /// The statistics of each limit, at the end.
     ///
     /// # Errors
     /// They cannot be written.
@@ -112,7 +112,7 @@ impl AuditReport {
         if self.has_batches { "release" } else { "item" }
     }
 
-    /// As the stamps were: seconds, or a date and a time in UTC.
+    /// In the form of the time stamps: seconds, or a date and a time in UTC.
     fn instant(&self, at: Time) -> String {
         match jiff::Timestamp::from_nanosecond(at.0.into()) {
             Ok(timestamp) if self.is_calendar => timestamp.to_string(),
@@ -121,7 +121,7 @@ impl AuditReport {
     }
 }
 
-/// The numbers as one JSON object. Instants are text, since numbers would lose digits.
+/// The statistics as one JSON object. Instants are text, since numbers would lose digits.
 pub(crate) fn json(audit: &Audit, exit: Exit) -> Value {
     json!({
         "read": audit.releases,

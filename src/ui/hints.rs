@@ -1,4 +1,4 @@
-//! Hints for a person: why nothing happens, how long it takes, how to go on.
+//! Hints for a person: why nothing happens, how long it takes, how to continue.
 
 use super::line::reason;
 use super::stats::items;
@@ -7,7 +7,7 @@ use crate::exit::Exit;
 use crate::schedule::{Stats, WaitReason};
 use crate::time::{SECOND, Time, Wall};
 
-/// A wait as long as this is explained.
+/// Longer waits are explained.
 const LONG: u64 = 5 * SECOND;
 
 /// Reports whether a wait until `next`, or until something changes, is worth an explanation.
@@ -15,7 +15,7 @@ pub(super) fn is_long(now: Time, next: Option<Time>) -> bool {
     next.is_none_or(|next| next.since(now) > LONG)
 }
 
-/// The reason why nothing is released before `next`; `None` if it is not worth telling.
+/// Why nothing is released before `next`; `None` if it is not worth a message.
 pub(super) fn explanation(
     wall: Wall,
     now: Time,
@@ -33,7 +33,7 @@ pub(super) fn explanation(
     Some(format!("{text} (--progress shows more)"))
 }
 
-/// A dry run in words, with its end if `wall` tells that. The table on stdout is for programs.
+/// A dry run in words, with its end if `wall` is given. The table on stdout is for programs.
 pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
     let nanos = stats.times.last.since(stats.times.started);
     let wall = wall.filter(|_| stats.released > 0);
@@ -43,12 +43,12 @@ pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
     format!("{}, {}{ends}{refused}", items(stats.released), words(nanos))
 }
 
-/// The way to go on, or that there is nothing left to do. `resumes` says whether the log that is kept was another's.
+/// How to continue, or that there is nothing left to do. `resumes` is true if the run resumes the log of another.
 pub(super) fn next_step(resumes: bool, exit: Exit, stats: &Stats) -> Option<String> {
     let is_interrupted = matches!(exit, Exit::Signal(_) | Exit::Refused) && exit != Exit::READER_GONE;
     match (is_interrupted, resumes) {
-        (true, false) => Some("to go on, run the same command with --resume".to_owned()),
-        (true, true) => Some("to go on, run the same command again".to_owned()),
+        (true, false) => Some("to continue, run the same command with --resume".to_owned()),
+        (true, true) => Some("to continue, run the same command again".to_owned()),
         (false, true) if exit == Exit::Done && stats.read > 0 && stats.skipped == stats.read => {
             Some(format!("nothing left to do: the log has {} as done", items(stats.read)))
         }

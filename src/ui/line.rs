@@ -1,4 +1,4 @@
-//! The line that says how far a run has come, made to fit.
+//! The progress line, cut to the width of the terminal.
 
 use super::stats::{pace, short};
 use super::wall::{self, whole_seconds};
@@ -15,14 +15,14 @@ pub(crate) struct Progress {
     pub(crate) wall: Wall,
 }
 
-/// The pace is that of the items that left within this number of nanoseconds.
+/// Recently released items and the time that they took, in nanoseconds: the basis of the pace.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Recent {
     pub(super) items: u64,
     pub(super) nanos: u64,
 }
 
-/// The parts of the line, in the order in which they are left out where there is no room.
+/// The parts of the line, in the order in which they are left out if there is no room.
 #[derive(Clone, Copy)]
 enum LinePart {
     Pace,
@@ -36,7 +36,7 @@ enum LinePart {
 /// The number of parts that may be left out.
 const OPTIONAL: usize = LinePart::Troubles as usize + 1;
 
-/// In up to `width` columns, as much as there is room for.
+/// The line, with as many parts as fit into `width` columns.
 pub(super) fn line(progress: &Progress, recent: Recent, now: Time, width: usize) -> String {
     let end = end(progress, recent, now);
     let compose = |omitted: usize| compose(progress, recent, now, end.as_deref(), omitted);
@@ -60,7 +60,7 @@ fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, om
     ];
     let counts = counts.into_iter().filter(|(count, _, part)| *count > 0 && has(*part));
     all.extend(counts.map(|(count, what, _)| format!("{count} {what}")));
-    // A burst at the start is no rate yet.
+    // A burst at the start is not a rate yet.
     let has_pace = has(LinePart::Pace) && recent.items > 0 && recent.nanos >= 10 * SECOND;
     all.extend(pace(recent.items, recent.nanos).filter(|_| has_pace));
     all.extend(wait(&progress.forecast, progress.wall, now, has(LinePart::Reason)));
@@ -97,13 +97,13 @@ fn wait(forecast: &Forecast, wall: Wall, now: Time, has_reason: bool) -> Option<
     Some(if has_reason { format!("next in {left}: {reason}") } else { format!("next in {left}") })
 }
 
-/// A limit is asked no longer from this instant on.
+/// Reports whether the hours of a limit end at this instant.
 fn is_end_of_hours(rate: &Rate, wall: Wall, at: Time) -> bool {
     let is_asked = |nanos| rate.during().is_some_and(|hours| hours.contain(nanos));
     is_asked(wall.nanos(at) - 1) && !is_asked(wall.nanos(at))
 }
 
-/// In a word or two.
+/// The reason for a wait in a word or two.
 pub(super) fn reason(wait_reason: &WaitReason) -> String {
     match wait_reason {
         WaitReason::Limit(rate) | WaitReason::Pause(rate) => short(rate),
@@ -118,7 +118,7 @@ pub(super) fn reason(wait_reason: &WaitReason) -> String {
     }
 }
 
-/// The end of the run. Commands that are slower than the limits are taken to go on as of late.
+/// When the run ends. Commands that are slower than the limits are assumed to keep their recent pace.
 fn end(progress: &Progress, recent: Recent, now: Time) -> Option<String> {
     let Forecast { wait_reason, ends, left, .. } = &progress.forecast;
     let (mut at, mut precision) = ends.filter(|_| *left > 0)?;
@@ -214,7 +214,7 @@ mod tests {
             progress.forecast.ends = Some((at, precision));
             let told = shown(&progress, 80);
             let clock = told.split_once(&format!("20/1m; {word}")).expect(&told).1;
-            // The clock may have gone on, and it may be midnight.
+            // The clock may have moved on, and it may be midnight.
             assert!(clock.len() == 5 || clock.len() == 9, "{told}");
         }
         progress.forecast.left = 0;

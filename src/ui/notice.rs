@@ -1,4 +1,4 @@
-//! The scheduler's notices, in words.
+//! The scheduler's notices in words.
 
 use anyhow::anyhow;
 
@@ -12,7 +12,7 @@ use crate::schedule::{Failed, Failure, HoldBegun, Notice};
 use crate::time::{Time, Wall};
 
 impl Reporter {
-    /// Tells a notice; instants in it, which are counted like `now`, are shown by `wall`.
+    /// Prints a notice. `wall` turns its instants, which are on the same time line as `now`, into clock times.
     pub(crate) fn tell(&self, notice: &Notice, wall: Wall, now: Time) {
         match notice {
             Notice::Failed(failed) => self.failed(failed),
@@ -21,34 +21,32 @@ impl Reporter {
                 self.say_failed(
                     Report::Normal,
                     failed.items,
-                    &format!("{items}: {why}; the run ended before it was tried again"),
+                    &format!("{items}: {why}; the run ended before it was retried"),
                 );
             }
             Notice::BadItem(error) => self.say_failed(Report::Normal, 1, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let counts_exits = limit.as_ref().is_some_and(Rate::counts_exits);
                 let how = match early {
-                    Some(early) => format!("came {} too early", rounded_duration(*early)),
-                    None if counts_exits => "came while too much was running".to_owned(),
-                    None => "can never go".to_owned(),
+                    Some(early) => format!("came {} too early for", rounded_duration(*early)),
+                    None if counts_exits => "came while too many commands were running for".to_owned(),
+                    None => "can never be released under".to_owned(),
                 };
                 let limit = limit.as_ref().map(|limit| format!("the limit {limit}"));
                 let limit = limit.as_deref().unwrap_or("the shared limits");
-                self.error(&anyhow!("item {item} {} {how} for {limit}", excerpt(text)));
+                self.error(&anyhow!("item {item} {} {how} {limit}", excerpt(text)));
             }
             Notice::Hold(hold) => self.hold(hold, wall, now),
             Notice::SharedHold(until) => {
                 let until = clock_to_the_second(wall, now, *until);
-                self.notice(&format_args!(
-                    "the shared limits are held until {until}: --status shows what is"
-                ));
+                self.notice(&format_args!("the shared limits are held until {until}: see --status"));
             }
             Notice::Expired { item, text, limit } => {
                 let limit = limit.as_ref().map(|limit| format!(", which would exceed {limit}"));
                 let (text, limit) = (excerpt(text), limit.unwrap_or_default());
                 self.error(&anyhow!("item {item} {text}: not released within --max-wait{limit}"));
             }
-            Notice::TimeUp => self.notice(&"the time of --until is over"),
+            Notice::TimeUp => self.notice(&"--until has passed"),
             Notice::TooLong { late: Some(late) } => {
                 let away = rounded_duration(*late);
                 self.notice(&format_args!("the next release is {away} away: longer than --max-wait"));
@@ -67,8 +65,8 @@ impl Reporter {
             Notice::StateLost { what, silent } => {
                 let until = silent.map(|silent| clock_to_the_second(wall, now, now.saturating_add(silent)));
                 let silent = until.map_or("for a while".to_owned(), |until| format!("until {until}"));
-                let why = "as slots may have been booked that nobody knows of";
-                self.notice(&format_args!("{what}: silent {silent}, {why}"));
+                let why = "because unknown slots may have been booked";
+                self.notice(&format_args!("{what}: nothing is released {silent}, {why}"));
             }
             Notice::Error(error) => self.error(error),
         }
@@ -90,7 +88,7 @@ impl Reporter {
     fn failed(&self, failed: &Failed) {
         let ends = if failed.why == Failure::Ended(End::Exited(255)) { ", which ends the run" } else { "" };
         let text = format!("{}: {}{ends}", items_of(failed), reason(failed.why));
-        // A command that was not even tried is an error.
+        // A command that was not even started is an error.
         let is_error = matches!(failed.why, Failure::ArgumentError(_));
         self.say_failed(if is_error { Report::Quiet } else { Report::Normal }, failed.items, &text);
     }

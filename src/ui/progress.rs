@@ -1,4 +1,4 @@
-//! A line on stderr that shows how far a long run has come.
+//! The line on stderr that shows the progress of a long run.
 
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
@@ -9,30 +9,30 @@ use crate::config::When;
 use crate::schedule::{Schedule, Total};
 use crate::time::{SECOND, Time, Wall};
 
-/// To the start of the line, which is emptied, and all below it: in a window that has become narrower, it goes on
-/// there. One after the other, as tmux would otherwise keep what the first row of the screen holds.
+/// Goes to the start of the line and clears it and everything below: in a window that was made narrower, the line
+/// continues there. In two steps, as tmux would otherwise keep the first row of the screen.
 const CLEAR: &str = "\r\x1b[2K\x1b[J";
 
-/// Has the terminal cut off what does not fit into the line, should it have become narrower, and no longer do so.
+/// Turn line wrapping off and on, so that a terminal that was made narrower cuts the line off.
 const CUT: [&str; 2] = ["\x1b[?7l", "\x1b[?7h"];
 
-/// Nanoseconds from the start of the run until it is shown first: what is over by then needs none.
+/// Nanoseconds from the start of the run to the first line: a shorter run needs none.
 const FIRST: u64 = SECOND / 4;
 
-/// Nanoseconds from one redraw to the next. It must not keep an idle process awake.
+/// Nanoseconds from one redraw to the next. Redrawing must not keep an idle process awake.
 const EVERY: u64 = SECOND;
 
-/// Nanoseconds: progress that would be shown for less than this between two releases is not worth the time.
+/// Nanoseconds: a line shown for less than this between two releases is not worth the time.
 const FLASH: u64 = SECOND / 500;
 
-/// The number of the last redraws that the rate is taken over.
+/// The number of redraws over which the rate is measured.
 const RECENT: usize = 60;
 
-/// Shows progress: one line that changes on a terminal, otherwise lines.
+/// Shows progress: on a terminal one line that is redrawn, elsewhere a new line each time.
 #[derive(Default)]
 pub(crate) struct Display {
     can_redraw: bool,
-    /// `None` unless items are written where it is shown; then, whether they end lines.
+    /// `None` unless items are written where progress is shown; then, whether they end lines.
     mixing: Option<bool>,
     /// The line on the screen.
     shown: RefCell<Option<String>>,
@@ -41,15 +41,15 @@ pub(crate) struct Display {
     /// Items have been written, and the last line has not ended.
     is_in_line: Cell<bool>,
     redraw_at: Cell<Time>,
-    /// It was time to show it, for the first time.
+    /// The time of the first line has come.
     has_begun: Cell<bool>,
-    /// The totals at each of the last redraws, the newest last; before them there was nothing.
+    /// The totals at each of the last redraws, newest last. Until it is full, the rate is that since the start.
     history: RefCell<VecDeque<Recent>>,
 }
 
 impl Display {
-    /// `None` if stderr cannot show it as wanted. With `mixing`, items are written there, too; it tells whether they
-    /// end lines.
+    /// `None` if stderr cannot show progress as wanted. `mixing` is given if items are written there as well; it says
+    /// whether they end lines.
     pub(crate) fn new(when: When, mixing: Option<bool>) -> Option<Self> {
         let can_redraw = terminal::can_redraw();
         if when == When::Auto && !can_redraw {
@@ -62,12 +62,12 @@ impl Display {
         self.redraw_at.get()
     }
 
-    /// Has it shown as soon as may be: others may have written to the terminal.
+    /// Has the line redrawn at the next opportunity: others may have written to the terminal.
     pub(crate) fn invalidate(&self) {
         self.redraw_at.set(Time::ZERO);
     }
 
-    /// Shows how far a run has come that waits, if it is time.
+    /// Shows the progress of a waiting run, if a redraw is due.
     pub(super) fn show(
         &self,
         schedule: &Schedule,
@@ -82,7 +82,7 @@ impl Display {
         }
         let is_next_near = || schedule.next_release().is_some_and(|next| next.since(now) <= FLASH);
         if self.hidden.borrow().is_some() && schedule.running() == 0 && !is_next_near() {
-            // No more items are written for a while.
+            // No items will be written for a while.
             self.hidden.take().into_iter().for_each(|line| self.draw(&line));
         }
     }
@@ -101,7 +101,7 @@ impl Display {
         }
     }
 
-    /// The difference from the oldest totals that are kept to `latest`, which are added.
+    /// Adds the `latest` totals, and returns the difference from the oldest that are kept.
     fn recent(&self, latest: Recent) -> Recent {
         let mut history = self.history.borrow_mut();
         history.push_back(latest);
@@ -110,7 +110,7 @@ impl Display {
         Recent { items: latest.items - first.items, nanos: latest.nanos.saturating_sub(first.nanos) }
     }
 
-    /// Takes the line off the screen while something else is printed.
+    /// Removes the line from the screen while something else is printed.
     pub(crate) fn suspend<T>(&self, print: impl FnOnce() -> T) -> T {
         let Some(line) = self.shown.take() else { return print() };
         clear();
@@ -119,7 +119,7 @@ impl Display {
         result
     }
 
-    /// Takes the line off the screen, if items are about to be written there.
+    /// Removes the line from the screen, if items are about to be written there.
     pub(crate) fn hide(&self) {
         let Some(ends_line) = self.mixing else { return };
         if let Some(line) = self.shown.take() {
@@ -129,30 +129,30 @@ impl Display {
         self.is_in_line.set(self.can_redraw && !ends_line);
     }
 
-    /// Takes it off the screen for good.
+    /// Removes the line from the screen for good.
     pub(crate) fn finish(&self) {
         if self.shown.take().is_some() {
             clear();
         }
     }
 
-    /// In one write, and with no colours, so `NO_COLOR` is respected in any case.
+    /// In one write. There are no colours, so `NO_COLOR` is respected.
     fn draw(&self, line: &str) {
         if !terminal::is_foreground() {
-            // The shell has written over the line since.
+            // The shell has overwritten the line since.
             self.shown.take();
             return;
         }
         let [cut_off, no_more] = CUT;
         let start = if self.is_in_line.take() { "\r\n" } else { CLEAR };
-        // The cursor stays at the start of the line, wherever the terminal moves that when it gets narrower.
+        // The cursor stays at the start of the line, so it is still there when the terminal gets narrower.
         stderr::show(&format!("{start}{cut_off}{}{no_more}\r", cut(line, room())));
         self.shown.replace(Some(line.to_owned()));
         self.hidden.take();
     }
 }
 
-/// The last column of the terminal stays empty, or the cursor would be on the next line.
+/// The last column of the terminal stays empty, or the cursor would move to the next line.
 fn room() -> usize {
     terminal::width().saturating_sub(1)
 }

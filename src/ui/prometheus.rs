@@ -1,5 +1,4 @@
-//! The numbers of a run in the text format of Prometheus:
-//! <https://prometheus.io/docs/instrumenting/exposition_formats/>.
+//! Statistics in the text format of Prometheus: <https://prometheus.io/docs/instrumenting/exposition_formats/>.
 
 use std::fmt::{Display, Write};
 
@@ -10,10 +9,10 @@ use crate::rule::Verdict;
 use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Stats};
 use crate::time::{SECOND, Time, Wall};
 
-/// The algorithm of a limit that names none.
+/// The default algorithm, as printed.
 const DEFAULT: &str = ",algo=sliding";
 
-/// All numbers. `run` tells the run from others on the same machine; `exit` is given once it is over.
+/// All metrics. `run` distinguishes the run from others on the same machine; `exit` is given once it is over.
 pub(crate) fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>) -> String {
     let mut page = String::new();
     let run = label("run", run);
@@ -91,7 +90,7 @@ fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics], wall: Wall) 
     });
 }
 
-/// The number of keys that a limit remembers, and of those of which items wait for it, if it goes by keys.
+/// For a limit with keys, the number of keys it remembers, and of keys whose items wait for it.
 fn keys(limit: &LimitMetrics) -> Option<(usize, u64)> {
     match limit.now? {
         Now { standing: Availability::Keyed { keys }, waiting, .. } => Some((keys, waiting)),
@@ -99,7 +98,7 @@ fn keys(limit: &LimitMetrics) -> Option<(usize, u64)> {
     }
 }
 
-/// The labels of each limit. Limits that are alike are numbered.
+/// The labels of each limit. Limits with the same name are numbered.
 fn labels(run: &str, limits: &[LimitMetrics]) -> Vec<String> {
     let names: Vec<_> = limits.iter().map(|limit| name(&limit.stats.rate)).collect();
     let labels = |(at, name): (usize, &String)| {
@@ -113,7 +112,7 @@ fn labels(run: &str, limits: &[LimitMetrics]) -> Vec<String> {
     names.iter().enumerate().map(labels).collect()
 }
 
-/// A limit as one would type it.
+/// A limit as it would be typed.
 fn name(rate: &Rate) -> String {
     rate.to_string().replacen(DEFAULT, "", 1)
 }
@@ -141,14 +140,14 @@ fn label(name: &str, value: &str) -> String {
     format!("{name}=\"{value}\"")
 }
 
-/// Nanoseconds as seconds, with all their digits.
+/// Nanoseconds as seconds, with all digits.
 fn exact(nanos: u64) -> String {
     let text = Time(nanos).to_string();
     text.trim_end_matches('0').trim_end_matches('.').to_owned()
 }
 
-/// An instant to the millisecond, so that it does not change with every reading of the clocks; rounded up, so that it
-/// is never too early.
+/// An instant to the millisecond: finer ones would change with every reading of the clocks. Rounded up, so never too
+/// early.
 fn timestamp(shown: Time) -> String {
     exact(shown.0.checked_next_multiple_of(SECOND / 1000).unwrap_or(shown.0))
 }
@@ -219,7 +218,7 @@ mod tests {
         assert_eq!(sample(&lines, "throttle_limit_released_total"), expected);
     }
 
-    /// They are not the same, as one was rounded, but are told as the same.
+    /// The limits differ, as one was rounded, but print alike.
     #[test]
     fn limits_that_are_told_alike_are_numbered() {
         let limits = ["33.333333333333336/s", "34/1s20ms"].map(limit).into();

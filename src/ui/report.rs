@@ -17,33 +17,33 @@ use crate::store::Reach;
 use crate::time::{Time, Wall};
 use anyhow::Error;
 
-/// Tells the user what is worth telling, at the level that was asked for. The default tells nothing, not even errors.
+/// Prints messages up to the level that was asked for. The default prints nothing, not even errors.
 #[derive(Default)]
 pub struct Reporter {
-    /// `None` tells nothing at all.
+    /// `None` prints nothing at all.
     level: Option<Report>,
     display: Option<Display>,
     as_json: bool,
-    /// The number of failures that were told, or would have been.
+    /// The number of failures that were printed, or would have been at another level.
     failures: Cell<u64>,
-    /// The number of items whose failure was not.
+    /// The number of items whose failure was only counted.
     unnamed: Cell<u64>,
-    /// Someone looks on, and is told why nothing happens.
+    /// A person is watching, and is told why nothing happens.
     is_watched: bool,
-    /// The next long wait is to be explained.
+    /// The next long wait will be explained.
     explains: Cell<bool>,
-    /// `None` unless commands are logged; then, whether it is the log of a run that this one resumes.
+    /// `None` unless commands are logged; then, whether this run resumes the log of another.
     resumes: Option<bool>,
-    /// The number of items of the input, if they are counted within this time.
+    /// The number of items in the input, if they can be counted within this time.
     total: Option<Box<dyn Fn(Duration) -> Option<Total>>>,
-    /// The items that are left of this number are told at the end.
+    /// The end of the run says how many items are left of the total.
     counts_rest: bool,
 }
 
-/// The longest that the end of a run waits for the number of its items, which takes long in a large file.
+/// The longest that the end of a run waits for its items to be counted, which is slow in a large file.
 const COUNTING: Duration = Duration::from_secs(1);
 
-/// The number of failures that are named. The items of the rest are counted.
+/// The number of failures that are printed. The items of further ones are only counted.
 const MOST_FAILURES: u64 = 20;
 
 impl Reporter {
@@ -52,15 +52,15 @@ impl Reporter {
         Reporter { level: Some(level), is_watched, ..Reporter::default() }
     }
 
-    /// Tells what a run of `config` has to tell: also, at its end, how to go on, and the numbers as JSON.
+    /// For a run of `config`, which may end with a hint on how to continue, and with statistics as JSON.
     pub(crate) fn of(config: &Config) -> Self {
         let logged = config.command.as_ref().filter(|run| run.log.is_some());
         let resumes = logged.map(|run| run.resume.is_some());
         Reporter { resumes, as_json: config.as_json, ..Reporter::new(config.report) }
     }
 
-    /// Shows progress as well, or else explains the first long wait. Tells the progress towards a `total`, once that is
-    /// known, and if it `counts_rest`, the items that are left.
+    /// Shows progress as well, or else explains the first long wait. Progress is towards a `total`, once that is known.
+    /// If it `counts_rest`, the end says how many items are left.
     pub(crate) fn with_progress(
         self,
         display: Option<Display>,
@@ -75,12 +75,12 @@ impl Reporter {
         self.total.as_ref()?(within)
     }
 
-    /// `None` if no progress is shown.
+    /// `None` if progress is not shown.
     pub(crate) fn display(&self) -> Option<&Display> {
         self.display.as_ref()
     }
 
-    /// Has something else printed, with no progress in its way.
+    /// Prints something else, with the progress line out of the way.
     pub(crate) fn make_way<T>(&self, print: impl FnOnce() -> T) -> T {
         match &self.display {
             Some(display) => display.suspend(print),
@@ -88,36 +88,36 @@ impl Reporter {
         }
     }
 
-    /// Tells a line, unless less is to be told than `level`.
+    /// Prints a line, if the level asked for is at least `level`.
     fn say(&self, level: Report, text: &dyn fmt::Display) {
         if self.level >= Some(level) {
             self.make_way(|| stderr::tell(&stderr::message(text)));
         }
     }
 
-    /// An error, with its causes in one line.
+    /// An error, with its causes on one line.
     pub(crate) fn error(&self, error: &Error) {
         self.say(Report::Quiet, &format_args!("{error:#}"));
     }
 
-    /// Something that was not done as one might expect; not told with `-q`.
+    /// Something that the user might not expect; not printed with `-q`.
     pub(crate) fn notice(&self, text: &dyn fmt::Display) {
         self.say(Report::Normal, text);
     }
 
-    /// Something worth telling with `-v` only.
+    /// Something to print with `-v` only.
     pub(crate) fn detail(&self, text: &dyn fmt::Display) {
         self.say(Report::Verbose, text);
     }
 
-    /// A command that is about to run, as one would type it.
+    /// A command that is about to run, as it would be typed.
     pub(crate) fn trace(&self, line: &str) {
         if self.level.is_some() {
             self.make_way(|| stderr::tell(&format!("{line}\n")));
         }
     }
 
-    /// A failure of some items. After the first few failures, items are only counted.
+    /// A failure of `items` items. After the first [`MOST_FAILURES`], they are only counted.
     pub(super) fn say_failed(&self, level: Report, items: u64, text: &str) {
         if self.failures.get() == MOST_FAILURES {
             return self.unnamed.set(self.unnamed.get() + items);
@@ -126,7 +126,7 @@ impl Reporter {
         self.say(level, &text);
     }
 
-    /// Shows how far a run has come that waits, or why nothing happens.
+    /// Shows the progress of a waiting run, or why nothing happens.
     pub(crate) fn show(&self, schedule: &Schedule, now: Time, wall: impl FnOnce() -> Wall) {
         if let Some(display) = &self.display {
             display.show(schedule, now, || self.total(Duration::ZERO), wall);
@@ -139,14 +139,14 @@ impl Reporter {
         }
     }
 
-    /// Says that items are typed, if they are.
+    /// Says so if items are read from a terminal.
     pub(crate) fn reads_terminal(&self) {
         if io::stdin().is_terminal() {
-            self.notice(&"reading items from the terminal; Ctrl-D ends them");
+            self.notice(&"reading items from the terminal; end with Ctrl-D");
         }
     }
 
-    /// The limits, at the start of a run, with `-v`.
+    /// The limits, at the start of a run with `-v`.
     pub(crate) fn limits(&self, limits: &[Rate]) {
         limits.iter().for_each(|rate| match &rate.rounded_from {
             None => self.detail(&format_args!("limit {rate}")),
@@ -154,20 +154,20 @@ impl Reporter {
         });
     }
 
-    /// The cost of sharing to a limit, if it is more than a little; with `-v`, in any case.
+    /// How much sharing costs a limit: if it is much, or with `-v`.
     pub(crate) fn reach(&self, reach: &Reach) {
         if reach.is_low() { self.notice(reach) } else { self.detail(reach) }
     }
 
-    /// Tells of commands whose output was lost. A reader that went away wanted no more.
+    /// Reports commands whose output was lost. A reader that went away wanted no more.
     fn unprinted(&self, exit: Exit, stats: &Stats) {
         if stats.unprinted > 0 && exit != Exit::READER_GONE {
             let commands = count_of(stats.unprinted, "command");
-            self.notice(&format_args!("the output of {commands} was not printed, or not completely"));
+            self.notice(&format_args!("the output of {commands} is missing or incomplete"));
         }
     }
 
-    /// The items that are left, when a run ends before its input does.
+    /// The items that are left when a run ends before its input does.
     fn left(&self, exit: Exit, stats: &Stats) {
         if exit == Exit::READER_GONE {
             // A reader that went away wanted no more.
@@ -189,7 +189,7 @@ impl Reporter {
         }
     }
 
-    /// The numbers at the end of a run, with `-v` or as JSON.
+    /// The messages at the end of a run, with statistics if asked for.
     pub(crate) fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
         let stats = schedule.stats();
         self.display.iter().for_each(Display::finish);
@@ -203,7 +203,8 @@ impl Reporter {
         self.numbers(schedule, now, exit);
     }
 
-    /// The numbers of a dry run, where someone looks on or with `-v`; and its end, if `wall` tells that.
+    /// The messages at the end of a dry run. The summary, with `-v` or if a person is watching, has the time of the end
+    /// if `wall` is given.
     pub(crate) fn dry_summary(&self, schedule: &Schedule, now: Time, exit: Exit, wall: Option<Wall>) {
         let stats = schedule.stats();
         self.left(exit, &stats);
@@ -222,7 +223,7 @@ impl Reporter {
         }
     }
 
-    /// The numbers so far, on request.
+    /// The statistics so far, on request.
     pub(crate) fn statistics(&self, schedule: &Schedule, now: Time) {
         let stats = schedule.stats();
         let waits = stats::waits(&stats, &schedule.limit_stats());

@@ -1,4 +1,4 @@
-//! The numbers of a run, in words and as JSON.
+//! The statistics of a run, in words and as JSON.
 
 use std::time::Duration;
 
@@ -10,7 +10,7 @@ use crate::exit::Exit;
 use crate::schedule::{LimitStats, Schedule, Stats};
 use crate::time::{SECOND, Time, seconds};
 
-/// A limit in as few words as tell it from others.
+/// A limit in as few words as distinguish it from others.
 pub(super) fn short(rate: &Rate) -> String {
     let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
     let period = match rate.from {
@@ -20,11 +20,11 @@ pub(super) fn short(rate: &Rate) -> String {
     format!("{}/{period}{}", rate.count, key.unwrap_or_default())
 }
 
-/// The units of a pace, with their seconds. It is told in the first one in which there is one or more.
+/// The units of a pace, in seconds. The first unit with at least one item is used.
 pub(super) const PACE_UNITS: [(&str, u32); 5] =
     [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400), ("y", 31_557_600)];
 
-/// Items in the shortest unit in which there is one; `None` for next to no time at all.
+/// Items per unit of time, the shortest in which there is at least one; `None` for less than a millisecond.
 pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
     let tenths_in = |span: u64| u128::from(items) * u128::from(span) * 10 / u128::from(nanos.max(1));
     let in_unit = |(unit, seconds)| (tenths_in(u64::from(seconds) * SECOND), unit);
@@ -70,7 +70,7 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     .to_string()
 }
 
-/// Items a second, to the thousandth; `None` for next to no time at all.
+/// Items per second, to three decimals; `None` for less than a millisecond.
 fn mean(items: u64, nanos: u64) -> Option<f64> {
     let seconds = Duration::from_nanos(nanos).as_secs_f64();
     #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
@@ -78,7 +78,7 @@ fn mean(items: u64, nanos: u64) -> Option<f64> {
     (nanos >= SECOND / 1000).then_some((rate * 1000.0).round() / 1000.0)
 }
 
-/// The time that items waited, and how often for which limit; `None` if nothing waited.
+/// How long items waited, and how often for which limit; `None` if nothing waited.
 pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     if stats.times.waited == 0 {
         return None;

@@ -1,9 +1,9 @@
-//! Standard error, for messages: a reader that has stopped must not hold up items or signals.
+//! Standard error for messages: a reader that has stopped must not hold up items or signals.
 //!
-//! A write to a pipe, a socket or a terminal may block for ever, also right after `poll` has said that it would not. So
-//! a thread of its own writes, and those who tell something wait for it for a moment only, and not again until it has
-//! caught up. What has not been written by the end of the run is dropped. On a busy machine the thread may be held up
-//! for longer than that without anything being stuck: it is waited for while stderr takes more.
+//! A write to a pipe, a socket or a terminal may block for ever, even right after `poll` has said that it would not. So
+//! a separate thread writes. Callers wait for it only for a moment, and not again until it has caught up. Whatever is
+//! unwritten at the end of the run is dropped. On a busy machine the thread may be delayed for longer without being
+//! stuck: callers wait as long as stderr accepts more.
 
 use std::fmt;
 use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
@@ -20,27 +20,27 @@ use crate::printable::escaped;
 /// The longest that writing a message may block.
 const PATIENCE: Duration = Duration::from_millis(30);
 
-/// The longest that the end of a run that was not interrupted may be held up.
+/// The longest that messages may delay the end of a run, unless it was interrupted.
 const LAST_PATIENCE: Duration = Duration::from_secs(1);
 
-/// The longest that the thread may be held up while stderr takes more.
+/// The longest wait for the thread while stderr accepts more.
 const LONGEST: Duration = Duration::from_secs(5);
 
-/// The most bytes that may wait to be written. What comes on top is dropped.
+/// The most bytes that may wait to be written. The excess is dropped.
 const MOST: usize = 64 << 10;
 
 static QUEUE: Mutex<MessageQueue> =
     Mutex::new(MessageQueue { pending: Vec::new(), is_writing: false, is_stuck: false, has_thread: None });
 
-/// Signalled whenever there is something to write, or no longer.
+/// Signalled when there is something to write, and when all is written.
 static CHANGED: Condvar = Condvar::new();
 
 struct MessageQueue {
     pending: Vec<u8>,
     is_writing: bool,
-    /// It has been waited for in vain.
+    /// The last wait for the thread timed out.
     is_stuck: bool,
-    /// `None` until it was tried to start one.
+    /// `None` until the first attempt to start it.
     has_thread: Option<bool>,
 }
 
@@ -50,17 +50,17 @@ impl MessageQueue {
     }
 }
 
-/// A message in one line, to be written in one go.
+/// A message on one line, to be written in one call.
 pub(super) fn message(text: &dyn fmt::Display) -> String {
     format!("throttle: {}\n", escaped(&text.to_string()))
 }
 
-/// Writes a message, if that can be done in time; or else later.
+/// Writes a message, now if that is possible in time, or else later.
 pub(crate) fn tell(text: &str) {
     put(queue(), text.as_bytes());
 }
 
-/// Writes what is outdated soon, unless something still waits to be written.
+/// Writes something that is soon outdated, unless something else still waits to be written.
 pub(crate) fn show(text: &str) {
     let queue = queue();
     if !queue.is_busy() {
@@ -68,12 +68,12 @@ pub(crate) fn show(text: &str) {
     }
 }
 
-/// Waits until everything is written, for a short time only; a shorter one after a signal.
+/// Waits until everything is written, but only for a short time, and a shorter one after a signal.
 pub fn flush(exit: Exit) {
     wait(queue(), if matches!(exit, Exit::Signal(_)) { PATIENCE } else { LAST_PATIENCE });
 }
 
-/// Nobody has read messages for a moment.
+/// Reports whether nobody has read messages for a moment.
 pub(crate) fn is_stuck() -> bool {
     queue().is_stuck
 }
@@ -109,7 +109,7 @@ fn wait(mut queue: MutexGuard<MessageQueue>, patience: Duration) {
     }
 }
 
-/// Starts the thread that writes. Returns whether there is one. Signals reach the main thread only.
+/// Starts the thread that writes; returns whether it succeeded. Signals reach the main thread only.
 fn start() -> bool {
     let _main_only = Uninterrupted::begin();
     let thread = thread::Builder::new().name("stderr".to_owned()).stack_size(64 << 10);
@@ -123,7 +123,7 @@ fn write_pending() {
         let text = std::mem::take(&mut waiting.pending);
         waiting.is_writing = true;
         drop(waiting);
-        // A stderr that cannot be written to is nothing to stop for.
+        // A stderr that cannot be written to is no reason to stop.
         let _ = Target::Stderr.write_all(&text);
         let mut written = queue();
         written.is_writing = false;
@@ -136,7 +136,7 @@ fn takes_more() -> bool {
     Target::Stderr.is_writable(PollTimeout::ZERO).unwrap_or(false)
 }
 
-/// Without a thread.
+/// Writes without a thread.
 fn write_in_time(text: &[u8], patience: Duration) {
     let give_up = Instant::now() + patience;
     let leave = Leave { end: text.len(), may_block: false };

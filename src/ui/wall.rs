@@ -1,4 +1,4 @@
-//! Times as a clock on the wall shows them.
+//! Times as a wall clock shows them.
 
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, Zoned};
@@ -6,10 +6,10 @@ use jiff::{Timestamp, Zoned};
 use crate::config::rounded_duration;
 use crate::time::{SECOND, Time, Wall, seconds};
 
-/// An instant that is no further away is told to the second: a minute would say little.
+/// Instants up to this far away are shown with seconds, as minutes would say little.
 const SOON: u64 = 300 * SECOND;
 
-/// The time that `wall` shows at an instant, and the day if that is not the day of `now`.
+/// The time that `wall` shows at an instant, with the day if it is not that of `now`.
 pub(super) fn clock_at(wall: Wall, now: Time, at: Time) -> String {
     if at.since(now) <= SOON {
         return clock_to_the_second(wall, now, at);
@@ -27,14 +27,14 @@ fn clock(now: &Zoned, at: &Zoned) -> String {
     at.strftime(format).to_string()
 }
 
-/// As [`clock_at`], with seconds, and the date if it is not that of `now`. It is rounded up to a whole second: not
-/// before that is over.
+/// Like [`clock_at`], but always with seconds, and with the date if it is not that of `now`. Rounded up to a whole
+/// second, so never too early.
 pub(super) fn clock_to_the_second(wall: Wall, now: Time, at: Time) -> String {
     let (now, at) = (zoned(wall, now), zoned(wall, at.saturating_add(SECOND - 1)));
     at.strftime(if at.date() == now.date() { "%H:%M:%S" } else { "%Y-%m-%d %H:%M:%S" }).to_string()
 }
 
-/// In the zone of the system. The calendar goes on far beyond what a [`Time`] can hold.
+/// In the system's zone. The calendar reaches far beyond the last [`Time`].
 fn zoned(wall: Wall, at: Time) -> Zoned {
     let timestamp = Timestamp::from_nanosecond(wall.shows(at).0.into()).unwrap_or(Timestamp::MAX);
     timestamp.to_zoned(TimeZone::system())

@@ -1,4 +1,4 @@
-//! `--audit`: judges whether anything was released too early.
+//! `--audit`: finds releases that were too early.
 
 use std::io;
 
@@ -14,11 +14,11 @@ use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
 use anyhow::{Error, Result};
 
-/// Judges releases at the instants that `arrivals` select.
+/// Judges releases at the instants that `arrivals` selects.
 pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     setup.check_no_pause("there is nothing to audit")?;
     check_auditable(&setup.rates, false)?;
-    // No record tells how many commands were running.
+    // No record says how many commands were running.
     setup.rates.retain(|rate| rate.from != CountFrom::Running);
     let Setup { config, rates, reader, .. } = setup;
     let mut review = Review::new(&rates, arrivals, &config.input);

@@ -1,4 +1,4 @@
-//! Releases that are drawn at the end.
+//! The plot that is drawn at the end.
 
 use std::cell::RefCell;
 use std::path::Path;
@@ -17,14 +17,14 @@ use crate::sink::Writer;
 use crate::time::Wall;
 use crate::ui::plot;
 
-/// The releases of a run, and the file that they are drawn to.
+/// The releases of a run, and the file to draw them to.
 pub(super) struct Drawing<'a> {
     audit: Rc<RefCell<Audit>>,
     path: &'a Path,
 }
 
 impl<'a> Drawing<'a> {
-    /// Has `schedule` tell its releases, if they are to be drawn.
+    /// Observes the releases of `schedule`, if they are to be drawn.
     pub(super) fn begin(
         config: &'a Config,
         rates: &[Rate],
@@ -40,14 +40,14 @@ impl<'a> Drawing<'a> {
         Some(Drawing { audit, path })
     }
 
-    /// Draws them, unless it is interrupted.
+    /// Draws them, unless interrupted.
     pub(super) fn draw(&self, interrupt: Arc<Interrupt>) -> Result<()> {
         let stderr = Writer::new(interrupt).text(Target::Stderr);
         plot::draw(&self.audit.borrow(), self.path, stderr)
     }
 }
 
-/// The exit of a run whose releases have been `drawn`. A signal that has interrupted that counts before the result.
+/// The exit of a run after its releases were `drawn`. A signal that interrupted the drawing outranks its result.
 pub(super) fn after_drawing(exit: Exit, stop: Option<Stop>, drawn: Result<()>) -> Result<Exit> {
     match (stop, exit) {
         (Some(Stop::Signal(signal)), _) => Ok(Exit::Signal(signal)),

@@ -1,4 +1,4 @@
-//! Help, a page, or another text that was asked for.
+//! Prints help, a page, or another text that was asked for.
 
 use std::io;
 

@@ -1,4 +1,4 @@
-//! The verbs of the program: it runs, plans a run, audits one, looks after state, or prints help.
+//! The verbs of the program: it runs, plans a run, audits one, waits once, maintains state, or prints help.
 
 mod audit;
 mod drawing;
@@ -36,7 +36,7 @@ impl<'a> Setup<'a> {
     /// Loads the limits and opens the input.
     ///
     /// # Errors
-    /// One of them cannot be read, or a plot not be written.
+    /// The limits or the input cannot be read, or the plot cannot be written.
     pub(crate) fn new(config: &'a Config) -> Result<Self> {
         let reporter = Reporter::of(config);
         config.warnings().for_each(|warning| reporter.notice(&warning));
@@ -58,27 +58,27 @@ impl<'a> Setup<'a> {
             matches!((&config.action, &config.command), (Verb::DryRun { .. }, _) | (Verb::Run, None));
         ensure!(
             !writes_items || !input.is_fed_by_stdout(),
-            "the input is the output: it would feed itself for ever"
+            "the input is also the output, so it would never end: write to another file"
         );
-        // It creates the file, so whatever else may be wrong comes before it.
+        // It creates the file, so all other checks come first.
         config.plot.as_deref().map(plot::check).transpose()?;
         let position = InputPosition::of(&input);
         let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
         Ok(Setup { config, files, rates, reader, position, reporter })
     }
 
-    /// Checks that no limit pauses: nothing would end a pause.
+    /// Checks that no limit pauses, as nothing would end the pause.
     fn check_no_pause(&self, so: &str) -> Result<()> {
         ensure!(!self.rates.iter().any(Rate::pauses), "a limit of 0 pauses, so {so}");
         Ok(())
     }
 }
 
-/// The check of each limit, whenever those in files are read.
+/// The check of each limit, applied whenever limits are read from files.
 fn check_for(config: &Config) -> fn(&Rate) -> Result<()> {
     match config.action {
         Verb::Run | Verb::DryRun { .. } if config.command.is_none() => |rate| {
-            // A limit that counts commands needs some.
+            // A limit that counts running commands needs a command.
             ensure!(rate.from != CountFrom::Running, "{rate} is for a command: add one, such as -- curl");
             Ok(())
         },

@@ -1,4 +1,4 @@
-//! `--once`: waits for one release, and becomes a command.
+//! `--once`: waits for one release, then becomes a command.
 
 use std::env;
 use std::ffi::OsString;
@@ -15,7 +15,8 @@ use crate::schedule::{Schedule, Stop};
 use crate::sink::{PermitSink, exec};
 use crate::ui::stderr;
 
-/// Waits until the limits admit a release, and charges it. Returns if there is no command, or none could be run.
+/// Waits until the limits admit a release, and charges it. Returns only if there is no command, if it could not be run,
+/// or if there was no release.
 pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let Setup { config, files, rates, reader, reporter, .. } = setup;
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
@@ -36,22 +37,22 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     if exit != Exit::Done || once.command.is_empty() {
         return Ok(exit);
     }
-    // While nobody reads messages, to wait for that would waste one slot after the other.
+    // Waiting for messages that nobody reads would waste one slot after another.
     if schedule.good_until().is_none() || !stderr::is_stuck() {
         stderr::flush(exit);
     }
     if let Some(Stop::Signal(signal)) = world.last_stop() {
         return Ok(Exit::Signal(signal));
     }
-    // The release was charged at the instant at which it was committed. If it is later now than its slot allows, it is
-    // wasted, and the wait begins anew.
+    // The release was charged at the instant of its commit. If the slot has expired since, it is wasted, and the wait
+    // starts again.
     let is_late = schedule.good_until().is_some_and(|until| world.now() > until);
     let (exit, error) = if is_late { exec(&ourselves()?) } else { exec(&once.command) };
     reporter.error(&error);
     Ok(exit)
 }
 
-/// A limit as others share it, whatever this release costs.
+/// A limit as others share it, without the cost of this release.
 fn plain(rate: &Rate, once: &Once) -> Rate {
     let cost = rate.cost.clone().filter(|cost| once.cost.map(Selector::Constant).as_ref() != Some(cost));
     Rate { cost, ..rate.clone() }

@@ -17,8 +17,8 @@ use crate::sink::{Commands, DryRun, Expander, Stdout};
 use crate::source::{Capacity, Delimiter};
 use crate::time::{Time, shown};
 
-/// Prints the instant at which each item would be released, if it arrives as `arrivals` say, or else at once. At the
-/// start the clock on the wall shows `at`.
+/// Prints the instant at which each item would be released if it arrives as `arrivals` say, or else at once. The wall
+/// clock starts at `at`.
 pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) -> Result<Exit> {
     setup.check_no_pause("the dry run would never end")?;
     let Setup { config, rates, reader, reporter, .. } = setup;
@@ -29,14 +29,14 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
         Some(arrivals) => Box::new(stamped(reader, arrivals, &config.input)),
     };
     let mut world = Sim::new(SimClock::default(), stamped);
-    ensure!(at.is_none() || !world.is_dated(), "--arrivals tell the date and the time: leave out --at");
+    ensure!(at.is_none() || !world.is_dated(), "--arrivals give the date and the time: leave out --at");
     if !world.is_dated() {
         world.set_wall(at.unwrap_or_else(shown));
     }
     let has_date = arrivals.is_none() || at.is_some() || world.is_dated();
     let wall = has_date.then(|| world.wall());
     let by_date = matches!(config.queue.until, Some(Until::At(_)));
-    ensure!(has_date || !by_date, "--arrivals have no date that --until could be reached by: add --at TIME");
+    ensure!(has_date || !by_date, "--arrivals have no date to compare with --until: add --at TIME");
     let interrupt = Arc::new(Interrupt::for_this_thread());
     let stdout = Stdout::new(delimiter.clone(), Arc::clone(&interrupt));
     let capacity =

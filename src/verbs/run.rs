@@ -1,4 +1,4 @@
-//! A run: items are released as the limits admit them.
+//! A run: releases items as the limits admit them.
 
 use std::io::{self, IsTerminal};
 use std::time::Duration;
@@ -24,14 +24,14 @@ use crate::ui::report::Reporter;
 pub(crate) fn run(setup: Setup) -> Result<Exit> {
     let (position, mut consumed) = (setup.position, 0);
     let exit = release(setup, &mut consumed);
-    // What was read ahead is left for others, also by a run that has failed.
+    // What was read ahead is left for others, even if the run failed.
     if position.is_shared() {
         position.advance(consumed);
     }
     exit
 }
 
-/// Sets the number of bytes of the input that were `consumed`, also if it fails after that.
+/// Sets `consumed` to the number of bytes of the input that were used, even if it fails after that.
 fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
@@ -73,7 +73,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     after_drawing(exit, world.last_stop(), drawn)
 }
 
-/// `None` unless output goes where progress is shown, a terminal; then, whether it ends lines.
+/// `None` unless output goes to the terminal that shows progress; then, whether it ends lines.
 fn mixing(config: &Config) -> Option<bool> {
     match &config.command {
         Some(run) => (run.output == Output::Shared).then_some(true),
@@ -81,19 +81,20 @@ fn mixing(config: &Config) -> Option<bool> {
     }
 }
 
-/// The end of the run tells the rest of all items. Of those that are not read yet, some may be done already.
+/// Reports whether the end of the run says how many of all items are left. Not with `--resume`: some of the unread ones
+/// may be done already.
 fn counts_rest(config: &Config) -> bool {
     let resumes = config.command.as_ref().is_some_and(|run| run.resume.is_some());
     config.queue.until.is_some() && !resumes
 }
 
-/// Nanoseconds that the end of a run waits for an answer of the store, and again for it to take back slots. A signal
-/// ends a run within 100 ms.
+/// Nanoseconds that the end of a run waits for an answer from the store, and again to return slots. A signal ends a run
+/// within 100 ms.
 const FILE_PATIENCE: u64 = SECOND / 50;
 const SERVER_PATIENCE: u64 = SECOND / 25;
 const _: () = assert!(2 * SERVER_PATIENCE < SECOND / 10);
 
-/// Opens the store of limits that are shared. Before signals are listened to: it may wait for the lock of a file.
+/// Opens the store of shared limits. Called before signals are caught, as it may wait for the lock of a file.
 pub(super) fn open(shared: &Shared, rates: &[Rate], clock: Clock) -> Result<(Box<dyn Store>, Policy)> {
     Ok(store::keeper(shared)?.open(rates, Box::new(move || clock.now()))?)
 }
@@ -107,7 +108,7 @@ pub(super) fn share(
 ) -> Result<BookingTerms> {
     reporter.detail(&format_args!("shared by {}", shared.state));
     let is_on_server = matches!(shared.state, State::Server(_));
-    // Margins that are not given follow from the distance of the server; then the store tells.
+    // Margins that are not given follow from the distance of the server; the store reports them then.
     if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
         reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.deadline)));
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));
@@ -129,7 +130,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     Ok(Box::new(Stdout::new(delimiter, interrupt)))
 }
 
-/// The log of a run, and the items of it that are not run again, if there are any of these.
+/// The log of a run, and with `--resume` the items in it that are not run again.
 fn open_log(config: &Config) -> Result<(Option<JobLog>, Option<Completed>)> {
     let Some((run, path)) = config.command.as_ref().and_then(|run| Some((run, run.log.as_ref()?))) else {
         return Ok((None, None));

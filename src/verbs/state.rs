@@ -1,4 +1,4 @@
-//! Looking after the state of shared limits.
+//! Maintains the state of shared limits.
 
 use anyhow::{Context, Result, ensure};
 
@@ -9,7 +9,7 @@ use crate::printable::escaped;
 use crate::runtime::Clock;
 use crate::{store, ui};
 
-/// Lists states, tells of one, or makes it anew.
+/// Lists states; describes, holds or resets one.
 pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
     match upkeep {
         Upkeep::List => {
@@ -20,7 +20,7 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
         Upkeep::Hold(shared, length) => {
             let is_there = store::keeper(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;
             let state = &shared.state;
-            ensure!(is_there, "{state}: there is no state to hold: a run with limits begins it");
+            ensure!(is_there, "there is no state {state}: a run with limits creates it");
             Ok(Exit::Done)
         }
         Upkeep::Reset(shared) => {
@@ -32,6 +32,7 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
 
 fn status(shared: &Shared) -> Result<String> {
     let status = store::keeper(shared)?.status(Clock::Boot.now())?;
-    let status = status.with_context(|| format!("there is no state {}", shared.state))?;
+    let status = status
+        .with_context(|| format!("there is no state {}: a run with limits creates it", shared.state))?;
     Ok(ui::state::describe(&status))
 }

@@ -98,7 +98,7 @@ fn only_the_item_that_no_argument_can_hold_fails() {
         .unwrap();
     assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("a c d\n", Some(123)));
     let told = text(&output.stderr);
-    assert!(told.contains("item 3 $'b\\x00b': not run: it holds a NUL byte"), "{told}");
+    assert!(told.contains("item 3 $'b\\x00b': not run: it contains a NUL byte"), "{told}");
     assert!(told.contains("item 1 'xxx"), "{told}");
 }
 

@@ -180,7 +180,7 @@ fn an_item_that_no_argument_can_hold_is_reported_and_the_run_goes_on() {
         .code(123)
         .stdout("a\nd\ne\n")
         .stderr(
-            predicate::str::contains("throttle: item 2 $'b\\x00c': not run: it holds a NUL byte")
+            predicate::str::contains("throttle: item 2 $'b\\x00c': not run: it contains a NUL byte")
                 .and(predicate::str::contains("xxx'...: not run: it is too long")),
         );
 }

@@ -277,7 +277,7 @@ fn an_interrupted_run_with_a_log_says_how_to_go_on() {
     eventually("the log", || fs::read_to_string(&log).is_ok_and(|log| log.lines().count() == 2));
     running.signal(SIGTERM);
     let told = text(&running.collect().stderr);
-    assert!(told.ends_with("throttle: to go on, run the same command with --resume\n"), "{told}");
+    assert!(told.ends_with("throttle: to continue, run the same command with --resume\n"), "{told}");
     let output =
         throttle(&["-r9/s", "--log", &log, "--resume", "--", "true"]).write_stdin("1\n").output().unwrap();
     assert_eq!(text(&output.stderr), "throttle: nothing left to do: the log has 1 item as done\n");

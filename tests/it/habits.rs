@@ -25,7 +25,7 @@ fn options_of_other_programs_name_ours() {
         (&["--sleep", "1"], "there is no option --sleep; try 'throttle --help'"),
         (&["--dryrun"], "is it --dry-run?"),
         (&["--cuont", "1"], "there is no option --cuont: is it --count?"),
-        (&["--st", "x"], "--st is the beginning of --state, --store-timeout, --status, --stats"),
+        (&["--st", "x"], "--st is ambiguous: --state, --store-timeout, --status, --stats"),
     ];
     for (args, told) in table {
         let assert = throttle(&[&["-n1"], *args].concat()).write_stdin("x\n").assert().code(2).stdout("");
@@ -48,13 +48,13 @@ fn placeholders_of_parallel_are_told() {
     told(
         &["--", "echo", "{}", "{.}.jpg"],
         "a.d/b.png {.}.jpg\n",
-        "throttle: {.} is passed on as it is: for that part of a name, use a shell, as in -- sh -c 'echo \
+        "throttle: {.} is passed on unchanged: for that part of a name, use a shell, as in -- sh -c 'echo \
          \"${1%.*}\"' sh\n",
     );
     told(
         &["--", "echo", "{1}"],
         "{1} a.d/b.png\n",
-        "throttle: {1} is passed on as it is: for a field of the item, write {col:1}\n",
+        "throttle: {1} is passed on unchanged: for a field of the item, write {col:1}\n",
     );
     told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
     told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
@@ -121,7 +121,7 @@ fn a_state_named_like_a_size_is_told() {
     let directory = Directory::new();
     let mut run = throttle(&[UNLIMITED, "-s", "10"]);
     let run = run.env("HOME", directory.path()).env_remove("XDG_STATE_HOME").write_stdin("x\n");
-    run.assert().success().stderr(contains("-s 10 shares the limits").and(contains("as with pv")));
+    run.assert().success().stderr(contains("-s 10 shares the limits").and(contains("as in pv")));
 }
 
 #[test]
@@ -258,14 +258,14 @@ fn lines_from_windows_are_told_once_and_may_be_trimmed() {
 
 #[test]
 fn text_from_windows_that_is_not_plain_utf_8_is_told_once_and_passes_as_it_is() {
-    let told = "throttle: item 1 begins with a byte order mark, which is taken for a part of it: filter with tail -c \
-        +4\n";
+    let told = "throttle: item 1 begins with a byte order mark, which becomes part of it: remove it with \
+                tail -c +4\n";
     let marked = "\u{feff}a\n\u{feff}b\n";
     throttle(&[UNLIMITED, "echo"]).write_stdin(marked).assert().success().stdout(marked).stderr(told);
     throttle(&["-r9/s,key=host"]).write_stdin(marked).assert().success().stdout(marked).stderr(told);
     throttle(&["-r9/s,cost=col:1"]).write_stdin("\u{feff}1\n").assert().code(1).stderr(starts_with(told));
     let utf_16 = b"\xff\xfea\0\n\0".as_slice();
-    let told = "throttle: the items are in UTF-16: filter with iconv -f UTF-16 -t UTF-8\n";
+    let told = "throttle: the items are in UTF-16: convert them with iconv -f UTF-16 -t UTF-8\n";
     throttle(&["-r9/s,key=col:1"]).write_stdin(utf_16).assert().success().stdout(utf_16).stderr(told);
     // There is no warning if the items are not matched for keys.
     for input in [marked.as_bytes(), utf_16] {

@@ -85,5 +85,8 @@ fn a_dry_run_leaves_out_what_the_log_has_and_leaves_the_log_alone() {
     assert_eq!(run(&["--dry-run", "--resume=new"]), line("new"));
     assert_eq!(std::fs::read_to_string(&log).unwrap(), torn);
     std::fs::write(&log, "something else").unwrap();
-    assert_eq!(run(&["--dry-run", "--resume"]), "throttle: log is no log of throttle: name another file\n");
+    assert_eq!(
+        run(&["--dry-run", "--resume"]),
+        "throttle: log is not a log of throttle: name another file\n"
+    );
 }

@@ -55,7 +55,7 @@ fn what_makes_no_sense_is_told() {
     let table: [(&[&str], &str); 3] = [
         (&["-s", "./state", "--jitter=1s"], "--jitter cannot be used with shared limits"),
         (&["--audit", "--jitter=1s"], "leave out --jitter"),
-        (&["--jitter=1s,x=1"], "there is DUR, and DUR,seed=N"),
+        (&["--jitter=1s,x=1"], "write DUR or DUR,seed=N"),
     ];
     for (args, why) in table {
         throttle(&[&["-r1/s"], args].concat()).assert().code(2).stderr(predicate::str::contains(why));

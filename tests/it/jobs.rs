@@ -82,7 +82,10 @@ fn pacing_is_from_start_to_start() {
 
 #[test]
 fn numbers_of_commands_make_sense() {
-    throttle(&[UNLIMITED, "-j0", "echo"]).assert().code(2).stderr(predicate::str::contains("-j 1000 or so"));
+    throttle(&[UNLIMITED, "-j0", "echo"])
+        .assert()
+        .code(2)
+        .stderr(predicate::str::contains("a large number such as 1000"));
     throttle(&[UNLIMITED, "-j1T", "echo"]).write_stdin("1\n").assert().success().stdout("1\n");
 }
 
@@ -191,7 +194,7 @@ fn some_rules_cannot_count_from_the_end() {
         throttle(&["-r", &rate, "echo"])
             .assert()
             .code(2)
-            .stderr(predicate::str::contains("has given the place back"));
+            .stderr(predicate::str::contains("frees its place before"));
     }
     throttle(&["-r1/s,from=exit"])
         .assert()

@@ -146,9 +146,9 @@ fn a_run_may_start_with_a_pause() {
 #[test]
 fn a_broken_file_changes_nothing_and_is_told_once() {
     for (broken, why) in [
-        ("1/ms\n\n10\n", "line 3: '10': a rate says per what: try 10/s"),
-        ("# all gone\n", "holds no RATE: to pause, write 0/s"),
-        ("1/s,colour=red\n", "line 1: '1/s,colour=red': 'colour=red': no such option"),
+        ("1/ms\n\n10\n", "line 3: '10': a rate needs a period: try 10/s"),
+        ("# all gone\n", "contains no RATE: to pause, write 0/s"),
+        ("1/s,colour=red\n", "line 1: '1/s,colour=red': 'colour=red': unknown option"),
     ] {
         let mut live = Live::with("1/h", &[]);
         assert_eq!(live.line(), "1\n");
@@ -171,14 +171,14 @@ fn what_makes_no_sense_in_a_run_is_refused_at_any_time() {
     let once = ["--once", "--", "echo", "1"];
     for (args, refused, why) in [
         (&[][..], "9/h\n4/running", "4/running is for a command"),
-        (&once, "4/running", "--once does not see the end of COMMAND"),
+        (&once, "4/running", "--once cannot see the end of COMMAND"),
         (&once, "9/h,key=col:1", "--once reads no items"),
     ] {
         let mut live = Live::with("1/h,start=empty", args);
         live.told("limit 1/1h");
         live.replace(refused);
         let warning = live.running.error_line();
-        assert!(warning.contains(why) && warning.ends_with(": the old limits stay\n"), "{warning}");
+        assert!(warning.contains(why) && warning.ends_with(": the old limits stay in force\n"), "{warning}");
         live.rewrite("9/h");
         assert_eq!(live.line(), "1\n");
     }
@@ -191,7 +191,7 @@ fn a_warning_names_the_file_and_says_that_the_old_limits_stay() {
     live.replace("nonsense");
     let warning = live.running.error_line();
     assert!(warning.contains("limits: line 1: "), "{warning}");
-    assert!(warning.ends_with(": the old limits stay\n"), "{warning}");
+    assert!(warning.ends_with(": the old limits stay in force\n"), "{warning}");
 }
 
 #[test]
@@ -229,9 +229,9 @@ fn several_files_and_plain_rates_are_kept_together() {
 fn a_file_has_to_hold_limits_at_the_start() {
     let directory = Directory::new();
     let table = [
-        (at(&directory.file("empty", "# nothing\n")), "holds no RATE"),
+        (at(&directory.file("empty", "# nothing\n")), "contains no RATE"),
         (at(&directory.path().join("missing")), "missing: No such file"),
-        (at(&directory.file("broken", "1/s\n10\n")), "broken: line 2: '10': a rate says per what"),
+        (at(&directory.file("broken", "1/s\n10\n")), "broken: line 2: '10': a rate needs a period"),
     ];
     for (file, why) in table {
         let assert = throttle(&["-r", &file]).write_stdin("1\n").assert().code(1).stdout("");

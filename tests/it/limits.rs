@@ -126,12 +126,12 @@ fn a_month_that_may_be_minutes_warns() {
 #[test]
 fn a_bad_cost_ends_the_run_and_says_where_and_why() {
     let table: &[(&str, &str, &str)] = &[
-        ("col:2", "x", "item 3: has no col:2 to take its cost from"),
+        ("col:2", "x", "item 3: has no col:2 for its cost"),
         ("col:2", "x -1", "item 3: its cost, col:2, is '-1', not a whole number"),
         ("col:2", "x 1.5", "item 3: its cost, col:2, is '1.5', not a whole number"),
         ("col:2", "x \u{1b}[2J", "item 3: its cost, col:2, is $'\\x1b[2J', not a whole number"),
-        ("re:[0-9]+", "x", "item 3: has no re:[0-9]+ to take its cost from"),
-        (".n", "{}", "item 3: has no .n to take its cost from"),
+        ("re:[0-9]+", "x", "item 3: has no re:[0-9]+ for its cost"),
+        (".n", "{}", "item 3: has no .n for its cost"),
         (
             "bytes",
             "0123456789012345678",

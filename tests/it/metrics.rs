@@ -177,7 +177,7 @@ fn a_file_that_cannot_be_written_is_told_before_anything_is_released() {
     let table = [
         (no_file.clone(), format!("throttle: cannot write metrics to {no_file}: No such file or directory")),
         (path.to_string(), format!("throttle: {path} is a directory: name a file in it")),
-        ("/dev/null".to_owned(), "throttle: /dev/null is no regular file: name another one".to_owned()),
+        ("/dev/null".to_owned(), "throttle: /dev/null is not a regular file: name another one".to_owned()),
     ];
     for (file, message) in table {
         let output = throttle(&[&prom(file.as_ref()), "-n9"]).write_stdin("1\n").output().unwrap();
@@ -223,8 +223,8 @@ fn the_file_is_as_any_new_one_and_a_link_to_it_stays() {
 fn what_makes_no_sense_is_refused() {
     let table = [
         (&["--stats=prom:"][..], "prom: needs a file"),
-        (&["--stats=xml"], "there are json and prom:FILE"),
-        (&["--stats=prom:a", "--stats=prom:b"], "may be given once"),
+        (&["--stats=xml"], "use json or prom:FILE"),
+        (&["--stats=prom:a", "--stats=prom:b"], "may be given only once"),
         (&["--stats=prom:a", "--dry-run"], "--dry-run releases nothing"),
         (&["--stats=prom:a", "--audit"], "--audit releases nothing"),
     ];

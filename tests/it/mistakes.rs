@@ -7,20 +7,21 @@ const TABLE: &[(&[&str], &str)] = &[
     // Limits in the place of the command or its arguments.
     (
         &["curl", "-fsS", "-n", "10", "-p", "1m"],
-        "no limit given: -n 10 -p 1m stands after the command and belongs to it: write -n 10 -p 1m -- curl -fsS",
+        "no limit given: -n 10 -p 1m is after the command, so it belongs to the command: write -n 10 -p 1m \
+         -- curl -fsS",
     ),
     (
         &["echo", "-r", "1/s"],
-        "no limit given: -r 1/s stands after the command and belongs to it: write -r 1/s -- echo",
+        "no limit given: -r 1/s is after the command, so it belongs to the command: write -r 1/s -- echo",
     ),
     (
         &["-j2", "--", "echo", "-r1/s", "a b", "--period=5"],
-        "no limit given: -r1/s --period=5 stands after the command and belongs to it: \
-         write -r1/s --period=5 -- echo 'a b'",
+        "no limit given: -r1/s --period=5 is after the command, so it belongs to the command: write -r1/s \
+         --period=5 -- echo 'a b'",
     ),
     (
         &["--", "-r", "10/s", "cat"],
-        "no limit given: -r 10/s cat stands behind --, where COMMAND is: options stand before --",
+        "no limit given: -r 10/s cat is after --, where COMMAND belongs: put options before --",
     ),
     (
         &["grep", "-n", "x"],
@@ -39,7 +40,8 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["-n", "10,000"],
-        "invalid value '10,000' for '--count <N>': a number is written in digits only: 10000; try 'throttle --help'",
+        "invalid value '10,000' for '--count <N>': write the number in digits only: 10000; try 'throttle \
+         --help'",
     ),
     // Options with too few hyphens, or with dashes.
     (&["-rate", "10/s"], "there is no option -rate: is it --rate? See 'throttle --help'"),
@@ -49,40 +51,40 @@ const TABLE: &[(&[&str], &str)] = &[
         &["-n1", "-timeout", "4", "echo"],
         "there is no option -timeout: is it --timeout? See 'throttle --help'",
     ),
-    (&["\u{2014}r", "1/s"], "\u{2014}r begins with a dash in place of a hyphen: write -r"),
-    (&["-n1", "\u{2013}j", "4"], "\u{2013}j begins with a dash in place of a hyphen: write -j"),
+    (&["\u{2014}r", "1/s"], "\u{2014}r begins with a dash instead of a hyphen: write -r"),
+    (&["-n1", "\u{2013}j", "4"], "\u{2013}j begins with a dash instead of a hyphen: write -j"),
     // Command lines for a shell in the place of a command.
     (
         &["-r", "1/s", "echo {} | wc -c"],
-        r#"there is no program 'echo {} | wc -c', and no shell reads it: write -- sh -c 'echo "$1" | wc -c' sh"#,
+        r#"there is no program 'echo {} | wc -c', and no shell is used: write -- sh -c 'echo "$1" | wc -c' sh"#,
     ),
     (
         &["-r1/s", "--", "mv '{}' \"$HOME\""],
-        r#"there is no program 'mv '\''{}'\'' "$HOME"', and no shell reads it: write -- sh -c 'mv "$1" "$HOME"' sh"#,
+        r#"there is no program 'mv '\''{}'\'' "$HOME"', and no shell is used: write -- sh -c 'mv "$1" "$HOME"' sh"#,
     ),
     (
         &["-r1/s", "-I%", "gzip -k >log;", "echo"],
-        r#"there is no program 'gzip -k >log;', and no shell reads it: write -- sh -c 'gzip -k >log; echo "$1"' sh"#,
+        r#"there is no program 'gzip -k >log;', and no shell is used: write -- sh -c 'gzip -k >log; echo "$1"' sh"#,
     ),
     (
         &["-r1/s", "--pipe", "wc -c | cat"],
-        "there is no program 'wc -c | cat', and no shell reads it: write -- sh -c 'wc -c | cat' sh",
+        "there is no program 'wc -c | cat', and no shell is used: write -- sh -c 'wc -c | cat' sh",
     ),
     (
         &["-r1/s", "curl -fsS {}"],
-        "there is no program 'curl -fsS {}': to run a program with arguments, do not quote them as one: -- \
+        "there is no program 'curl -fsS {}': do not quote a program and its arguments as one word: write -- \
          curl -fsS {}",
     ),
     // Bytes.
     (
         &["-r", "1MB/s"],
         "invalid value '1MB/s' for '--rate <RATE>': \
-         bytes are what items may cost: try 1M/s,cost=bytes,algo=bucket; try 'throttle --help'",
+         bytes are a cost, not a count: try 1M/s,cost=bytes,algo=bucket; try 'throttle --help'",
     ),
     (
         &["-r", "1Mbit/s"],
         "invalid value '1Mbit/s' for '--rate <RATE>': \
-         bytes are what items may cost: try 0.125M/s,cost=bytes,algo=bucket; try 'throttle --help'",
+         bytes are a cost, not a count: try 0.125M/s,cost=bytes,algo=bucket; try 'throttle --help'",
     ),
     (
         &["-L", "1M"],
@@ -98,13 +100,13 @@ const TABLE: &[(&[&str], &str)] = &[
     (
         &["-n1", "-j", "200%", "echo"],
         "invalid value '200%' for '--jobs <N>': \
-         a number is needed: for 200% of the processors, -j $(($(nproc) * 200 / 100)); try 'throttle --help'",
+         use a number: for 200% of the processors, -j $(($(nproc) * 200 / 100)); try 'throttle --help'",
     ),
     (
         &["-n1", "--halt", "soon,fail=1,x", "echo"],
         "invalid value 'soon,fail=1,x' for '--halt <WHEN>': \
-         there are soon and now, and fail=N, success=N and done=N, where N is a number of items or a percentage, as in \
-         soon,fail=3 or now,fail=10%; try 'throttle --help'",
+         write soon or now, then fail=N, success=N or done=N, where N is a number of items or a percentage, \
+         as in soon,fail=3 or now,fail=10%; try 'throttle --help'",
     ),
 ];
 

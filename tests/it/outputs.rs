@@ -63,8 +63,8 @@ fn a_hyphen_is_standard_input_and_no_log() {
     throttle(&[UNLIMITED, "-a", "-", "echo"]).write_stdin("x\n").assert().success().stdout("x\n");
     let refused = throttle(&[UNLIMITED, "--log", "-", "echo"]).write_stdin("x\n").assert().code(2);
     refused.stderr(
-        "throttle: --log - would be standard output, where COMMAND writes: name a file, or ./- for \
-        one of that name\n",
+        "throttle: --log - would be standard output, where COMMAND writes: name a file (./- for one named \
+         -)\n",
     );
 }
 
@@ -83,7 +83,7 @@ fn an_input_that_is_the_output_is_refused_as_cat_does() {
         directory.file("f", "a\nb\n");
         let output = sh(script).current_dir(directory.path()).output().unwrap();
         assert_eq!(output.status.code(), Some(i32::from(is_refused)), "{script}: {}", text(&output.stderr));
-        assert_eq!(text(&output.stderr).contains("feed itself"), is_refused, "{script}");
+        assert_eq!(text(&output.stderr).contains("the input is also the output"), is_refused, "{script}");
         assert_eq!(std::fs::read_to_string(directory.path().join("f")).unwrap(), "a\nb\n", "{script}");
     }
 }

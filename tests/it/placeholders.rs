@@ -67,7 +67,7 @@ fn what_is_selected_may_be_short_where_the_item_is_too_long_for_an_argument() {
 #[test]
 fn in_batches_what_is_selected_is_an_argument_of_its_own() {
     throttle(&[UNLIMITED, "-B2", "echo", "x{host}"]).write_stdin("").assert().code(2).stderr(
-        "throttle: with -B, {host} stands for an argument of each item: make it an argument of its own\n",
+        "throttle: with -B, {host} becomes one argument for each item: make it an argument of its own\n",
     );
     throttle(&[UNLIMITED, "-B1", "echo", "x{host}"]).write_stdin("http://a/\n").assert().stdout("xa\n");
 }

@@ -94,7 +94,7 @@ fn a_run_is_drawn_as_it_was() {
     // Four commands with two items each.
     assert!(fs::read_to_string(&plot).unwrap().contains(">4</text>"));
     let output = throttle(&args).arg(format!("-r@{}", file.display())).write_stdin("").output().unwrap();
-    assert!(text(&output.stderr).contains("--plot is for limits that stay as they are"));
+    assert!(text(&output.stderr).contains("--plot needs limits that cannot change"));
     let args = ["-r9/s", "--plot", "/nonexistent/plot.svg"];
     let output = throttle(&args).write_stdin("").output().unwrap();
     assert_eq!(output.status.code(), Some(1));

@@ -184,7 +184,7 @@ fn a_state_is_for_the_same_limits_until_it_is_reset() {
     throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().success();
     let before = closed(&state);
     let other = || throttle(&["-r2/h", "-s", &state]).write_stdin("1\n").assert();
-    let why = contains("this state is of other limits: '1/1h,").and(contains("not '2/1h,"));
+    let why = contains("this state has other limits: '1/1h,").and(contains("not '2/1h,"));
     other().code(65).stdout("").stderr(why.and(contains(format!("throttle --reset-state -s {state}"))));
     assert!(fs::read(&state).expect("a state") == before, "it was changed");
     throttle(&["--reset-state", "-s", &state]).assert().success().stdout("").stderr("");
@@ -230,7 +230,7 @@ fn a_log_that_is_cut_in_half_ends_all_runs_and_the_next_one() {
                 running.wait();
             }
         }
-        let damaged = || contains(format!("{state}: this state is damaged, and is left as it is"));
+        let damaged = || contains(format!("{state}: this state is damaged, and is left unchanged"));
         throttle(&["-r6/h", "-s", &state]).write_stdin("3\n").assert().code(65).stdout("").stderr(damaged());
         throttle(&["-s", &state, "--status"]).assert().code(65).stderr(damaged());
         assert!(files() == before, "it was changed");
@@ -269,7 +269,10 @@ fn is_followed_by_silence(lost: &str) {
     let removed = Instant::now();
     running.write("2\n");
     let told = running.error_line();
-    assert!(told.contains("was removed, replaced or reset during the run: silent until "), "{told}");
+    assert!(
+        told.contains("was removed, replaced or reset during the run: nothing is released until "),
+        "{told}"
+    );
     assert_eq!(running.line(), "2\n");
     // A window, after the second for which slots may have been booked ahead.
     assert!(removed.elapsed() >= Duration::from_millis(1300));
@@ -290,7 +293,10 @@ fn a_log_that_is_removed_again_before_all_have_noticed_is_followed_by_silence() 
         fs::remove_file(format!("{state}-wal")).expect("it is there");
         running.write("2\n");
         let told = running.error_line();
-        assert!(told.contains("was removed, replaced or reset during the run: silent until "), "{told}");
+        assert!(
+            told.contains("was removed, replaced or reset during the run: nothing is released until "),
+            "{told}"
+        );
     }
 }
 

@@ -14,7 +14,7 @@ fn the_status_of_a_state_says_what_is_used_and_uses_nothing() {
         text(&output.stdout)
     };
     let is_absent = || {
-        let told = format!("throttle: there is no state {state}\n");
+        let told = format!("throttle: there is no state {state}: a run with limits creates it\n");
         throttle(&["-s", &state, "--status"]).assert().code(1).stdout("").stderr(told);
     };
     is_absent();

@@ -204,7 +204,7 @@ fn items_that_are_typed_are_asked_for() {
     let mut command = Command::new(THROTTLE);
     command.arg("-r1/s").stdin(screen.terminal()).stdout(Stdio::null()).stderr(screen.terminal());
     let _running = Running::spawn(&mut command);
-    assert_eq!(screen.wait_for("Ctrl-D"), "throttle: reading items from the terminal; Ctrl-D ends them");
+    assert_eq!(screen.wait_for("Ctrl-D"), "throttle: reading items from the terminal; end with Ctrl-D");
 }
 
 #[test]

@@ -116,7 +116,7 @@ fn a_run_that_was_ended_goes_on_with_its_log() {
     };
     let first = run(&["-r2/h", "--max-wait=9m"]);
     assert_eq!((text(&first.stdout), first.status.code()), ("x\nx\n".to_owned(), Some(75)));
-    assert!(text(&first.stderr).ends_with("throttle: to go on, run the same command with --resume\n"));
+    assert!(text(&first.stderr).ends_with("throttle: to continue, run the same command with --resume\n"));
     let second = run(&["-r1/h", "--max-wait=9m", "--resume"]);
     assert_eq!((text(&second.stdout), second.status.code()), ("x\n".to_owned(), Some(75)));
     fs::remove_file(directory.path().join("log")).unwrap();
@@ -124,8 +124,8 @@ fn a_run_that_was_ended_goes_on_with_its_log() {
     assert_eq!((text(&last.stdout), last.status.code()), (String::new(), Some(75)));
     assert_eq!(
         text(&last.stderr),
-        "throttle: the time of --until is over\nthrottle: ended early: 2000 items left\n\
-         throttle: to go on, run the same command with --resume\n"
+        "throttle: --until has passed\nthrottle: ended early: 2000 items left\n\
+         throttle: to continue, run the same command with --resume\n"
     );
 }
 
@@ -142,14 +142,14 @@ fn the_items_of_a_file_are_counted_before_it_is_told_how_many_are_left() {
         .timeout(HANG)
         .assert()
         .code(75)
-        .stderr("throttle: the time of --until is over\nthrottle: ended early: 2000 items left\n");
+        .stderr("throttle: --until has passed\nthrottle: ended early: 2000 items left\n");
     assert!(fs::read_to_string(directory.path().join("trace")).unwrap().contains("(DELAYED)"));
 }
 
 #[test]
 fn what_makes_no_sense_is_told() {
     let table: [(&[&str], &str); 4] = [
-        (&["--audit", "--max-wait=1s"], "--audit waits for nothing: leave out --max-wait"),
+        (&["--audit", "--max-wait=1s"], "--audit does not wait: leave out --max-wait"),
         (&["--audit", "--until=1s"], "leave out --until"),
         (&["-B9,2s", "--on-limit=drop", "--max-wait=1s"], "--max-wait 1s is over before a batch is complete"),
         (&["--until=17:00"], "'17:00' is not a time"),

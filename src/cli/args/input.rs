@@ -8,7 +8,7 @@ use clap::Args;
 use super::choice;
 use crate::config::{Cleaning, InputOptions, OnBad, parse_delimiter, parse_size};
 
-/// Where items come from, and how they are told apart.
+/// Where items come from, and where each ends.
 #[derive(Args, Debug)]
 pub(crate) struct InputArgs {
     /// Read items from FILE and leave stdin to COMMAND
@@ -36,38 +36,37 @@ pub(crate) struct InputArgs {
 
     /// Longest item allowed [default: 64Mi]
     ///
-    /// In bytes, without its delimiter. A longer one is an error and ends the input.
+    /// In bytes, without the delimiter. A longer one is an error and ends the input.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true)]
     pub(crate) max_record: Option<u64>,
 
     /// Remove white space around items, such as a CR
     ///
-    /// Blanks, tabs and carriage returns at both ends, as from files that come from Windows. Costs, keys, COMMAND and
+    /// Blanks, tabs and carriage returns at both ends, such as the CR of files from Windows. Costs, keys, COMMAND and
     /// the output get the rest. An item may become empty: see --skip-blank.
     #[arg(long)]
     pub(crate) trim: bool,
 
     /// Skip items that are empty or only white space
     ///
-    /// They are neither released nor charged, and appear in no count. They keep their numbers, so that those of the
-    /// other items are still those of the lines.
+    /// They are neither released nor charged, and appear in no count. The other items keep the numbers of their lines.
     #[arg(long, hide_short_help = true)]
     pub(crate) skip_blank: bool,
 
     /// Item without a valid cost: fail (default) or skip
     ///
-    /// The same goes for an item that lacks what a selector in braces stands for in COMMAND.
+    /// The same applies to an item that lacks what a selector in braces in COMMAND selects.
     ///
-    /// fail: what came before it is released, then the run ends with status 1.
+    /// fail: the items before it are released, then the run ends with status 1.
     ///
-    /// skip: it is named, counted as failed (for --halt, too) and not released; the run goes on, and ends with status 1
-    /// if nothing worse happens, even with -q.
+    /// skip: it is named, counted as failed (for --halt as well) and not released; the run goes on, and ends with
+    /// status 1 if nothing worse happens, even with -q.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
     #[arg(value_parser = choice(&[("fail", OnBad::Fail), ("skip", OnBad::Skip)]))]
     pub(crate) on_bad: Option<OnBad>,
 }
 
-/// Bytes that clap, which goes by the name of a type, is not to take for a list of values.
+/// An alias for clap, which would take a field of type `Vec` for a list of values.
 type DelimiterBytes = Vec<u8>;
 
 impl InputArgs {

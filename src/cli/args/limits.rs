@@ -18,7 +18,7 @@ use crate::rule::Algorithm;
 const ON_LIMIT: &[(&str, OnLimit)] =
     &[("wait", OnLimit::Wait), ("drop", OnLimit::Drop), ("latest", OnLimit::Latest), ("fail", OnLimit::Fail)];
 
-/// Limits, and the discipline of those who wait for them.
+/// Limits, and what happens to items that have to wait for them.
 #[derive(Args, Debug)]
 pub(crate) struct LimitArgs {
     /// Release at most N items per period [default: 1]
@@ -35,21 +35,21 @@ pub(crate) struct LimitArgs {
     #[arg(allow_negative_numbers = true)]
     pub(crate) period: Option<Amount>,
 
-    /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one a line
+    /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one per line
     ///
     /// N/DUR, where 10/s is short for 10/1s, then options, as in 5000/h,algo=bucket,burst=50. The options are
-    /// algo=NAME, burst=N, margin=DUR, cost=SEL, key=SEL (as -A, -b, --margin, -c and -K, for this limit),
-    /// only=VALUE (with a key: the limit is for items with this key only), start=full|empty (empty: as though
-    /// all of it had been used when the run starts), from=start|exit (exit: a command counts from its start until
-    /// the period after its end), during=HOURS (it is asked only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of
-    /// these hours, or of the calendar; by default the zone of the system).
+    /// algo=NAME, burst=N, margin=DUR, cost=SEL, key=SEL (as -A, -b, --margin, -c and -K, for this limit), only=VALUE
+    /// (with a key: the limit is for items with this key only), start=full|empty (empty: as if just used up),
+    /// from=start|exit (exit: a command counts from its start until the period after its end), during=HOURS (it delays
+    /// items only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of these hours, or of the calendar; by default the
+    /// system's zone).
     ///
-    /// 0/s,during=HOURS releases nothing at these hours. N/running[,key=SEL] admits a command while fewer than N are
-    /// running, in all or of its key.
+    /// 0/s,during=HOURS releases nothing during these hours. N/running admits a command while fewer than N are running,
+    /// and with key=SEL while fewer than N with its key are.
     ///
     /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
     ///
-    /// @FILE reads limits from a file, one RATE a line, and reads it again whenever it changes. In a file, 0/s
+    /// @FILE reads limits from a file, one RATE per line, and reads it again whenever it changes. In a file, 0/s
     /// pauses.
     #[arg(short, long, value_name = "RATE")]
     pub(crate) rate: Vec<Source>,
@@ -61,7 +61,7 @@ pub(crate) struct LimitArgs {
 
     /// The most that a bucket releases at once [default: N]
     ///
-    /// With -A bucket only. For every bucket that has no burst= of its own.
+    /// With -A bucket only. Applies to buckets without burst=.
     #[arg(short, long, value_name = "N", value_parser = parse_count, hide_short_help = true)]
     pub(crate) burst: Option<u64>,
 
@@ -69,16 +69,15 @@ pub(crate) struct LimitArgs {
     ///
     /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter), .path.to.value
     /// (in JSON) or re:REGEX (the first group, or all of the match). Or it is a number, the same for all items. An item
-    /// without a cost, or that costs more than a limit ever admits, is an error: see --on-bad. For every limit that has
-    /// no cost= of its own.
+    /// that has no cost, or costs more than a limit ever admits, is an error: see --on-bad. Applies to limits without
+    /// cost=.
     #[arg(short, long, value_name = "SEL", allow_negative_numbers = true)]
     pub(crate) cost: Option<Selector>,
 
     /// One limit for each value of SEL: col:1, host, .user.id
     ///
-    /// Items with different keys do not hold each other up. SEL is as for --cost, or host, which is that of the URL
-    /// that the item is. An item that has no such part has the empty key. For every limit that has no key= of its
-    /// own.
+    /// Items with different keys do not hold each other up. SEL is as for --cost, or host (of a URL). An item without
+    /// such a part has the empty key. Applies to limits without key=.
     #[arg(short = 'K', long, value_name = "SEL", value_parser = Selector::parse_part)]
     pub(crate) key: Option<Selector>,
 
@@ -97,7 +96,7 @@ pub(crate) struct LimitArgs {
 
     /// Keep the order of the input, also among different keys
     ///
-    /// Then a key that is blocked holds up all that came after it.
+    /// Then a blocked key holds up all items after it.
     #[arg(long, hide_short_help = true)]
     pub(crate) in_order: bool,
 
@@ -109,17 +108,17 @@ pub(crate) struct LimitArgs {
 
     /// Make every period longer by DUR, against jitter
     ///
-    /// Items that leave here well apart may arrive closer together. A margin somewhat larger than the jitter
-    /// on the way keeps a strict receiver content. With -A interval the margin is shared by the N gaps of a
-    /// period: say -n 1 -p 50ms rather than -n 20 -p 1s. For every limit that has no margin= of its own.
+    /// Items that leave far enough apart may arrive closer together: choose a margin somewhat larger than the jitter on
+    /// the way. With -A interval, the N gaps of a period share the margin: write -n 1 -p 50ms rather than -n 20 -p 1s.
+    /// Applies to limits without margin=.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     pub(crate) margin: Option<u64>,
 
     /// Delay each release at random by up to DUR
     ///
-    /// From the instant at which the limits would admit it; then they are asked again. So releases are never closer
-    /// together than the limits allow, and items with the same keys keep their order. With DUR,seed=N, the same items
-    /// are delayed by as much each time, also in a dry run; -v tells the seed of a run without one.
+    /// Counted from the instant at which the limits would admit it; then they are asked again. So releases are never
+    /// closer together than the limits allow, and items with the same keys keep their order. With DUR,seed=N, the same
+    /// items get the same delays each time, also in a dry run; -v prints the seed of a run without one.
     #[arg(long, value_name = "DUR", hide_short_help = true)]
     pub(crate) jitter: Option<Jitter>,
 }
@@ -152,7 +151,7 @@ impl LimitArgs {
         Ok(limits)
     }
 
-    /// `-n` is a limit here; with xargs and parallel it is something else.
+    /// `-n` is a limit here, but a number of arguments for xargs and parallel.
     fn check_count(&self) -> Result<()> {
         if let (Some(count), None, false) = (self.count, &self.period, self.rate.is_empty()) {
             let items = match count {
@@ -160,7 +159,7 @@ impl LimitArgs {
                 _ => format!("to give a command up to {count} items, use -B {count}"),
             };
             bail!(
-                "-n {count} beside -r is a second limit, {count} a second: if you mean that, add -p 1s; {items}"
+                "-n {count} with -r is a second limit, {count} a second: if you mean that, add -p 1s; {items}"
             );
         }
         Ok(())
@@ -168,5 +167,5 @@ impl LimitArgs {
 }
 
 fn parse_lookahead(text: &str) -> Result<NonZeroU64> {
-    NonZeroU64::new(parse_count(text)?).context("the least is 1")
+    NonZeroU64::new(parse_count(text)?).context("the minimum is 1")
 }

@@ -1,4 +1,4 @@
-//! The options, and their help: each group with what it means by itself.
+//! The options and their help: each group with what it means on its own.
 
 mod command;
 mod control;
@@ -100,7 +100,7 @@ impl Cli {
         Ok(Cli { given, ..Cli::from_arg_matches_mut(&mut matches)? })
     }
 
-    /// Those of `options`, which are separated by blanks, that were typed.
+    /// Those of `options`, a list separated by blanks, that were typed.
     pub(crate) fn given_among<'a>(&self, options: &'a str) -> impl Iterator<Item = &'a str> {
         options.split(' ').filter(|option| self.given.iter().any(|given| given == option))
     }

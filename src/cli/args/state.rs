@@ -11,20 +11,21 @@ use crate::time::SECOND;
 
 const STORE_TIMEOUT: u64 = 60 * SECOND;
 
-/// Where limits are shared, and what else is done there.
+/// Where limits are shared, and upkeep of that state.
 #[derive(Args, Debug)]
 #[expect(clippy::doc_markdown)]
 pub(crate) struct StateArgs {
-    /// Share the limits with all runs that name this STATE
+    /// Share the limits with all runs that use this STATE
     ///
-    /// Also with those to come. NAME is a file in ~/.local/state/throttle, and anything with a slash is the path of a
-    /// file, for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME, redis+sentinel://HOST/MASTER/NAME and
-    /// unix:///SOCKET?name=NAME are for runs on many. @FILE reads one of these from FILE. Without -s, $THROTTLE_STATE
-    /// counts. All runs have to give the same limits.
+    /// Including earlier and later runs. NAME is a file in ~/.local/state/throttle, and anything with a slash is the
+    /// path of a file, for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME and
+    /// redis+sentinel://HOST/MASTER/NAME are for runs on many machines, and unix:///SOCKET?name=NAME is a server on
+    /// this one. @FILE reads one of these from FILE. Without -s, $THROTTLE_STATE is used. All runs must give the same
+    /// limits.
     #[arg(short, long, value_name = "STATE")]
     pub(crate) state: Option<String>,
 
-    /// Wait at most DUR for a server that is away [default: 1m]
+    /// Wait at most DUR for an unavailable server [default: 1m]
     ///
     /// Then the run ends with status 69.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
@@ -32,14 +33,14 @@ pub(crate) struct StateArgs {
 
     /// Forget what STATE has recorded, and do nothing else
     ///
-    /// Needed after damage, or to use it with other limits. The next run begins as though nothing had been released.
+    /// Needed after damage, or to use it with other limits. The next run begins as if nothing had been released.
     #[arg(long, conflicts_with = "command", hide_short_help = true)]
     pub(crate) reset_state: bool,
 
-    /// Print how much of the limits of STATE is used, release nothing
+    /// Print how much of STATE's limits is used, release nothing
     ///
     /// For each limit: how many slots are used, how many are free, and when the next one is; and which process holds
-    /// the lock of a file, if one does. Then what is held (see --hold), and whether runs wait for their turn. Without
+    /// the lock of a file, if any. Then what is held (see --hold), and whether runs are waiting for their turn. Without
     /// -s STATE, the names of all states.
     #[arg(long, hide_short_help = true)]
     #[arg(conflicts_with_all = ["command", "reset_state", "dry_run"])]
@@ -47,14 +48,14 @@ pub(crate) struct StateArgs {
 
     /// Hold all runs of STATE for DUR, and do nothing else
     ///
-    /// As though a server had asked for it: they go on when it is over. 0 lifts whatever is held, also by a server.
+    /// As if a server had asked for it. 0 lifts all holds, including those of servers.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     #[arg(conflicts_with_all = ["command", "reset_state", "status", "dry_run"])]
     pub(crate) hold: Option<u64>,
 }
 
 impl StateArgs {
-    /// Something is to be done with the state, and nothing released.
+    /// Reports whether something is done to the state instead of a run.
     pub(crate) fn is_upkeep(&self) -> bool {
         self.reset_state || self.status || self.hold.is_some()
     }
@@ -64,13 +65,12 @@ impl StateArgs {
             (shared, _) if self.status => shared.map_or(Upkeep::List, Upkeep::Status),
             (Some(shared), Some(length)) => Upkeep::Hold(shared, length),
             (Some(shared), None) => Upkeep::Reset(shared),
-            (None, Some(_)) => bail!("--hold needs to know what: add -s STATE"),
-            (None, None) => bail!("--reset-state needs to know which: add -s STATE"),
+            (None, Some(_)) => bail!("--hold needs a state: add -s STATE"),
+            (None, None) => bail!("--reset-state needs a state: add -s STATE"),
         })
     }
 
-    /// A state that is given counts before the one in the environment, which is not heeded with an option that
-    /// `books_nothing`.
+    /// The state given by -s, or else by the environment, which is ignored with an option that `books_nothing`.
     pub(crate) fn shared(&self, books_nothing: Option<&str>) -> Result<Option<Shared>> {
         let state = match (&self.state, books_nothing) {
             (Some(_), Some(option)) => bail!("{option} books nothing: leave out --state"),

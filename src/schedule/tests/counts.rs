@@ -329,7 +329,7 @@ fn it_is_known_what_runs_and_when_the_next_release_may_be() {
 #[test]
 fn a_turn_that_never_comes_ends_the_run_unless_something_may_change_that() {
     const LATE: u64 = 1 << 60;
-    let never = "error the next item's turn is past the end of time: shorten the period";
+    let never = "error the next release would be later than any clock can show: shorten the period";
     Scene::new("-r 1/584y").check(&[(LATE, Input("a\nb\n"), &format!("send a; {never}; finish 1"))]);
     Scene::new("-r 1/584y -j 2 -- cmd").check(&[
         (LATE, Input("a\nb\n"), "send a; wait - or input"),

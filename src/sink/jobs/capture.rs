@@ -89,9 +89,9 @@ impl Printed {
 pub(super) fn unreadable(first: u64, error: io::Error) -> Cause {
     let why = match error.kind() {
         ErrorKind::StorageFull => {
-            "what its command printed may be incomplete: set TMPDIR to where there is room"
+            "the output of its command may be incomplete: set TMPDIR to a directory with more space"
         }
-        _ => "cannot read what its command printed",
+        _ => "cannot read the output of its command",
     };
     Cause::Failed(Exit::Error, Error::new(error).context(format!("item {first}: {why}")))
 }

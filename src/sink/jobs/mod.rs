@@ -168,7 +168,8 @@ impl Commands {
             }
             Trouble::TempFile(error) => fatal(
                 Exit::Error,
-                Error::new(error).context("cannot make a temporary file: set TMPDIR to where there is room"),
+                Error::new(error)
+                    .context("cannot create a temporary file: set TMPDIR to a directory with free space"),
             ),
             Trouble::Command(error) if error.kind() == ErrorKind::ArgumentListTooLong => Sent::TooLong,
             Trouble::Command(error) => fatal(exec::exit_of(&error), self.cannot_run(error)),

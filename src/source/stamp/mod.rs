@@ -34,12 +34,12 @@ impl fmt::Display for Fault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
             Fault::Unknown => {
-                "not a time: there are seconds with up to 9 decimals, ms, us and ns since 1970, RFC 3339, ISO \
-                 8601 with a time of day, and the stamps of syslog and the access logs of web servers"
+                "not a time: use seconds with up to 9 decimals, ms, us or ns since 1970, RFC 3339, ISO 8601 \
+                 with a time of day, or the format of syslog or of web server access logs"
             }
             Fault::NoZone => "a time without a zone: add one to --arrivals, as in --arrivals col:1,tz=UTC",
             Fault::NoYear => {
-                "a date without a year, which is in none between that before it and now: give the year of the \
+                "a date without a year that fits between the one before it and now: give the year of the \
                  first, as in --arrivals col:1,tz=UTC,year=2024"
             }
             Fault::OutOfRange => "not between the years 1970 and 2554",

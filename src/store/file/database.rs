@@ -223,7 +223,7 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
 }
 
 fn open_index(path: &Path) -> Result<Option<Index>, StoreError> {
-    Index::open(path).context("cannot read what is beside it").about(path)
+    Index::open(path).context("cannot read the files next to it").about(path)
 }
 
 /// Makes SQLite open a file that has our tables.

@@ -23,14 +23,14 @@ const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 /// The file at `path`, if it exists, and its path without links, as SQLite follows none.
 pub(super) fn locate(path: &Path) -> Result<Option<(PathBuf, File)>, StoreError> {
     let directory = guard::directory(path);
-    let resolved = fs::canonicalize(directory).context("cannot look at this directory").about(directory)?;
+    let resolved = fs::canonicalize(directory).context("cannot access this directory").about(directory)?;
     guard::check_directory(&resolved)?;
     let path = resolved.join(path.file_name().unwrap_or_default());
     Ok(guard::open(&path)?.map(|file| (path, file)))
 }
 
 pub(super) fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreError> {
-    let metadata = file.metadata().context("cannot look at it").about(path)?;
+    let metadata = file.metadata().context("cannot access it").about(path)?;
     Ok((metadata.dev(), metadata.ino()))
 }
 
@@ -38,7 +38,7 @@ pub(super) fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreErro
 pub(super) fn files_at(path: &Path) -> Result<Files, StoreError> {
     let mut files = Files::default();
     for (file, path) in files.iter_mut().zip(SUFFIXES.map(|suffix| beside(path, suffix))) {
-        let there = present(fs::symlink_metadata(&path)).context("cannot look at it").about(&path)?;
+        let there = present(fs::symlink_metadata(&path)).context("cannot access it").about(&path)?;
         *file = there.map(|there| (there.dev(), there.ino()));
     }
     Ok(files)

@@ -36,7 +36,7 @@ pub(super) fn check(path: &Path) -> Result<(), StoreError> {
 }
 
 fn check_found(path: &Path, found: io::Result<Metadata>) -> Result<(), StoreError> {
-    let found = present(found).context("cannot look at it").about(path)?;
+    let found = present(found).context("cannot access it").about(path)?;
     let why = found.and_then(|found| unfit(&found, shared_group(directory(path))));
     why.map_or(Ok(()), |why| Err(refused(path, why)))
 }
@@ -54,7 +54,7 @@ pub(super) fn directory(path: &Path) -> &Path {
 /// # Errors
 /// It may not, as others might replace the file, or it is not on this machine.
 pub(super) fn check_directory(directory: &Path) -> Result<(), StoreError> {
-    let metadata = fs::metadata(directory).context("cannot look at this directory").about(directory)?;
+    let metadata = fs::metadata(directory).context("cannot access this directory").about(directory)?;
     if ![geteuid().as_raw(), 0].contains(&metadata.uid()) && group_of(&metadata).is_none() {
         return Err(refused(directory, "this directory belongs to another user: use one of your own"));
     }
@@ -81,10 +81,10 @@ fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
     let kind = metadata.file_type();
     let is_shared = group == Some(metadata.gid());
     match metadata {
-        _ if kind.is_symlink() => Some("it is a symbolic link: give the name of what it points to"),
-        _ if kind.is_dir() => Some("it is a directory: give the name of a file in it"),
-        _ if kind.is_fifo() => Some("it is a named pipe: give the name of a file"),
-        _ if !kind.is_file() => Some("it is no regular file: give the name of one"),
+        _ if kind.is_symlink() => Some("it is a symbolic link: name its target instead"),
+        _ if kind.is_dir() => Some("it is a directory: name a file in it"),
+        _ if kind.is_fifo() => Some("it is a named pipe: name a file"),
+        _ if !kind.is_file() => Some("it is not a regular file: name one"),
         _ if metadata.uid() != geteuid().as_raw() && !is_shared => {
             Some("it belongs to another user: use a file of your own, or a Redis server to share limits")
         }
@@ -98,11 +98,11 @@ fn unfit(metadata: &Metadata, group: Option<u32>) -> Option<&'static str> {
 }
 
 fn is_local(path: &Path) -> Result<(), StoreError> {
-    match network(path).context("cannot tell on which file system it is").about(path)? {
+    match network(path).context("cannot determine its file system").about(path)? {
         Some(name) => {
             let why = format!(
-                "it is on {name}, where locks and clocks of several machines meet: \
-                 use a local directory or, to share limits over a network, a Redis server"
+                "it is on {name}, which machines with different locks and clocks may share: use a local \
+                 directory or, to share limits over a network, a Redis server"
             );
             Err(refused(path, &why))
         }
@@ -173,7 +173,7 @@ mod tests {
         assert!(why(directory.path()).contains("is a directory"));
         mkfifo(&path("fifo"), Mode::S_IRUSR | Mode::S_IWUSR).unwrap();
         assert!(why(&path("fifo")).contains("named pipe"));
-        assert!(why(Path::new("/dev/null")).contains("no regular file"));
+        assert!(why(Path::new("/dev/null")).contains("not a regular file"));
         for mode in [0o640, 0o602, 0o610] {
             set_mode(&path("file"), mode);
             assert!(why(&path("file")).contains("other users have access to it"));

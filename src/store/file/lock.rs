@@ -96,7 +96,7 @@ impl Lock {
 fn describe_holder(file: &File) -> String {
     match holder(file) {
         Some(pid) if is_stopped(pid) => {
-            format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}', or end it")
+            format!("process {pid}, which is stopped: resume it with 'kill -CONT {pid}', or end it")
         }
         Some(pid) => format!("process {pid}: end it, or use another state"),
         None => "a process that cannot be seen from here: end it, or use another state".to_owned(),

@@ -25,7 +25,7 @@ impl ClockOrigin {
     /// The system does not report it.
     pub(super) fn ours() -> Result<Self> {
         let boot = boot()?.trim().to_owned();
-        ensure!(!boot.is_empty(), "the system does not tell one boot from the next");
+        ensure!(!boot.is_empty(), "the system has no boot identifier");
         let namespace = fs::metadata("/proc/self/ns/time").map_or(0, |namespace| namespace.ino());
         Ok(ClockOrigin { boot, namespace })
     }
@@ -39,8 +39,7 @@ impl ClockOrigin {
 #[cfg(target_os = "linux")]
 fn boot() -> Result<String> {
     let path = "/proc/sys/kernel/random/boot_id";
-    fs::read_to_string(path)
-        .with_context(|| format!("cannot read {path}, which tells one boot from the next"))
+    fs::read_to_string(path).with_context(|| format!("cannot read {path}, which identifies the boot"))
 }
 
 #[cfg(not(target_os = "linux"))]
@@ -49,7 +48,7 @@ fn boot() -> Result<String> {
 
     let mut sysctl = Command::new("/usr/sbin/sysctl");
     let told = sysctl.args(["-n", "kern.bootsessionuuid"]).stdin(Stdio::null()).output();
-    let told = told.context("cannot run sysctl, which tells one boot from the next")?;
+    let told = told.context("cannot run sysctl, which identifies the boot")?;
     Ok(String::from_utf8_lossy(&told.stdout).into_owned())
 }
 

@@ -97,10 +97,10 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
             (Exit::StoreAway, "another program keeps it locked")
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
-            (Exit::BadStore, "cannot write to it, or beside it")
+            (Exit::BadStore, "cannot write to it, or next to it")
         }
         Some(ErrorCode::DiskFull) => (Exit::Error, FULL),
-        Some(_) => (Exit::Error, "cannot read it or write to it"),
+        Some(_) => (Exit::Error, "cannot read or write it"),
     };
     StoreError { exit, error: anyhow!("{}: {what}: {error}", path.display()) }
 }
@@ -110,18 +110,19 @@ pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
     let reset = reset_command(path);
     let why = match flaw {
         Flaw::Foreign => {
-            "this is no state of throttle, and is left as it is: give another name, or remove it".to_owned()
+            "this is not a state of throttle, and is left unchanged: use another name, or remove it"
+                .to_owned()
         }
         Flaw::Damaged => {
-            format!("this state is damaged, and is left as it is: begin a new one by {reset}")
+            format!("this state is damaged, and is left unchanged: start a new one with {reset}")
         }
         Flaw::Old => format!(
-            "this state was written by an older throttle, and is left as it is: give another name or, once no older \
-             throttle uses it, begin a new one by {reset}"
+            "this state was written by an older throttle, and is left unchanged: use another name or, once \
+             no older throttle uses it, start a new one with {reset}"
         ),
         Flaw::Version(version) => format!(
-            "this state is in format {version}, of another version of throttle: use that one, or begin a new \
-             one by {reset}"
+            "this state is in format {version}, of another version of throttle: use that version, or start \
+             a new state with {reset}"
         ),
     };
     bad(path, &why)

@@ -53,8 +53,8 @@ impl<'a> StateTxn<'a> {
         let limits = &rules.policy().text;
         if header.limits != *limits {
             let why = format!(
-                "this state is of other limits: '{}', not '{limits}': give the same limits or another state, or \
-                 begin a new one by {}",
+                "this state has other limits: '{}', not '{limits}': give the same limits or another state, \
+                 or start a new one with {}",
                 header.limits.escape_debug(),
                 reset_command(path)
             );
@@ -90,7 +90,7 @@ impl<'a> StateTxn<'a> {
             return Ok(false);
         }
         if self.header.clock.boot == ours.boot {
-            let why = "this state is in use in another time namespace, where clocks differ: use one for each";
+            let why = "this state is in use in another time namespace, where clocks differ: use a separate state in each";
             return Err(refused(self.path, why).into());
         }
         self.header.clock = ours.clone();

@@ -9,7 +9,7 @@ use super::script::Found;
 use crate::store::ledger::PAUSE;
 use crate::store::{Answer, Order, Slot};
 
-const LOST: &str = "it has lost what was booked before";
+const LOST: &str = "it has lost earlier bookings";
 
 impl RedisStore {
     /// Why an answer cannot be trusted, if it cannot. The next question says so.

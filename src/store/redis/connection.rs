@@ -116,7 +116,7 @@ impl Connection {
                 Ok(())
             }
             Ok(Value::Int(found)) => {
-                Err(ServerFailure::away(format!("{found} of {count} replicas have what was booked")))
+                Err(ServerFailure::away(format!("only {found} of {count} replicas have the bookings")))
             }
             Ok(_) => Err(ServerFailure::nonsense()),
             // A replica answers like this. The booking will name its master.

@@ -49,8 +49,8 @@ pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String 
     let margin = format_duration(millis * 1_000_000);
     let advice = match is_kept {
         true => format!(
-            "the margin of this state, {late}: unless they get faster, begin it anew with margin={margin} or more in \
-             every limit of all runs"
+            "the margin of this state, {late}: unless they get faster, reset it and give margin={margin} or \
+             more in every limit of all runs"
         ),
         false => format!("releases that may be {late} late: give every limit margin={margin} or more"),
     };

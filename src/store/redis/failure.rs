@@ -31,7 +31,7 @@ impl ServerFailure {
     }
 
     pub(super) fn nonsense() -> Self {
-        ServerFailure::away("its answer makes no sense")
+        ServerFailure::away("its reply makes no sense")
     }
 
     pub(super) fn refused(why: impl std::fmt::Display) -> Self {
@@ -61,7 +61,7 @@ impl ServerFailure {
         }
         match error.kind() {
             _ if error.is_timeout() => ServerFailure::away(TOO_LATE),
-            ErrorKind::Parse => ServerFailure::away("what it answers is not the protocol of Redis"),
+            ErrorKind::Parse => ServerFailure::away("its reply is not in the protocol of Redis"),
             _ => ServerFailure::away(shown(&error.to_string())),
         }
     }
@@ -95,14 +95,14 @@ const PASSING: [&str; 5] = ["LOADING", "MASTERDOWN", "CLUSTERDOWN", "BUSY", "TRY
 /// of their own.
 const HOPELESS: [(&str, &str); 10] = [
     ("WRONGPASS", "it does not accept the user and password"),
-    ("NOAUTH", "it asks for a password"),
+    ("NOAUTH", "it requires a password"),
     // The reply to a command with many arguments, instead of NOAUTH.
-    ("unauthenticated", "it asks for a password (NOAUTH)"),
+    ("unauthenticated", "it requires a password (NOAUTH)"),
     ("NOPERM", MAY_NOT),
     ("ACL failure", MAY_NOT),
     ("The user executing the script can", MAY_NOT),
-    ("WRONGTYPE", "something else is kept under our key"),
-    ("DENIED", "it accepts no connections from elsewhere"),
+    ("WRONGTYPE", "another program uses its key"),
+    ("DENIED", "it accepts no connections from other machines"),
     ("unknown command", MISSING),
     ("Unknown Redis command", MISSING),
 ];
@@ -117,7 +117,7 @@ fn of_reply(code: &str, detail: &str) -> ServerFailure {
     }
     match HOPELESS.iter().find(|(word, _)| reply.contains(word)) {
         Some((_, why)) => ServerFailure::refused(format!("{why}: {reply}")),
-        None if reply.trim().is_empty() => ServerFailure::away("it answers with an error and no reason"),
+        None if reply.trim().is_empty() => ServerFailure::away("it replies with an error and no reason"),
         None => ServerFailure::away(reply.trim_end()),
     }
 }
@@ -176,7 +176,7 @@ mod tests {
     fn an_error_without_a_reason_is_told_as_such() {
         for code in ["", " "] {
             let ServerFailure::Away(why) = of_reply(code, "") else { panic!("there is hope") };
-            assert_eq!(why, "it answers with an error and no reason");
+            assert_eq!(why, "it replies with an error and no reason");
         }
     }
 

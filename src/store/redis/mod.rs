@@ -132,7 +132,7 @@ impl RedisStore {
             let given_back = mem::take(&mut given);
             let asked = match checked.and_then(|()| self.asker.ask(order, &given_back)) {
                 Err(ServerFailure::OtherLimits(theirs)) if self.asker.shared.adopt(&theirs) => {
-                    "the state has other margins again and again".clone_into(&mut why);
+                    "the margins of the state keep changing".clone_into(&mut why);
                     continue;
                 }
                 Err(ServerFailure::OtherLimits(theirs)) => return Err(self.disagreement(&theirs)),
@@ -140,11 +140,11 @@ impl RedisStore {
             };
             if let Some(change) = self.check_clock(order, &asked) {
                 self.warn(change);
-                "its clock is set forward again and again".clone_into(&mut why);
+                "its clock keeps being set forward".clone_into(&mut why);
                 continue;
             }
             if asked.booked.found == Found::NotCovered {
-                "its clock shows another time again and again".clone_into(&mut why);
+                "its clock keeps changing".clone_into(&mut why);
                 continue;
             }
             self.observe(order, &asked);
@@ -168,8 +168,8 @@ impl RedisStore {
         let (server, ours) = (&self.asker.nodes.server, &self.policy().text);
         let name = &server.name;
         let error = anyhow!(
-            "'{name}' is kept for other limits: {theirs} there, {ours} here: give the same limits or another \
-             name, or begin anew by 'throttle --reset-state -s {server}'"
+            "'{name}' has other limits: '{theirs}', not '{ours}': give the same limits or another name, or \
+             start over with 'throttle --reset-state -s {server}'"
         );
         ServerFailure::bad(Exit::BadState, error)
     }

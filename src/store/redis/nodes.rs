@@ -86,7 +86,7 @@ impl Nodes {
                 self.by_slot.insert(slot, node);
             }
         }
-        Err(ServerFailure::away("its nodes name each other as the one to ask"))
+        Err(ServerFailure::away("its nodes redirect to each other"))
     }
 
     /// Asks each node that keeps keys.
@@ -183,7 +183,7 @@ impl Nodes {
     /// The node that `teller` calls HOST:PORT; the host may be missing.
     fn node_at(&mut self, teller: NodeId, name: &str) -> Result<NodeId, ServerFailure> {
         let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let (host, port) = parts.ok_or_else(|| ServerFailure::away("it redirects to nowhere"))?;
+        let (host, port) = parts.ok_or_else(|| ServerFailure::away("it redirects without an address"))?;
         let (here, has_tls) = match &self.known[teller.0].address {
             Address::Tcp { host, has_tls, .. } => (host.as_str(), *has_tls),
             Address::Unix(_) => ("127.0.0.1", false),
@@ -195,7 +195,7 @@ impl Nodes {
             return Ok(NodeId(number));
         }
         if self.known.len() == MOST_NODES {
-            return Err(ServerFailure::away("it names more and more nodes"));
+            return Err(ServerFailure::away("it keeps naming new nodes"));
         }
         self.known.push(Node { address, connection: None });
         Ok(NodeId(self.known.len() - 1))

@@ -137,7 +137,7 @@ fn ask_status(connection: &mut Connection, key: &[u8]) -> Result<Option<Status>,
     tell_limits(&mut call, &text, &policy, now).map_err(cannot)?;
     match script.ask(connection, &call)? {
         Value::BulkString(other) if other.is_empty() => Ok(None),
-        Value::BulkString(_) => Err(ServerFailure::away("its limits change again and again")),
+        Value::BulkString(_) => Err(ServerFailure::away("its limits keep changing")),
         answer => read(answer, &policy, rates).map(Some).ok_or_else(ServerFailure::nonsense),
     }
 }

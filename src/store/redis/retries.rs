@@ -54,7 +54,7 @@ pub(super) fn persist<T>(
         }
         if now >= tell_at {
             tell_at = now + BETWEEN_TELLING;
-            tell(format!("{server}: {told}; waiting for it, for up to {timeout:?}"));
+            tell(format!("{server}: {told}; waiting for up to {timeout:?}"));
         }
         // Processes that lost the server at the same time must not come back at the same time.
         let this_pause = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
@@ -64,7 +64,7 @@ pub(super) fn persist<T>(
         if !is_extended && now >= patience.end + patience.each {
             (is_extended, patience.end) = (true, Instant::now() + patience.each);
         } else if this_pause >= left {
-            let error = anyhow!("{server}: {told}; given up after {timeout:?}");
+            let error = anyhow!("{server}: {told}; gave up after {timeout:?}");
             return Err(StoreError { exit: Exit::StoreAway, error });
         }
     }

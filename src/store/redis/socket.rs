@@ -121,7 +121,7 @@ fn time_left(until: Instant) -> io::Result<Duration> {
 impl Read for Socket {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
-            return Err(io::Error::new(io::ErrorKind::InvalidData, "its answer has no end"));
+            return Err(io::Error::new(io::ErrorKind::InvalidData, "its reply has no end"));
         }
         let fitting = buffer.len().min(self.left);
         let read = in_time(|| {

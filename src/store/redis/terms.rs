@@ -35,7 +35,7 @@ impl ScriptTerms {
         let algorithm = if count > 0 { quota.algorithm } else { Algorithm::Fixed };
         ensure!(
             micros <= LONGEST,
-            "a period of {} is too long for Redis, the most is 35 years",
+            "a period of {} is too long for Redis: the maximum is 35 years",
             format_duration(period)
         );
         let accrues = algorithm.facts().accrues;
@@ -45,8 +45,8 @@ impl ScriptTerms {
         let count = count.filter(|&count| count < EXACT).ok_or_else(too_large)?;
         ensure!(
             !algorithm.facts().is_logged || count <= LONGEST_LOG,
-            "{count} per period are too many for algo={algorithm} on Redis, which logs each: the most is 1000000; \
-             algo=bucket has no log"
+            "{count} per period are too many for algo={algorithm} on Redis, which logs each: the maximum is \
+             1000000; algo=bucket has no log"
         );
         let terms = ScriptTerms { algorithm, terms: Terms::new(count, period, burst), log: 0 };
         terms.ensure_exact(burst)?;
@@ -67,8 +67,8 @@ impl ScriptTerms {
         // Half of it, so that sums stay exact, too.
         ensure!(
             cost.checked_mul(unit).is_some_and(|most| most < EXACT / 2),
-            "{cost} units at once are too many for Redis to reckon with exactly: make the unit larger, such as \
-             kilobytes in place of bytes"
+            "{cost} units at once are too many for exact arithmetic in Redis: use a larger unit, such as \
+             kilobytes instead of bytes"
         );
         Ok(())
     }

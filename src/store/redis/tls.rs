@@ -20,7 +20,7 @@ impl Stream for StreamOwned<ClientConnection, Socket> {
 pub(super) fn handshake(host: &str, mut socket: Socket) -> Result<impl Stream + use<>, ServerFailure> {
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
     let name =
-        name.map_err(|_| ServerFailure::refused(format!("'{}' is no host name", host.escape_debug())))?;
+        name.map_err(|_| ServerFailure::refused(format!("'{}' is not a host name", host.escape_debug())))?;
     let mut connection = ClientConnection::new(config()?, name).map_err(ServerFailure::refused)?;
     while connection.is_handshaking() {
         connection.complete_io(&mut socket).map_err(|error| of_handshake(&error))?;
@@ -40,7 +40,7 @@ fn trusting_the_system() -> Result<Arc<ClientConfig>, String> {
     roots.add_parsable_certificates(found.certs);
     if roots.is_empty() {
         let why = found.errors.first().map_or_else(String::new, |error| format!(": {error}"));
-        return Err(format!("no certificates are trusted here{why}"));
+        return Err(format!("no trusted certificates were found{why}"));
     }
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
@@ -55,7 +55,7 @@ fn of_handshake(error: &io::Error) -> ServerFailure {
         }
         _ => match ServerFailure::of_connecting(error) {
             ServerFailure::Away(why) => ServerFailure::Away(format!(
-                "{why} while TLS begins; if that port is without TLS, write redis://"
+                "{why} during the TLS handshake; if that port has no TLS, write redis://"
             )),
             failure => failure,
         },

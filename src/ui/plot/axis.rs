@@ -1,4 +1,4 @@
-//! The ticks of an axis, labelled in the units that a person uses.
+//! The ticks of an axis, labelled in familiar units.
 
 #[derive(Clone, PartialEq, Debug)]
 pub(super) struct Tick {
@@ -11,7 +11,7 @@ const MINUTE: f64 = 60.0 * SECOND;
 const HOUR: f64 = 60.0 * MINUTE;
 const DAY: f64 = 24.0 * HOUR;
 
-/// Units of time in nanoseconds, each with the numbers of them that may lie between two ticks.
+/// Units of time in nanoseconds, each with the possible distances of ticks in that unit.
 const UNITS: [(f64, &str, &[f64]); 7] = [
     (1.0, "ns", &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]),
     (1e3, "\u{b5}s", &[1.0, 2.0, 5.0, 10.0, 20.0, 50.0, 100.0, 200.0, 500.0]),

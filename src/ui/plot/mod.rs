@@ -1,4 +1,5 @@
-//! Releases over time, drawn: what was released against what was allowed, and what is in each window against the limit.
+//! Plots of releases over time: what was released against what was allowed, and the content of each window against the
+//! limit.
 
 mod axis;
 mod svg;
@@ -18,14 +19,14 @@ use crate::printable::escaped;
 use crate::time::Time;
 use crate::ui::terminal::any_width;
 
-/// The number of limits that are drawn, and of keys of each.
+/// The most limits that are drawn, and the most keys of each.
 const MOST_LIMITS: usize = 6;
 const MOST_KEYS: usize = 4;
 
 /// In characters.
 const LONGEST_NAME: usize = 60;
 
-/// The most stairs of a limit that can be told apart. If there are more, a line is drawn.
+/// The most stairs of a limit that are distinguishable. If there are more, a line is drawn.
 const MOST_STAIRS: u64 = 60;
 
 struct Plot {
@@ -41,7 +42,7 @@ struct Chart {
     period: String,
     /// The corners of the line that the total must not cross.
     allowed: Vec<(f64, f64)>,
-    /// The line that the window must not cross.
+    /// The level that the window must not exceed.
     most: f64,
     series: Vec<Series>,
 }
@@ -62,7 +63,8 @@ struct Point {
     is_early: bool,
 }
 
-/// Draws what `audit`, which has been traced, has found: as SVG to `path`, or if that is `-` in characters to `out`.
+/// Draws what `audit`, which must have been traced, has found: as SVG to `path`, or, if that is `-`, in characters to
+/// `out`.
 ///
 /// # Errors
 /// It cannot be written.
@@ -74,8 +76,8 @@ pub(crate) fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()
     fs::write(path, svg(&plot)).with_context(|| cannot_write(path))
 }
 
-/// Checks that a plot can be written: a long run should not find out at its end. Opening a device or a FIFO might
-/// block.
+/// Checks that a plot can be written, so that a long run does not fail at its end. Devices and FIFOs are not checked,
+/// as opening them might block.
 ///
 /// # Errors
 /// It cannot.
@@ -121,23 +123,23 @@ impl Chart {
         }
     }
 
-    /// The most that was released by any of the series.
+    /// The largest total of any series.
     fn total(&self) -> f64 {
         let totals = self.series.iter().filter_map(|series| Some(series.points.last()?.total));
         totals.fold(1.0, f64::max)
     }
 
-    /// The most that is in a window, or may be; at least 1.
+    /// The most that is in a window, or is allowed there; at least 1.
     fn window(&self) -> f64 {
         let windows = self.series.iter().flat_map(|series| &series.points).map(|point| point.window);
         windows.fold(self.most.max(1.0), f64::max)
     }
 }
 
-/// All steps of a trace, also those in which nothing was released: there, the window empties.
+/// All steps of a trace, including those without a release, in which the window empties.
 ///
-/// A key that was seen but a few times has steps of a few nanoseconds, which would be too many until the end of the
-/// run.
+/// A key that was seen only a few times has steps of a few nanoseconds: too many to draw up to the end of the run, so
+/// they are merged into longer ones first.
 fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
     let trace = trace.reaching(end);
     let (length, offset) = (trace.length, trace.start.since(start));
@@ -153,8 +155,8 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
             let (total, window) = (float(step.total), float(step.window.into()));
             Point { total, window, is_early: step.violations > 0, ..point }
         } else {
-            // The cost in it at the start of the step, or a little more, but no more than with the last release: an
-            // instant that is a little late is no gap.
+            // The cost in the window at the start of the step, or a little more, but not more than at the last release:
+            // a release that is a little late leaves no gap.
             let before = index.checked_sub(period.div_ceil(length) + 1);
             let before = before.and_then(|before| points.get(usize::try_from(before).ok()?));
             let last = points.last().map_or(0.0, |last| last.window);
@@ -164,7 +166,7 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
     points
 }
 
-/// The corners of what a limit allows from its first release on.
+/// The corners of the line of what a limit allows from its first release on.
 fn allowed(limit: &AuditedLimit, start: Time, end: Time) -> Vec<(f64, f64)> {
     let (stairs, span) = (limit.stairs(), float(end.since(start).into()));
     let mut height = float(stairs.first.into());
@@ -254,7 +256,7 @@ mod tests {
         (0..count).map(&mut release).collect()
     }
 
-    /// The number that is drawn, exactly.
+    /// Checks that `number` is drawn exactly.
     #[track_caller]
     fn is(drawn: f64, number: u64) {
         assert!((drawn - float(number.into())).abs() < 0.5, "{drawn} is drawn of {number}");
@@ -314,7 +316,7 @@ mod tests {
                 if let Some(count) = here.map(|(_, count, _)| count).max() {
                     is(point.window, *count);
                 } else {
-                    // It empties, at some time within the step.
+                    // The window empties at some point within the step.
                     let over = float(within((from + 1).saturating_sub(period + length), to).into());
                     let under = float(within((to + 1).saturating_sub(period), to).into());
                     assert!(under <= point.window && point.window <= over, "{} of {over}", point.window);

@@ -1,4 +1,4 @@
-//! A plot as SVG: one file with no script, readable on light and on dark ground.
+//! A plot as SVG: one file without scripts, readable on light and dark backgrounds.
 
 use std::fmt::Write as _;
 
@@ -6,9 +6,9 @@ use super::axis::{Tick, counts, float, short, times};
 use super::{Chart, Plot, Point, Series};
 
 const WIDTH: f64 = 960.0;
-/// Of one limit.
+/// Of the chart of one limit.
 const HEIGHT: f64 = 300.0;
-/// Around the two panels of a limit.
+/// Margins around the two panels of a limit.
 const LEFT: f64 = 62.0;
 const RIGHT: f64 = 22.0;
 const TOP: f64 = 66.0;
@@ -66,13 +66,13 @@ fn draw(out: &mut String, plot: &Plot, chart: &Chart) {
     chart.series.iter().for_each(|series| window.violations(out, &series.points));
 }
 
-/// The class of each series. Those that are drawn first are wider, so that they are seen where lines overlap.
+/// The class of each series. Earlier ones are drawn wider, so that they can be seen where lines overlap.
 fn classes(chart: &Chart) -> impl Iterator<Item = String> {
     let count = chart.series.len();
     (0..count).map(move |number| format!("line s{} w{}", number % 4, (count - 1 - number).min(3)))
 }
 
-/// The keys in their colours, and how many are too early, right of the title.
+/// The keys in their colours, and the mark for releases that were too early, right of the title.
 fn legend(out: &mut String, chart: &Chart) {
     let mut right = WIDTH - RIGHT;
     let has_violations = chart.series.iter().flat_map(|series| &series.points).any(|point| point.is_early);
@@ -93,12 +93,12 @@ fn legend(out: &mut String, chart: &Chart) {
     }
 }
 
-/// The level of each step, from its beginning to its end.
+/// The level of each step, from its start to its end.
 fn outline(points: &[Point], span: f64) -> impl Iterator<Item = (f64, f64)> {
     points.iter().flat_map(move |point| [(point.from, point.window), (point.to.min(span), point.window)])
 }
 
-/// A diagram over time. What is higher than its top is cut off.
+/// A diagram over time. Whatever exceeds its top is cut off.
 struct Panel {
     left: f64,
     width: f64,
@@ -131,7 +131,7 @@ impl Panel {
         }
     }
 
-    /// Draws a line that must not be crossed, as far as it is within the panel.
+    /// Draws the line of a limit as far as it is within the panel.
     fn limit(&self, out: &mut String, corners: &[(f64, f64)]) {
         let mut inside = Vec::new();
         for &(at, count) in corners {
@@ -144,14 +144,14 @@ impl Panel {
         self.path(out, "limit", inside.into_iter());
     }
 
-    /// The point at which the way from one corner to the next leaves the panel.
+    /// The point at which the line from one corner to the next leaves the panel.
     fn leave(&self, from: Option<(f64, f64)>, to: (f64, f64)) -> Option<(f64, f64)> {
         let from = from?;
         let part = (self.top - from.1) / (to.1 - from.1);
         Some((from.0 + (to.0 - from.0) * part, self.top))
     }
 
-    /// A path without the points that lie in a row.
+    /// Draws a path, leaving out points between others on the same level.
     fn path(&self, out: &mut String, class: &str, points: impl Iterator<Item = (f64, f64)>) {
         let mut kept: Vec<(f64, f64)> = Vec::new();
         for (at, count) in points {
@@ -186,7 +186,7 @@ fn text(out: &mut String, (x, y): (f64, f64), class: &str, anchor: &str, text: &
     );
 }
 
-/// Two characters that a terminal shows have no place in XML.
+/// Two characters that are printable on a terminal are invalid in XML.
 fn escaped(text: &str) -> String {
     let text = text.replace(['\u{fffe}', '\u{ffff}'], "\u{fffd}");
     text.replace('&', "&amp;").replace('<', "&lt;").replace('>', "&gt;")

@@ -1,10 +1,10 @@
-//! A plot in characters, to the width of a terminal.
+//! A plot in characters, as wide as the terminal.
 
 use super::axis::{float, short, times};
 use super::{Chart, Plot, Point};
 
 const ROWS: usize = 8;
-/// Left of a diagram.
+/// The columns left of a diagram.
 const MARGIN: usize = 8;
 const BLOCKS: [char; 9] =
     [' ', '\u{2581}', '\u{2582}', '\u{2583}', '\u{2584}', '\u{2585}', '\u{2586}', '\u{2587}', '\u{2588}'];
@@ -32,7 +32,7 @@ fn draw(plot: &Plot, chart: &Chart, columns: usize) -> String {
     lines.into_iter().map(|line| line.trim_end().to_owned() + "\n").collect()
 }
 
-/// The most in a window within a column, and whether something was too early.
+/// The most in a window within a column, and whether a release was too early.
 fn cell(plot: &Plot, points: &[Point], column: usize, columns: usize) -> (f64, bool) {
     let at = |column: usize| plot.span * float(column) / float(columns);
     let (from, to) = (at(column), at(column + 1));
@@ -67,7 +67,7 @@ fn row_of(level: f64, top: f64) -> usize {
     (0..ROWS).rev().find(|row| level / top * float(ROWS) > float(*row)).unwrap_or(0)
 }
 
-/// The part of a bar that is in a row. The bar is as high as `share` of the diagram.
+/// The part of a bar in a row. The height of the bar is `share` of the diagram.
 fn block(share: f64, row: usize, empty: char) -> char {
     let eighths = (share * float(ROWS) - float(row)) * 8.0;
     let filled = (1..=8).rev().find(|filled| eighths >= float(*filled) - 0.5).unwrap_or(0);
@@ -79,7 +79,7 @@ fn axis(span: f64, columns: usize) -> String {
     for tick in times(span, (columns / 14).max(1)) {
         let share = tick.at / span;
         let column = (0..columns).rev().find(|column| float(*column) <= share * float(columns)).unwrap_or(0);
-        // The last label would stick out.
+        // The last label must not extend beyond the axis.
         let column = column.min((columns + 1).saturating_sub(tick.label.len()));
         for (place, c) in line[MARGIN + 1 + column..].iter_mut().zip(tick.label.chars()) {
             *place = c;

@@ -44,8 +44,8 @@ fn advice_that_is_no_file_is_passed_over() {
 #[cfg(target_os = "linux")]
 fn a_command_line_that_is_too_long_is_told_why() {
     let table = [
-        (140_000, 0, "not run: it is too long for an argument, of which the kernel takes 128 KiB"),
-        (120_000, 22, "not run: it is too long beside the environment"),
+        (140_000, 0, "not run: it is too long for an argument (the kernel allows 128 KiB)"),
+        (120_000, 22, "not run: it is too long together with the environment"),
     ];
     for (length, variables, why) in table {
         // Arguments and environment together may take a quarter of the stack limit.

@@ -30,7 +30,7 @@ fn a_large_file_that_is_no_log_is_told_at_once() {
         .write_stdin("1\n")
         .assert()
         .code(1)
-        .stderr(format!("throttle: {} is no log of throttle: name another file\n", path.display()));
+        .stderr(format!("throttle: {} is not a log of throttle: name another file\n", path.display()));
     assert_eq!(path.metadata().unwrap().len(), 1 << 30);
 }
 
@@ -42,7 +42,7 @@ fn a_log_is_a_regular_file() {
         .assert()
         .code(1)
         .stderr(
-            "throttle: /dev/null is no regular file, so --resume could not read it: name another file\n\
-             throttle: fifo is no regular file, so --resume could not read it: name another file\n",
+            "throttle: /dev/null is not a regular file, so --resume could not read it: name another file\n\
+             throttle: fifo is not a regular file, so --resume could not read it: name another file\n",
         );
 }

@@ -37,7 +37,7 @@ fn a_state_without_a_place_is_told_with_what_to_do() {
         (
             "name",
             None,
-            "throttle: there is no place for the state 'name': set HOME or XDG_STATE_HOME, or give a path\n",
+            "throttle: there is no place for the state 'name': set HOME or XDG_STATE_HOME, or use a path\n",
         ),
         (
             "name",
@@ -47,7 +47,7 @@ fn a_state_without_a_place_is_told_with_what_to_do() {
         (
             &long,
             Some("/"),
-            "throttle: the name of a state has at most 200 bytes, and this one 300: give a shorter one\n",
+            "throttle: a state name may have at most 200 bytes, and this one has 300: use a shorter one\n",
         ),
     ];
     for (name, home, told) in table {

@@ -25,7 +25,7 @@ fn a_shortage_is_told_once_and_the_run_goes_on_after_it_or_is_ended() {
         assert_eq!(running.line(), "1\n");
         limit_descriptors(&prlimit, &running, 3);
         running.write("2\n");
-        let told = "throttle: cannot run echo: Too many open files (os error 24): trying again for a while\n";
+        let told = "throttle: cannot run echo: Too many open files (os error 24); retrying for a while\n";
         assert_eq!(running.error_line(), told);
         if is_ended {
             running.signal(SIGTERM);

@@ -66,7 +66,7 @@ fn a_hold_by_hand_holds_all_until_it_is_lifted() {
         for rate in [RATE, "-r100/2s,key=col:1,margin=100ms"] {
             let refusal = throttle(&["--hold=1h", "-s", name]).output().expect("a run");
             assert_eq!(refusal.status.code(), Some(1), "there is none yet");
-            assert!(text(&refusal.stderr).contains("there is no state to hold"));
+            assert!(text(&refusal.stderr).contains("there is no state"));
             let mut run = Running::throttle(&[rate, "-s", name]);
             run.write("1\n");
             run.line();

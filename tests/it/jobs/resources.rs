@@ -54,7 +54,7 @@ fn a_directory_for_temporary_files_that_is_missing_is_named() {
             .write_stdin("1\n")
             .assert()
             .code(1)
-            .stderr(predicate::str::contains("cannot make a"));
+            .stderr(predicate::str::contains("cannot create a"));
     }
 }
 
@@ -95,7 +95,8 @@ fn output_for_which_there_is_no_space_is_no_success() {
             return;
         };
         assert_eq!(text(&output.stdout), "1\n", "{args}");
-        let told = "throttle: cannot make a temporary file: set TMPDIR to where there is room: No space left";
+        let told = "throttle: cannot create a temporary file: set TMPDIR to a directory with free space: No \
+                    space left";
         assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
         // Here the command itself fills up the space, and ignores the error.
         let directory = Directory::new();
@@ -108,8 +109,8 @@ fn output_for_which_there_is_no_space_is_no_success() {
         ));
         let output = output.unwrap();
         assert_eq!(text(&output.stdout), "1\n", "{args}");
-        let told =
-            "throttle: item 1: what its command printed may be incomplete: set TMPDIR to where there is room";
+        let told = "throttle: item 1: the output of its command may be incomplete: set TMPDIR to a \
+                    directory with more space";
         assert!(text(&output.stderr).starts_with(told), "{args}: {}", text(&output.stderr));
         let log = std::fs::read_to_string(directory.path().join("log")).expect("a log");
         assert_eq!(log.lines().count(), 1, "only the heading, so that it runs again: {log}");

@@ -73,13 +73,13 @@ fn server_that_says(what: &'static [u8], pause: Duration) -> String {
 #[test]
 fn nonsense() {
     let cases: [(&[u8], &str); 6] = [
-        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not the protocol"),
+        (b"HTTP/1.1 400 Bad Request\r\n\r\n", "not in the protocol"),
         (b"+PONG\r\n", "makes no sense"),
         (b":1\r\n", "makes no sense"),
         // Arrays in arrays: the time runs out first, or the nesting that is allowed.
         (b"*1\r\n", ""),
         (b"$-1\r\n", "makes no sense"),
-        (b"$18446744073709551615\r\n", "not the protocol"),
+        (b"$18446744073709551615\r\n", "not in the protocol"),
     ];
     for (says, why) in cases {
         println!("{}", says.escape_ascii());

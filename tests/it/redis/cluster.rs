@@ -201,7 +201,7 @@ fn nodes_that_name_each_other_for_ever() {
     });
     own_port.store(port, Relaxed);
     let url = format!("redis://127.0.0.1:{port}/web");
-    let exit = impatient_failure(&url, &["1/s"], Duration::from_millis(400), "name each other");
+    let exit = impatient_failure(&url, &["1/s"], Duration::from_millis(400), "redirect to each other");
     assert_eq!(exit, Exit::StoreAway);
 }
 

@@ -140,7 +140,7 @@ fn a_wait_for_a_server_is_told() {
     run.write("2\n");
     assert!(run.error_line().contains("at most 66.6 %"));
     let told = run.error_line();
-    assert!(told.contains(&url) && told.contains("waiting for it, for up to 60s"), "{told}");
+    assert!(told.contains(&url) && told.contains("waiting for up to 60s"), "{told}");
     server.restart();
     assert_eq!(run.line(), "2\n");
 }

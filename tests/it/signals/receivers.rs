@@ -65,7 +65,7 @@ fn output_that_a_signal_cuts_off_is_told_and_not_done_in_the_log() {
         assert_eq!(done(&directory.path().join("log")), BTreeSet::new(), "{args:?}");
         if !script.contains(">&2") {
             assert!((PIPE / 2..=PIPE).contains(&output.stdout.len()), "{}", output.stdout.len());
-            assert!(text(&output.stderr).contains("not printed, or not completely\n"), "{output:?}");
+            assert!(text(&output.stderr).contains("is missing or incomplete\n"), "{output:?}");
             let again = throttle(&[&[UNLIMITED, "--resume"], args, &log].concat())
                 .current_dir(directory.path())
                 .write_stdin(items)

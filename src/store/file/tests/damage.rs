@@ -97,7 +97,7 @@ fn a_log_that_is_cut_in_half_is_damage_for_whoever_comes_next() {
         drop(stores);
         // Looking does not hide the damage from the next user.
         for _ in 0..3 {
-            stage.refuses(Exit::BadState, "is damaged, and is left as it is");
+            stage.refuses(Exit::BadState, "is damaged, and is left unchanged");
         }
         assert!(files(&stage) == before, "it was changed");
         assert!(stage.reset().expect("reset"));
@@ -221,7 +221,7 @@ fn what_is_damaged_is_left_as_it_is_until_it_is_reset() {
     stage.write(&bytes);
     stage.refuses(
         Exit::BadState,
-        "is damaged, and is left as it is: begin a new one by 'throttle --reset-state -s",
+        "is damaged, and is left unchanged: start a new one with 'throttle --reset-state -s",
     );
     assert!(stage.reset().expect("reset"));
     assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
@@ -234,7 +234,7 @@ fn what_never_was_a_state_is_not_even_reset() {
     Connection::open(&other).expect("a database").execute_batch("CREATE TABLE t(x)").expect("made");
     for bytes in [&b"x"[..], b"precious\n", &vec![0; 100_001], &fs::read(other).expect("a database")] {
         stage.write(bytes);
-        stage.refuses(Exit::BadState, "this is no state of throttle");
+        stage.refuses(Exit::BadState, "this is not a state of throttle");
         assert_eq!(stage.reset().unwrap_err().exit, Exit::BadState);
         assert!(stage.bytes() == bytes);
     }

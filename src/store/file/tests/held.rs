@@ -57,7 +57,7 @@ fn who_keeps_the_lock_is_told() {
         thread::sleep(Duration::from_millis(5));
     }
     let told = why(second.book(&order(1)));
-    let cure = format!("process {pid}, which is stopped: let it go on by 'kill -CONT {pid}'");
+    let cure = format!("process {pid}, which is stopped: resume it with 'kill -CONT {pid}'");
     assert!(told.contains(&cure), "{told}");
     assert_eq!(stage.reset().unwrap_err().exit, Exit::StoreAway);
 }

@@ -30,7 +30,7 @@ pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {
     rates.iter().try_for_each(Once::check)?;
     Ok(Verb::Once(Once {
         command: cli.command,
-        trace: cli.commands.trace,
+        trace: cli.report.trace,
         cost,
         max_wait: cli.control.max_wait,
     }))

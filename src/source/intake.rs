@@ -26,21 +26,21 @@ pub(crate) struct Intake {
     draft: Draft,
     /// The charge of the item taken last, shared by the next one if it is the same.
     last: Charge,
-    /// Totals of everything put in so far.
-    received: Received,
-    /// The numbers of items passed over: those already done, and blank ones.
-    skipped: u64,
-    left_out: u64,
+    totals: Totals,
 }
 
 #[derive(Default)]
-struct Received {
+struct Totals {
+    /// Of what was put in.
     items: u64,
     bytes: u64,
     /// The number of these items that are blank and left out.
     blank: u64,
     /// The arrival of the newest item.
     newest: Time,
+    /// The numbers of items passed over: those already done, and blank ones.
+    skipped: u64,
+    left_out: u64,
 }
 
 impl Intake {
@@ -57,9 +57,7 @@ impl Intake {
             front: None,
             draft: Draft::default(),
             last: Charge::default(),
-            received: Received::default(),
-            skipped: 0,
-            left_out: 0,
+            totals: Totals::default(),
         }
     }
 
@@ -76,11 +74,11 @@ impl Intake {
 
     /// The number of items passed over so far.
     pub(crate) fn passed_over(&self) -> u64 {
-        self.skipped + self.left_out
+        self.totals.skipped + self.totals.left_out
     }
 
     pub(crate) fn skipped(&self) -> u64 {
-        self.skipped
+        self.totals.skipped
     }
 
     pub(crate) fn charger(&self) -> &Charger {
@@ -88,12 +86,12 @@ impl Intake {
     }
 
     pub(crate) fn put(&mut self, segment: Segment) {
-        let received = &mut self.received;
-        let segment = segment.at(received.items + 1, received.bytes);
-        received.items += segment.items();
-        received.bytes += segment.bytes().len() as u64;
-        received.blank += self.delimiter.left_out(segment.bytes(), self.cleaning);
-        received.newest = segment.arrival();
+        let totals = &mut self.totals;
+        let segment = segment.at(totals.items + 1, totals.bytes);
+        totals.items += segment.items();
+        totals.bytes += segment.bytes().len() as u64;
+        totals.blank += self.delimiter.left_out(segment.bytes(), self.cleaning);
+        totals.newest = segment.arrival();
         self.segments.push_back(segment);
     }
 
@@ -125,27 +123,27 @@ impl Intake {
 
     /// The arrival of the newest item put in; later ones are no older.
     pub(crate) fn newest(&self) -> Time {
-        self.received.newest
+        self.totals.newest
     }
 
     /// The number of items put in.
     pub(crate) fn total(&self) -> u64 {
-        self.received.items
+        self.totals.items
     }
 
     /// The number of items put in, without blank ones that are left out.
     pub(crate) fn read(&self) -> u64 {
-        self.received.items - self.received.blank
+        self.totals.items - self.totals.blank
     }
 
     /// The number of the next item to take, or else of the next one to be put in.
     pub(crate) fn first(&self) -> u64 {
-        self.segments.front().map_or(self.received.items + 1, Segment::first)
+        self.segments.front().map_or(self.totals.items + 1, Segment::first)
     }
 
     /// The number of bytes of the input before the next item to take.
     pub(crate) fn offset(&self) -> u64 {
-        self.segments.front().map_or(self.received.bytes, Segment::offset)
+        self.segments.front().map_or(self.totals.bytes, Segment::offset)
     }
 
     /// The bytes of the first segment, if nothing of the input has been taken yet.
@@ -172,10 +170,10 @@ impl Intake {
             let charged = length - (whole.len() - record.len());
             self.front = Some(length);
             if self.cleaning.skips(record) {
-                self.left_out += 1;
+                self.totals.left_out += 1;
                 self.pass();
             } else if segment.attempt() == 1 && self.done.as_mut().is_some_and(|done| done(record)) {
-                self.skipped += 1;
+                self.totals.skipped += 1;
                 self.pass();
             } else if let Err(why) = self
                 .charger

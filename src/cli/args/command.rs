@@ -13,7 +13,7 @@ use crate::config::{
 
 /// How commands are made from items, and how many run at once.
 #[derive(Args, Debug)]
-#[expect(clippy::doc_markdown, clippy::struct_excessive_bools)]
+#[expect(clippy::doc_markdown)]
 pub(crate) struct CommandArgs {
     /// What stands for the item in COMMAND [default: {}]
     ///
@@ -108,12 +108,6 @@ pub(crate) struct CommandArgs {
     /// that succeeded, or ended in any way. After success=, the status is 0.
     #[arg(long, value_name = "WHEN")]
     pub(crate) halt: Option<Halt>,
-
-    /// Print each command before it runs
-    ///
-    /// On standard error, quoted so that bash would run the same.
-    #[arg(short, long, hide_short_help = true)]
-    pub(crate) trace: bool,
 }
 
 impl CommandArgs {
@@ -144,7 +138,7 @@ impl CommandArgs {
             jobs,
             output,
             stdin,
-            trace: self.trace,
+            trace: report.trace,
             tag: self.tag,
             timeout: self.timeout,
             halt: self.halt,

@@ -16,6 +16,12 @@ const PICTURES: [&str; 11] = ["png", "jpg", "jpeg", "gif", "webp", "pdf", "ps", 
 #[derive(Args, Debug)]
 #[expect(clippy::doc_markdown)]
 pub(crate) struct ReportArgs {
+    /// Print each command before it runs
+    ///
+    /// On standard error, quoted so that bash would run the same.
+    #[arg(short, long, hide_short_help = true, help_heading = "Commands")]
+    pub(crate) trace: bool,
+
     /// Record each command in FILE when it ends
     ///
     /// A line for each command, tab-separated, with a header: seq, start, wait, runtime, attempt, exit, signal, item. A

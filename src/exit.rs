@@ -1,4 +1,4 @@
-//! How commands and runs end, and which of several failures decides the exit status.
+//! The ends of commands and runs, and which of several failures decides the exit status.
 
 use std::borrow::Cow;
 use std::mem::MaybeUninit;

@@ -32,7 +32,7 @@ pub(super) struct Judged {
     /// The cost in the period that ends with the release, and the oldest instant in that period.
     pub(super) count: u64,
     pub(super) start: Time,
-    /// Whether the cost is higher than ever before, for this key.
+    /// True if the cost is higher than ever before, for this key.
     pub(super) is_worst: bool,
 }
 

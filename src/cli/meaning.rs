@@ -1,4 +1,4 @@
-//! What the command line means, where several groups of options interact.
+//! The meaning of the command line where several groups of options interact.
 
 use std::num::NonZeroU64;
 

@@ -1,6 +1,6 @@
 //! Cleaning of the input: `--trim` and `--skip-blank`.
 
-/// What to leave out of the input before anything else is done with it.
+/// The parts of the input to leave out before anything else is done with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Cleaning {
     /// White space around items.

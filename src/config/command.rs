@@ -22,7 +22,7 @@ pub struct Run {
     pub output: Output,
     /// The source of their stdin.
     pub stdin: Feed,
-    /// Whether each is printed before it runs.
+    /// True if each is printed before it runs.
     pub trace: bool,
     /// The longest that each may run, in nanoseconds.
     pub timeout: Option<u64>,
@@ -83,7 +83,7 @@ pub enum Feed {
     Items,
 }
 
-/// What to do when a command fails or asks for a hold.
+/// The response to a command that fails or asks for a hold.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Retry {
     /// The most attempts after the first one.
@@ -138,7 +138,7 @@ fn parse_code(text: &str) -> Result<i32> {
 /// Ends the run once enough items have ended in some way.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Halt {
-    /// Whether running commands are ended as well.
+    /// True if running commands are ended as well.
     pub now: bool,
     /// Which items count.
     pub on: HaltOn,

@@ -44,7 +44,7 @@ pub fn parse_timestamp(text: &str, zone: Option<&TimeZone>) -> Option<Timestamp>
 /// The last instant at which something may be released.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// When the wall clock shows this, since 1970.
+    /// The instant at which the wall clock shows this, since 1970.
     At(Time),
     /// This number of nanoseconds after the start of the run.
     After(u64),

@@ -1,4 +1,4 @@
-//! What the command line means, as values that can be compared and printed, independent of the parser.
+//! The meaning of the command line, as values that can be compared and printed, independent of the parser.
 
 mod amount;
 mod arrivals;
@@ -58,19 +58,19 @@ pub struct Config {
     pub limits: LimitOptions,
     /// Where the limits shared with other runs are kept.
     pub shared: Option<Shared>,
-    /// How items wait.
+    /// The options for waiting items.
     pub queue: QueueOptions,
     /// Where items come from.
     pub input: InputOptions,
     /// The command that is, or would be, run with the items of each release; without one, they go to stdout.
     pub command: Option<Box<Run>>,
-    /// What to do with the input.
+    /// The action to take on the input.
     pub action: Verb,
     /// Which messages go to stderr.
     pub report: Report,
-    /// When to show progress on stderr; `None` for never.
+    /// The condition for showing progress on stderr; `None` for never.
     pub progress: Option<When>,
-    /// Whether to print the statistics as JSON at the end.
+    /// True if the statistics are printed as JSON at the end.
     pub as_json: bool,
     /// The file in which statistics are kept up to date for Prometheus.
     pub metrics: Option<PathBuf>,
@@ -114,11 +114,11 @@ pub struct InputOptions {
     pub max_record: usize,
     /// White space and blank items to leave out.
     pub cleaning: Cleaning,
-    /// What to do with a bad item.
+    /// The treatment of a bad item.
     pub on_bad: OnBad,
 }
 
-/// What to do with an item without a valid cost, with one that is never admitted, or without a part for the command.
+/// The treatment of an item without a valid cost, one that is never admitted, or one without a part for the command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnBad {
     /// It ends the input.
@@ -128,7 +128,7 @@ pub enum OnBad {
     Skip,
 }
 
-/// What to do with the input.
+/// The action to take on the input.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// Releases items as the limits admit them.
@@ -137,7 +137,7 @@ pub enum Verb {
     DryRun {
         /// Where the arrival of a record is; without it, all arrive at 0.
         arrivals: Option<Arrivals>,
-        /// What the wall clock shows at the start, since 1970. Without it, arrivals say, or else it is now.
+        /// The time on the wall clock at the start, since 1970. Without it, arrivals say, or else it is now.
         at: Option<Time>,
     },
     /// Makes one release, and becomes a command.

@@ -11,7 +11,7 @@ use super::rate::{CountFrom, Rate};
 pub struct Once {
     /// The command and its arguments; empty if there is none.
     pub command: Vec<OsString>,
-    /// Whether it is printed before it runs.
+    /// True if it is printed before it runs.
     pub trace: bool,
     /// The cost of the release under each limit without a `cost=`.
     pub cost: Option<u64>,

@@ -11,7 +11,7 @@ pub struct Plan {
     pub queue: QueueOptions,
     /// The parts of each item that its command needs.
     pub selectors: Vec<Selector>,
-    /// Whether items are passed to a command, even if only in a dry run.
+    /// True if items are passed to a command, even if only in a dry run.
     pub has_command: bool,
 }
 

@@ -1,4 +1,4 @@
-//! How items wait: in which order, how long, with which random delay, and how many are released together.
+//! The options for waiting items: their order, longest wait and random delay, and how many are released together.
 
 use std::fmt;
 use std::num::NonZeroU64;
@@ -11,7 +11,7 @@ use super::duration::{format_duration, parse_duration};
 use super::instant::Until;
 use super::quantity::parse_count;
 
-/// What happens to an item that cannot go when it arrives.
+/// The treatment of an item that cannot go when it arrives.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum OnLimit {
     /// It waits: shaping.
@@ -32,14 +32,14 @@ impl OnLimit {
     }
 }
 
-/// How items wait, and what happens to those that cannot.
+/// The options for waiting items, and for those that cannot wait.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct QueueOptions {
-    /// What happens to an item that cannot go when it arrives.
+    /// The treatment of an item that cannot go when it arrives.
     pub on_limit: OnLimit,
     /// The number of items in one release.
     pub batch: BatchSize,
-    /// Whether items keep the order of the input, whatever their keys.
+    /// True if items keep the order of the input, whatever their keys.
     pub in_order: bool,
     /// The most items that wait in lanes; then reading stops.
     pub lookahead: NonZeroU64,
@@ -57,8 +57,8 @@ pub struct QueueOptions {
 pub struct BatchSize {
     /// The most items.
     pub items: NonZeroU64,
-    /// How long a batch that is not full waits for more, in nanoseconds from the arrival of its first item. Without it,
-    /// a batch takes what has arrived by the instant of its release.
+    /// The time that a batch that is not full waits for more, in nanoseconds from the arrival of its first item.
+    /// Without it, a batch takes what has arrived by the instant of its release.
     pub linger: Option<u64>,
 }
 

@@ -10,7 +10,7 @@ use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
 use crate::time::Hours;
 
-/// What a limit counts.
+/// The part of a release that a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CountFrom {
     /// The start of a release.
@@ -52,13 +52,13 @@ pub struct Rate {
     pub margin: u64,
     /// The hours in which it is asked, if not always; or just the zone of its calendar.
     pub hours: Option<Box<Hours>>,
-    /// Whether it was fully used at the start of the run; otherwise all of it is available.
+    /// True if it was fully used at the start of the run; otherwise all of it is available.
     pub starts_empty: bool,
-    /// What it counts.
+    /// The part of a release that it counts.
     pub from: CountFrom,
     /// The cost of an item; 1 without it.
     pub cost: Option<Selector>,
-    /// What items are told apart by: each value has a limit of its own.
+    /// The part that tells items apart: each value has a limit of its own.
     pub key: Option<Selector>,
     /// With `key`: the limit applies only to items with this value.
     pub only: Option<String>,

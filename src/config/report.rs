@@ -1,4 +1,4 @@
-//! What a run reports: messages, progress and statistics.
+//! The reports of a run: messages, progress and statistics.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
@@ -17,7 +17,7 @@ pub enum Report {
     Verbose,
 }
 
-/// When to show progress.
+/// The condition for showing progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum When {
     /// If stderr is a terminal.

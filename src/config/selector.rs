@@ -41,7 +41,7 @@ impl Selector {
     }
 }
 
-/// What `text`, which is not a selector, may have been meant to be.
+/// A guess at the selector meant by `text`, which is not one.
 fn meant(text: &str) -> String {
     let column = text.trim_start_matches(|c: char| c.is_ascii_alphabetic() || "$:=".contains(c));
     let is_name = |c: char| c.is_ascii_alphanumeric() || "_-.".contains(c);

@@ -59,7 +59,7 @@ pub enum Address {
         host: String,
         /// Its port.
         port: u16,
-        /// Whether the connection is encrypted.
+        /// True if the connection is encrypted.
         has_tls: bool,
     },
     /// A socket in the file system.

@@ -87,7 +87,7 @@ fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
     candidates.min_by_key(|known| (known.rate != *rate, known.rate.count == 0, distance(&known.rate, rate)))
 }
 
-/// How far apart two limits are: the ratio of their periods, then of their counts, then of their bursts.
+/// The distance between two limits: the ratio of their periods, then of their counts, then of their bursts.
 fn distance(a: &Rate, b: &Rate) -> [u128; 3] {
     let (a, b) = (a.padded_terms(), b.padded_terms());
     [ratio(a.period, b.period), ratio(a.count, b.count), ratio(a.burst, b.burst)]

@@ -1,4 +1,4 @@
-//! When to evict idle entries.
+//! The eviction of idle entries from maps.
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};

@@ -4,7 +4,7 @@ use super::Opening;
 use crate::rule::{Ask, Terms, Verdict};
 use crate::time::Time;
 
-/// What a limit allows at an instant, for display.
+/// The availability of a limit at an instant, for display.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Availability {
     /// All items share the limit.
@@ -32,7 +32,7 @@ pub trait Limiter {
     /// As [`Rule::available`](crate::rule::Rule::available), but at most `most`.
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64;
 
-    /// What it allows at `now`, for display.
+    /// Its availability at `now`, for display.
     fn standing(&self, now: Time) -> Availability;
 
     /// As [`Rule::last_of`](crate::rule::Rule::last_of), for a key.

@@ -7,7 +7,7 @@ use crate::config::Rate;
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
 
-/// What a limit was charged in all.
+/// The total charges of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Charged {
     /// The number of releases.

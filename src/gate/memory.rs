@@ -1,4 +1,4 @@
-//! How far back a limiter's history is complete.
+//! The instant since which a limiter's history is complete.
 
 use crate::time::Time;
 

@@ -74,12 +74,12 @@ pub trait Gate {
     /// The first opening for a release at or after `from`, by this part of the limits.
     fn ask(&self, part: Part, request: &Request, from: Time) -> Opening;
 
-    /// When it can be decided whether a release is allowed at `request.since`.
+    /// The opening in which it can be decided whether a release is allowed at `request.since`.
     fn judged(&self, request: &Request) -> Opening {
         Opening::at(request.since)
     }
 
-    /// What the answer of the common limits to a request depends on.
+    /// The parts of a request that the answer of the common limits depends on.
     fn kind(&self, _request: &Request) -> Kind {
         Kind::default()
     }
@@ -124,7 +124,7 @@ pub trait Gate {
     /// Replaces the limits at `now`, keeping their history. A store keeps the limits that it was opened with.
     fn change(&mut self, _now: Time, _rates: Vec<Rate>) {}
 
-    /// What each limit was charged since it was added. Empty for shared limits before the first release.
+    /// The charges of each limit since it was added. Empty for shared limits before the first release.
     fn charged(&self) -> &[Charged];
 
     /// The limits with their histories, unless a store keeps them.

@@ -1,4 +1,4 @@
-//! What is known about limits without asking them.
+//! Properties of limits, known without asking them.
 
 use super::BookingTerms;
 use crate::config::{Rate, Selector};

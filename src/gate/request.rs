@@ -1,4 +1,4 @@
-//! What a gate is asked, and what it answers.
+//! The requests to a gate, and its answers.
 
 use std::rc::Rc;
 

@@ -24,7 +24,7 @@ pub(super) struct LogFile {
     file: File,
     /// The end of its last whole line.
     end: u64,
-    /// Whether part of a line may follow.
+    /// True if part of a line may follow.
     is_torn: bool,
 }
 

@@ -17,7 +17,7 @@ use crate::exit::End;
 pub struct JobLog {
     file: LogFile,
     format: LogFormat,
-    /// Whether commands run batches: JSON then has a list of items, even of one.
+    /// True if commands run batches: JSON then has a list of items, even of one.
     lists: bool,
     /// Lines of commands that exited with 0 but whose output is not out yet, by the number of their first item.
     unprinted: HashMap<u64, String>,

@@ -18,7 +18,7 @@ pub(super) struct Recorded {
     field: Fields,
     /// `None` before the first record, unless a selector was given.
     layout: Option<Layout>,
-    /// Whether the user said where the stamp is.
+    /// True if the user said where the stamp is.
     is_told: bool,
     cleaning: Cleaning,
     /// The number of items read so far.
@@ -41,7 +41,7 @@ pub(crate) struct Moment<'a> {
     /// The number of the record in the input, counted from 1, without headers.
     pub(crate) number: u64,
     pub(crate) at: Time,
-    /// Whether the stamp was a date and a time, not a number.
+    /// True if the stamp was a date and a time, not a number.
     pub(crate) is_calendar: bool,
     /// The items, from which costs and keys are taken.
     pub(crate) items: RowItems<'a>,

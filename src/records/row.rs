@@ -12,7 +12,7 @@ pub(crate) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// A row that was read.
 pub(super) struct Noted<'a> {
-    /// Whether the command exited with 0.
+    /// True if the command exited with 0.
     pub(super) is_completed: bool,
     /// The items and their numbers.
     pub(super) items: Vec<(u64, Cow<'a, [u8]>)>,

@@ -54,7 +54,7 @@ impl Calendar {
         if page.used > 0 && clamped(period.start) == page.start { page.used } else { 0 }
     }
 
-    /// What the wall clock shows at `at`, but nothing before the last period: a clock that was set back does not reopen
+    /// The time on the wall clock at `at`, but none before the last period: a clock that was set back does not reopen
     /// one.
     fn shown(&self, page: &Page, at: Time) -> i128 {
         self.wall.nanos(at).max(if page.used > 0 { page.start.0.into() } else { i128::MIN })

@@ -9,7 +9,7 @@ use crate::time::{Stretch, Time};
 pub struct Facts {
     /// The name, as it is typed.
     pub name: &'static str,
-    /// What it allows and whom it is for, in lines of up to 67 columns.
+    /// The help: what it allows and whom it is for, in lines of up to 67 columns.
     pub help: &'static str,
     /// The options that it takes, among those that not every rule takes.
     pub takes: &'static [Extra],

@@ -123,7 +123,7 @@ impl fmt::Display for Algorithm {
 ///
 /// For each state, the caller must pass `commit` instants that do not decrease.
 pub trait Rule: Clone + 'static {
-    /// What is remembered of past releases. The default is the state of an unused limit.
+    /// The memory of past releases. The default is the state of an unused limit.
     type State: Clone + Default;
 
     /// The rule under these terms.

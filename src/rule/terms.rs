@@ -1,11 +1,12 @@
-//! What a rule is asked, its terms, and its answer.
+//! A rule's terms, the question it is asked, and its answer.
 
 use crate::time::{Civil, Stretch, Time, Wall, Zone};
 
 /// A release, as one limit is asked about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ask {
-    /// When the item became next in line: the later of its arrival and the release before it in its lane.
+    /// The instant at which the item became next in line: the later of its arrival and the release before it in its
+    /// lane.
     pub since: Time,
     /// Its cost. Never 0: an item that costs nothing does not ask.
     pub cost: u64,

@@ -19,7 +19,7 @@ pub(super) struct BookingThread {
     tasks: Option<Sender<Task>>,
     /// Disconnected once the store is closed.
     closed: Receiver<Infallible>,
-    /// How long the end of a run waits for a slow store, such as one on a server that is away.
+    /// The time that the end of a run waits for a slow store, such as one on a server that is away.
     patience: Duration,
     /// True if something was reported that other runs must know to keep the limit: the end of the run waits longer for
     /// that.

@@ -17,7 +17,7 @@ use crate::config::{LimitOptions, Rate};
 /// The pause between two looks at the files. With the time to settle, a change is noticed within 200 ms.
 const LOOK: Duration = Duration::from_millis(180);
 
-/// How long a change may take to complete: a file may be emptied before it is written.
+/// The time allowed for a change to complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
 
 /// All limits of a run, and the files that they are read from.
@@ -91,7 +91,7 @@ pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) 
     })
 }
 
-/// What distinguishes one version of a file from another; `None` if it cannot be examined.
+/// The metadata that distinguishes versions of a file; `None` if it cannot be examined.
 fn stamp(file: &Path) -> Option<([u64; 3], [i64; 2])> {
     let data = fs::metadata(file).ok()?;
     Some(([data.dev(), data.ino(), data.size()], [data.mtime(), data.mtime_nsec()]))

@@ -27,7 +27,7 @@ pub(crate) struct RealWorld {
     reaper: Option<Reaper>,
     /// Books slots, if limits are shared.
     booking: Option<BookingThread>,
-    /// When the present wait began, and when the one before it should have ended.
+    /// The start of the present wait, and the instant at which the one before it should have ended.
     began: Time,
     previous: Option<Time>,
 }

@@ -60,7 +60,7 @@ pub enum Notice {
         text: Vec<u8>,
         /// The limit that refused it; `None` if it is one of several shared limits.
         limit: Option<Rate>,
-        /// How early it came, in nanoseconds, if it could have gone at a later instant.
+        /// The nanoseconds by which it came too early, if it could have gone at a later instant.
         early: Option<u64>,
     },
     /// A server has asked for a pause.
@@ -98,7 +98,7 @@ pub enum Notice {
     StateLost {
         /// The state, and what happened to it.
         what: String,
-        /// How long nothing is released, in nanoseconds.
+        /// The nanoseconds for which nothing is released.
         silent: Option<u64>,
     },
     /// An error that ends the run.

@@ -12,7 +12,7 @@ use crate::time::Time;
 /// The most lanes that are looked at for an estimate.
 const MOST_LANES: usize = 1024;
 
-/// What the next release waits for.
+/// The reason that the next release waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum WaitReason {
     /// Items that have not arrived yet.
@@ -37,7 +37,7 @@ pub enum WaitReason {
     Command,
 }
 
-/// How precisely the end of a run is known, best first.
+/// The precision with which the end of a run is known, best first.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Precision {
     /// The limits say so.
@@ -60,7 +60,7 @@ pub struct Total {
 /// The forecast for a run.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Forecast {
-    /// What the next release waits for.
+    /// The reason that the next release waits.
     pub wait_reason: WaitReason,
     /// The instant of the next release, if it is known and later than now.
     pub next: Option<Time>,

@@ -13,7 +13,7 @@ pub struct LimitStats {
     pub waits: u64,
     /// The length of these waits, in nanoseconds.
     pub waited: u64,
-    /// What it was charged for releases that really left.
+    /// The charges for releases that really left.
     pub charged: Charged,
     /// Items that it refused, or that gave way to a newer one while waiting for it.
     pub refused: u64,

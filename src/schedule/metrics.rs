@@ -30,11 +30,11 @@ pub struct Metrics {
 pub struct LimitMetrics {
     /// Its counters.
     pub stats: LimitStats,
-    /// What it allows now; `None` if it is no longer in force, or shared with other runs.
+    /// Its present state; `None` if it is no longer in force, or shared with other runs.
     pub now: Option<Now>,
 }
 
-/// What a limit allows now.
+/// The present state of a limit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Now {
     /// The cost that is available, or the number of keys with a history.
@@ -79,8 +79,8 @@ impl Now {
     }
 }
 
-/// When a limit allows the next release of a lane, at `now` or later, and the key it is charged to, for a limit by key;
-/// `None` if the limit does not charge it.
+/// The instant, `now` or later, at which a limit allows the next release of a lane, and the key it is charged to, for a
+/// limit by key; `None` if the limit does not charge it.
 fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Verdict)> {
     let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;

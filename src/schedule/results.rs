@@ -1,4 +1,4 @@
-//! What comes of releases: running commands, counters, notices, and what these mean for the run.
+//! The results of releases: running commands, counters, notices, and what these mean for the run.
 
 use super::account::Account;
 use super::course::Course;
@@ -17,7 +17,7 @@ pub(super) struct Results {
     pub(super) have_succeeded: bool,
 }
 
-/// What is still to be sent.
+/// The items still to be sent.
 #[derive(Clone, Copy)]
 pub(super) struct Ahead {
     /// The number of the first item still to be sent.

@@ -51,11 +51,11 @@ struct Scene {
     capacity: Capacity,
     /// The number of items of a batch that leave.
     takes: u64,
-    /// How long a batch takes to leave.
+    /// The time that a batch takes to leave.
     slowness: u64,
     /// The most items that are not too long for the system.
     longest: u64,
-    /// How long the sink is busy, the first time.
+    /// The time for which the sink is busy, the first time.
     busy: Option<u64>,
     running: u64,
 }

@@ -13,7 +13,7 @@ use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::output::{Leave, Target};
 
-/// How long an interrupted write may take to complete what it has begun.
+/// The time that an interrupted write has to complete what it has begun.
 const GRACE: Duration = Duration::from_millis(50);
 
 /// Writes all that it is given, unless it is interrupted.

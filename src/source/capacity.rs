@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-/// What a sink can take. Batches are formed to fit it.
+/// The capacity of a sink. Batches are formed to fit it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
     /// The number of releases that it can take now; if 0, it can take more once a command has ended.

@@ -18,11 +18,11 @@ pub struct Charger {
     uniform: Option<Charge>,
 }
 
-/// How one limit charges a record.
+/// The rule by which one limit charges a record.
 pub(super) struct ChargeRule {
     name: String,
     cost: Cost,
-    /// Whether costs of records released together are added up; otherwise the highest counts.
+    /// True if costs of records released together are added up; otherwise the highest counts.
     pub(super) sums: bool,
     /// The index of its key, if it has one.
     pub(super) key: Option<usize>,
@@ -35,7 +35,7 @@ struct Only {
     /// The index among the keys of a record.
     index: usize,
     key: Vec<u8>,
-    /// Whether a record with this key has come.
+    /// True if a record with this key has come.
     matched: bool,
 }
 

@@ -7,7 +7,7 @@ use std::os::unix::fs::FileExt;
 
 pub(crate) struct FileRange<'a> {
     pub(crate) file: &'a File,
-    /// What is left to read.
+    /// The part left to read.
     pub(crate) range: Range<u64>,
 }
 

@@ -16,7 +16,7 @@ pub(crate) struct Intake {
     charger: Charger,
     /// Parts that each item must have.
     needed: Fields,
-    /// Whether items are taken one by one even if all are charged the same.
+    /// True if items are taken one by one even if all are charged the same.
     singly: bool,
     cleaning: Cleaning,
     done: Option<Done>,

@@ -27,7 +27,7 @@ pub struct Reader<R> {
     /// The error to return after the segment handed out last.
     failed: Option<SourceError>,
     ended: bool,
-    /// Whether bytes that were read ahead have not been looked at.
+    /// True if bytes that were read ahead have not been looked at.
     has_unseen: bool,
     pool: Pool,
 }

@@ -11,7 +11,7 @@ use super::json::{PathValues, Paths};
 use super::part::Selected;
 use crate::config::{Selector, compile};
 
-/// How to extract the selected part of a record.
+/// A way to extract the selected part of a record.
 pub(super) enum Extractor {
     Column {
         index: usize,

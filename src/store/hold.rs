@@ -41,7 +41,7 @@ impl Hold {
         Hold { until: now.saturating_add(self.length), ..self }
     }
 
-    /// When a process that is told of it at `now` should ask again.
+    /// The instant at which a process that is told of it at `now` should ask again.
     pub(super) fn ask_again(now: Time, until: Time) -> Time {
         until.min(now.saturating_add(LOOK))
     }

@@ -1,4 +1,4 @@
-//! What the reserve costs in throughput, and the words for it.
+//! The cost of the reserve in throughput, and the words for it.
 
 use std::fmt;
 
@@ -6,7 +6,7 @@ use super::policy::{Policy, Quota};
 use super::reserve::{MILLISECOND, prescribed};
 use crate::config::{Rate, format_duration};
 
-/// What the reserve costs one limit.
+/// The cost of the reserve for one limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Reach {
     /// The limit.
@@ -20,7 +20,7 @@ pub struct Reach {
 }
 
 impl Policy {
-    /// What the reserve costs each of `rates`, of which this is the policy.
+    /// The cost of the reserve for each of `rates`, of which this is the policy.
     pub fn reach(&self, rates: &[Rate]) -> impl Iterator<Item = Reach> {
         let reach = |(rate, quota): (&Rate, &Quota)| {
             let share = u128::from(rate.period) * 1000 / u128::from(quota.terms.period.max(1));

@@ -43,7 +43,7 @@ pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
     format!("{}, {}{ends}{refused}", items(stats.released), words(nanos))
 }
 
-/// How to continue, or that there is nothing left to do. `resumes` is true if the run resumes the log of another.
+/// A hint on how to continue, or that nothing is left to do. `resumes` is true if the run resumes the log of another.
 pub(super) fn next_step(resumes: bool, exit: Exit, stats: &Stats) -> Option<String> {
     let is_interrupted = matches!(exit, Exit::Signal(_) | Exit::Refused) && exit != Exit::READER_GONE;
     match (is_interrupted, resumes) {

@@ -118,7 +118,7 @@ pub(super) fn reason(wait_reason: &WaitReason) -> String {
     }
 }
 
-/// When the run ends. Commands that are slower than the limits are assumed to keep their recent pace.
+/// The expected end of the run. Commands that are slower than the limits are assumed to keep their recent pace.
 fn end(progress: &Progress, recent: Recent, now: Time) -> Option<String> {
     let Forecast { wait_reason, ends, left, .. } = &progress.forecast;
     let (mut at, mut precision) = ends.filter(|_| *left > 0)?;

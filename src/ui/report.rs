@@ -154,7 +154,7 @@ impl Reporter {
         });
     }
 
-    /// How much sharing costs a limit: if it is much, or with `-v`.
+    /// Reports what sharing costs a limit, if that is much or with `-v`.
     pub(crate) fn reach(&self, reach: &Reach) {
         if reach.is_low() { self.notice(reach) } else { self.detail(reach) }
     }

@@ -78,7 +78,7 @@ fn mean(items: u64, nanos: u64) -> Option<f64> {
     (nanos >= SECOND / 1000).then_some((rate * 1000.0).round() / 1000.0)
 }
 
-/// How long items waited, and how often for which limit; `None` if nothing waited.
+/// The time that items waited, and how often for which limit; `None` if nothing waited.
 pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     if stats.times.waited == 0 {
         return None;

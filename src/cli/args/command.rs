@@ -11,7 +11,7 @@ use crate::config::{
     Backoff, BatchSize, Feed, Halt, Output, Retry, Run, Template, parse_count, parse_duration,
 };
 
-/// How commands are made from items, and how many run at once.
+/// The commands made from items, and how many run at once.
 #[derive(Args, Debug)]
 #[expect(clippy::doc_markdown)]
 pub(crate) struct CommandArgs {

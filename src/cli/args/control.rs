@@ -1,4 +1,4 @@
-//! What is done with the items, and until when.
+//! The action to take on the items, and when to stop.
 
 use anyhow::{Result, ensure};
 use clap::Args;

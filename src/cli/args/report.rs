@@ -1,4 +1,4 @@
-//! What is told of a run.
+//! The reports of a run.
 
 use std::path::PathBuf;
 

@@ -43,7 +43,7 @@ impl Claims {
         charged_key(request.keys, self.by_key)
     }
 
-    /// What was ordered for a claim.
+    /// The state of the order for a claim.
     pub(super) fn ordered(&mut self, key: &Key, costs: &[u64]) -> &mut Option<Ordered> {
         self.keys.entry(key.clone()).or_default().ordered(costs)
     }

@@ -8,7 +8,7 @@ use super::lease::{Held, Lease, Needed};
 use super::order::{Answer, Order, Ordered, Slot};
 use crate::time::{SECOND, Time};
 
-/// What is held, ordered and expected for one key, by the costs of a release.
+/// The slots held, ordered and expected for one key, by the costs of a release.
 #[derive(Clone, Debug, Default)]
 pub(super) struct KeyClaims {
     /// Inline for one, as a key rarely has more than one set of costs.

@@ -58,7 +58,7 @@ pub struct Wanted<'a> {
     pub within: u64,
 }
 
-/// What must be done so that waiting items can be released in time.
+/// The steps needed to release waiting items in time.
 #[derive(Debug, Default)]
 pub struct Needs {
     /// Orders to send to the store.
@@ -98,7 +98,7 @@ pub struct Slots {
     news: Option<News>,
     revision: u64,
     terms: BookingTerms,
-    /// When the wait for answers at the end of the run ends.
+    /// The deadline for answers at the end of the run.
     ends: Option<Time>,
 }
 

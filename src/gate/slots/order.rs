@@ -59,7 +59,7 @@ impl Order {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Turn(pub u64);
 
-/// What was ordered for a claim.
+/// The state of the order for a claim.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Ordered {
     /// An order for this number of slots, sent at this instant, is unanswered.

@@ -1,11 +1,11 @@
-//! How many slots to order at once, and when.
+//! The size and timing of orders for slots.
 
 use super::demands::Demand;
 use super::lease::{Held, Needed};
 use super::order::{Answer, Order, Ordered};
 use crate::time::{SECOND, Time};
 
-/// How many nanoseconds before the last slot held the next ones are ordered; more if answers take longer.
+/// The nanoseconds by which the next slots are ordered before the last one held is due; more if answers take longer.
 const LEAD: u64 = SECOND / 20;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
@@ -23,7 +23,7 @@ pub(super) struct Orders {
     coming: u64,
     /// Nanoseconds that the last answer took.
     took: u64,
-    /// How many times the span is halved, as no slot came in time.
+    /// The number of times that the span is halved, as no slot came in time.
     halvings: u32,
 }
 
@@ -52,7 +52,7 @@ impl Orders {
         Orders { span, longest_span, waits, coming: 0, took: 0, halvings: 0 }
     }
 
-    /// How long before it is due a slot is ordered or checked, in nanoseconds.
+    /// The nanoseconds by which a slot is ordered or checked before it is due.
     pub(super) fn lead(&self) -> u64 {
         LEAD.saturating_add(self.took)
     }

@@ -19,7 +19,7 @@ pub(crate) struct Batcher {
     shrunk: u64,
     /// The most items for now, after a batch took so long to form that its slot had ended.
     timely: u64,
-    /// When the input ended. All lanes must be reopened after this is set.
+    /// The instant at which the input ended. All lanes must be reopened after this is set.
     pub(crate) ended: Option<Time>,
 }
 

@@ -34,7 +34,7 @@ impl Lanes {
         }
     }
 
-    /// What a lane waits for, as far as the gate knows.
+    /// The reason that a lane waits, as far as the gate knows.
     pub(crate) fn why(&self, at: usize, gate: &dyn Gate) -> Option<Why> {
         gate.why(&self.request(self.lane(at))?.1)
     }

@@ -1,4 +1,4 @@
-//! What is counted, and what is known about a run.
+//! The counters of a run, and what is known about it.
 
 use std::collections::VecDeque;
 

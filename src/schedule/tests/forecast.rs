@@ -1,9 +1,9 @@
-//! What a run waits for, and how much is left.
+//! The reason that a run waits, and how much is left.
 
 use super::*;
 use crate::schedule::{Precision, Total, WaitReason};
 
-/// What the run waits for after these events.
+/// The reason that the run waits after these events.
 fn wait_reason(mut scene: Scene, events: &[(u64, Event)]) -> WaitReason {
     for (at, event) in events {
         scene.happens(Time(*at), event);

@@ -22,7 +22,7 @@ pub(super) struct Capture {
     tag: Rc<[u8]>,
 }
 
-/// What a command has printed to each of its outputs.
+/// The data that a command has printed to each of its outputs.
 pub(super) struct Captured {
     pub(super) outputs: [Printed; 2],
     pub(super) tag: Rc<[u8]>,

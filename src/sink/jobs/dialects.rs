@@ -1,4 +1,4 @@
-//! How services say that a quota is used up, and until when.
+//! The ways in which services say that a quota is used up, and until when.
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 

@@ -15,7 +15,7 @@ use super::capture::Capture;
 use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 
-/// How long a command may take to end cleanly after its timeout.
+/// The time that a command has to end cleanly after its timeout.
 const GRACE: u64 = 2 * SECOND;
 
 pub(super) struct Job {
@@ -26,7 +26,7 @@ pub(super) struct Job {
     /// The file to which it writes what a server has said.
     pub(super) headers: Option<PathBuf>,
     pub(super) capture: Option<Capture>,
-    /// When to signal it next for running too long.
+    /// The instant at which to signal it next for running too long.
     pub(super) deadline: Option<Time>,
     /// True once it has run too long.
     pub(super) is_overdue: bool,

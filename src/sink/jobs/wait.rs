@@ -32,7 +32,7 @@ pub(super) fn next_ended() -> Option<(Pid, End)> {
     }
 }
 
-/// How a child ended; `None` if it was only stopped.
+/// The end of a child; `None` if it was only stopped.
 fn end_of(status: c_int) -> Option<End> {
     let status = ExitStatus::from_raw(status);
     status.code().map(End::Exited).or(status.signal().map(End::Killed))

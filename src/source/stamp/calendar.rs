@@ -147,7 +147,7 @@ fn zone_apart(text: &[u8]) -> Read<'_, i64> {
     (has_minutes && !goes_on(rest)).then_some((offset, rest))
 }
 
-/// What follows a name of UTC; `None` if that is an offset or continues the word.
+/// The text after a name of UTC; `None` if that is an offset or continues the word.
 fn utc(text: &[u8]) -> Option<&[u8]> {
     let rest = text.strip_prefix(b"UTC").or_else(|| text.strip_prefix(b"GMT"))?;
     (!goes_on(rest) && !rest.starts_with(b"+")).then_some(rest)

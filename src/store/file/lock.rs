@@ -12,7 +12,7 @@ use super::refusal::About;
 use crate::exit::Exit;
 use crate::store::{BEFORE_TELLING, StoreError};
 
-/// How long the lock is waited for. It is held only for moments, unless its holder is stopped.
+/// The longest wait for the lock. It is held only for moments, unless its holder is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
 /// No one holds it for as long as this, unless stopped.

@@ -27,7 +27,7 @@ pub(super) struct Index {
     log: PathBuf,
 }
 
-/// What an index claims: how much was written to the log.
+/// The claim of an index: how much was written to the log.
 pub(super) struct IndexClaim {
     header: RawHeader,
     frames: u32,

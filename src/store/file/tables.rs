@@ -34,7 +34,7 @@ pub(super) struct Header {
     /// A hold of all keys.
     #[serde(default)]
     pub(super) hold: Hold,
-    /// What the wall clock showed at the origin of `clock` when slots were booked by it; zero if none was.
+    /// The time that the wall clock showed at the origin of `clock` when slots were booked by it; zero if none was.
     #[serde(default)]
     pub(super) wall: Time,
     /// The clock of all instants.

@@ -210,7 +210,7 @@ impl<'a> StateTxn<'a> {
         self.load()
     }
 
-    /// What the state is recognised by next time.
+    /// The fingerprint by which the state is recognised next time.
     pub(super) fn fingerprint(&self) -> Fingerprint {
         Fingerprint {
             generation: self.header.generation,

@@ -20,7 +20,7 @@ const DRIFT: u64 = 1000;
 /// An instant of the server's clock, in microseconds.
 pub(super) type Micros = u64;
 
-/// When something was asked, what the server's clock showed in between, and when the answer was there.
+/// The instants of a question and of its answer, and what the server's clock showed in between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Exchange {
     pub(super) asked: Time,
@@ -82,10 +82,10 @@ impl Offset {
     }
 }
 
-/// What is known about a server's clock.
+/// A server's clock, as far as it is known.
 #[derive(Debug, Default)]
 pub(super) struct ServerClock {
-    /// How far it is ahead, as of an instant.
+    /// Its lead over our clock, as of an instant.
     ahead: Option<(Offset, Time)>,
     /// The instant at which nothing matters any more that was kept before the clock was last set forward. It identifies
     /// that step.
@@ -124,7 +124,7 @@ impl ServerClock {
         Some((least, most))
     }
 
-    /// How far it is ahead of ours, if that was learned recently enough.
+    /// Its lead over our clock, if that was learned recently enough.
     fn known(&self, exchange: &Exchange, memory: u64) -> Option<Offset> {
         let (ahead, at) = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory)?;
         Some(ahead.after(exchange.answered.since(at)))

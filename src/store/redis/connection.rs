@@ -125,7 +125,7 @@ impl Connection {
         }
     }
 
-    /// What an error of this connection means.
+    /// The failure that an error of this connection means.
     pub(super) fn failure(&self, error: &RedisError) -> ServerFailure {
         match ServerFailure::of(error) {
             ServerFailure::Away(why) if self.may_want_tls && !error.is_timeout() => {

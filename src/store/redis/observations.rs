@@ -1,5 +1,5 @@
-//! What this process has observed of each limit and each clock. It shows whether the server has lost bookings, or
-//! whether these are younger than they look.
+//! This process's observations of each limit and each clock. They show whether the server has lost bookings, or whether
+//! these are younger than they look.
 
 use std::collections::HashMap;
 
@@ -103,7 +103,7 @@ impl Observations {
         limits.filter(|(_, (_, cost))| **cost > 0).map(charge).collect()
     }
 
-    /// What the clock of `node` shows, at the latest; if that is not known, our wall clock.
+    /// The latest time that the clock of `node` may show; if that is not known, the time on our wall clock.
     fn shown_by(&self, node: NodeId, now: Time) -> Micros {
         let most = self.clocks.get(&node).and_then(|clock| clock.shows(now)).map(|(_, most)| most);
         most.unwrap_or_else(|| shown().0 / 1000)

@@ -29,7 +29,7 @@ const LONGEST_POLICY: u32 = 65_536;
 /// A name on a server.
 pub(in crate::store) struct Remote {
     server: Server,
-    /// How long the server is tried.
+    /// The longest that the server is tried.
     timeout: Duration,
 }
 

@@ -126,7 +126,7 @@ impl<'a> BookingRequest<'a> {
     }
 }
 
-/// What was found before the booking.
+/// The result of the checks before the booking.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Found {
     Nothing,

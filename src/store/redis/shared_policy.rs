@@ -11,7 +11,7 @@ use crate::store::{Order, Policy, Reserve};
 /// The least milliseconds for which the policy of keys is on record.
 const LEAST_CLAIM: u64 = 10_000;
 
-/// What is known about a policy, stage by stage.
+/// The stages of what is known about a policy.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Stage {
     /// Margins are yet to be chosen.

@@ -18,7 +18,7 @@ const RESERVE: Reserve =
     Reserve { part: 10, least: 1, dearest_part: 1, floor: 1, window_floor: 1, most: 1000, longest: 0 };
 
 struct Habits {
-    /// Whether slots whose deadline has passed are dropped.
+    /// True if slots whose deadline has passed are dropped.
     keep_deadlines: bool,
     /// One in this many wake-ups is late by up to three deadlines, the others by up to half of one.
     late: u64,

@@ -32,8 +32,8 @@ fn drop_unwind_tables() {
     println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
 }
 
-/// They make the program a twentieth smaller, but need glibc 2.36 where it is linked and where it runs. `RUSTFLAGS` that
-/// say something of it have their way.
+/// Packed relocations make the program a twentieth smaller, but need glibc 2.36 where it is linked and where it runs.
+/// `RUSTFLAGS` that mention them take precedence.
 fn packs_relocations() -> bool {
     let flags = env::var("CARGO_ENCODED_RUSTFLAGS").unwrap_or_default();
     let libc = || told("getconf", &["GNU_LIBC_VERSION"])?.strip_prefix("glibc 2.")?.parse().ok();

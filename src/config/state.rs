@@ -154,7 +154,8 @@ impl fmt::Display for State {
 pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()> {
     ensure!(
         queue.jitter.is_none(),
-        "--jitter cannot be used with shared limits: a slot would expire before the delay ends: leave out --jitter, or -s"
+        "--jitter cannot be used with shared limits: a slot would expire before the delay ends: \
+         leave out --jitter, or -s"
     );
     ensure!(
         !limits.sources.iter().any(|source| matches!(source, Source::File(_))),

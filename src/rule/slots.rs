@@ -37,8 +37,7 @@ pub trait SlotRule: Debug + Send + Sync {
         self.book(account, ask);
     }
 
-    /// Takes back a slot that was booked at `ask.since`, as far as that is possible, since the wall clock is about to be
-    /// set.
+    /// Takes back a slot booked at `ask.since`, as far as possible: the wall clock it was booked by has been set.
     fn unbook(&self, _account: &mut SlotAccount, _ask: Ask) {}
 
     /// As [`Rule::waive_debt`](super::Rule::waive_debt).

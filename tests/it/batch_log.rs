@@ -268,7 +268,8 @@ fn rows_of(line: &str) -> Vec<u8> {
         let rows = items.iter().map(|(seq, item)| {
             let item = str::from_utf8(item).map_or_else(|_| Value::from(&item[..]), Value::from);
             format!(
-                "{{\"seq\":{seq},\"start\":{start},\"attempt\":{attempt},\"exit\":{exit},\"signal\":0,\"item\":{item}}}\n"
+                "{{\"seq\":{seq},\"start\":{start},\"attempt\":{attempt},\"exit\":{exit},\
+                 \"signal\":0,\"item\":{item}}}\n"
             )
         });
         return rows.collect::<String>().into_bytes();

@@ -42,7 +42,8 @@ fn in_order_it_is_told_up_to_where_all_have_been_sent() {
 fn a_carriage_return_in_an_argument_is_told_once() {
     let line =
         CommandLine { several: 99, single: 99, longest: 99, times: 1, overhead: 0, ..CommandLine::default() };
-    let warning = "warning item 2 ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'";
+    let warning = "warning item 2 ends in a carriage return, which COMMAND gets: \
+                   add --trim, or filter with tr -d '\\r'";
     let input = "a\nb\r\nc\r\n";
     let scene = || Scene::new("-r 9/s -j 9 -- cmd");
     let capacity = Capacity { line: Some(line), ..scene().capacity };

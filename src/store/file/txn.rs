@@ -90,7 +90,8 @@ impl<'a> StateTxn<'a> {
             return Ok(false);
         }
         if self.header.clock.boot == ours.boot {
-            let why = "this state is in use in another time namespace, where clocks differ: use a separate state in each";
+            let why = "this state is in use in another time namespace, where clocks differ: \
+                       use a separate state in each";
             return Err(refused(self.path, why).into());
         }
         self.header.clock = ours.clone();

@@ -124,7 +124,7 @@ impl<R: Rule> Limiter for History<R> {
         self.evict_idle(now);
         let History { rule, accounts, evicted, .. } = self;
         accounts.iter_mut().for_each(|state| {
-            rule.recall(state, evicted);
+            rule.note_forgotten(state, evicted);
             rule.carry_over(state, &new, now, forgotten);
         });
         // An unknown key may be one that was evicted.
@@ -156,6 +156,7 @@ mod tests {
     use super::*;
     use crate::rule::tests::{one, terms};
     use crate::rule::{Calendar, Fixed, FromExit, Interval, Sliding};
+    use crate::time::Wall;
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
         let account = limiter.account(key, Time(at));
@@ -238,6 +239,40 @@ mod tests {
         // Monday is the 5th of January 1970.
         let answers = [&b"a"[..], b"b"].map(|key| earliest(&limiter, key, one(2 * DAY + 1)));
         assert_eq!(answers, [Verdict::At(Time(4 * DAY)); 2]);
+    }
+
+    /// Keys, evictions, and a wall clock that is set by up to 15 hours, forwards and back.
+    #[test]
+    fn no_period_of_the_calendar_has_more_however_the_clock_is_set() {
+        const HOUR: u64 = 3600 * SECOND;
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (count, period) = (random.u64(1..4), random.choice([1, 6, 24, 168]).unwrap() * HOUR);
+            let mut wall = Wall::new(Time(0), Time(240 * HOUR));
+            let mut limiter = History::keyed(Calendar::new(Terms { wall, ..terms(count, period) }), period);
+            let (mut now, mut released) = (HOUR, Vec::new());
+            for _ in 0..60 {
+                match random.u8(0..12) {
+                    0 => limiter.evict(Time(now), Time(now)),
+                    1 => {
+                        let shown = wall.shows(Time(now)).0 + random.u64(0..30 * HOUR) - 15 * HOUR;
+                        wall = Wall::new(Time(now), Time(shown));
+                        limiter.retune(Time(now), Terms { wall, ..terms(count, period) });
+                    }
+                    2..=4 => now += random.u64(0..9 * HOUR),
+                    _ => {
+                        let key = random.choice([&b"a"[..], b"b"]).unwrap();
+                        if earliest(&limiter, key, one(now)).allows(Time(now)) {
+                            commit(&mut limiter, key, now);
+                            // The 1st of January 1970 was a Thursday.
+                            released.push((key, (wall.shows(Time(now)).0 + 72 * HOUR) / period));
+                        }
+                    }
+                }
+            }
+            let most = released.iter().map(|one| released.iter().filter(|other| *other == one).count());
+            assert!(most.max().is_none_or(|most| most as u64 <= count), "seed {seed}");
+        }
     }
 
     #[test]

@@ -86,12 +86,19 @@ impl Limits {
 
     /// The limit that is the last to allow the release, and its answer; `None` if the release need not wait.
     pub(super) fn binding(&self, request: &Request) -> Option<(usize, Verdict)> {
+        let mut from = request.since;
+        if self.all.iter().any(Limit::has_hours) {
+            // It may allow it at once, and refuse it by the time that the others allow it. So the question is who
+            // refuses it just before all agree.
+            let agreed = self.ask(Part::All, request, from).from.instant();
+            from = agreed.map_or(from, |at| from.max(Time(at.0.saturating_sub(1))));
+        }
         let answers = self.all.iter().zip(request.costs).map(|(limit, &cost)| match cost {
-            0 => Verdict::At(request.since),
-            _ => limit.opening(request.key(limit), request.ask(cost), request.since).from,
+            0 => Verdict::At(from),
+            _ => limit.opening(request.key(limit), request.ask(cost), from).from,
         });
         let latest = answers.enumerate().max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
-        latest.filter(|(_, answer)| *answer > Verdict::At(request.since))
+        latest.filter(|(_, answer)| *answer > Verdict::At(from))
     }
 
     /// The limits, in the order of the costs of a request.

@@ -116,8 +116,8 @@ fn lock(file: &File, path: &Path) -> Result<()> {
 fn end_of_log(file: &File, start: &str, path: &Path) -> Result<u64> {
     let (name, mut found) = (path.display(), Vec::new());
     let read = FileRange { file, range: 0..start.len() as u64 }.read_to_end(&mut found);
-    let end = read.and_then(|read| if read < start.len() { Ok(0) } else { end_of_last_line(file) });
     ensure!(start.as_bytes().starts_with(&found), "{name} is not a log of throttle: name another file");
+    let end = read.and_then(|read| if read < start.len() { Ok(0) } else { end_of_last_line(file) });
     end.with_context(|| format!("cannot read {name}"))
 }
 

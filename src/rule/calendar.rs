@@ -189,10 +189,14 @@ impl Rule for Calendar {
     /// Under other terms, the current period may also include releases from before the last one, which are not known:
     /// then all of it counts as used, whatever the new count.
     fn carry_over(&self, page: &mut Page, new: &Self, now: Time, _: Option<Time>) {
-        if page.used > 0 && (self.civil, self.zone) == (new.civil, new.zone) {
+        let is_same = (self.civil, self.zone) == (new.civil, new.zone);
+        if is_same && page.used > 0 && page.forgotten <= page.end {
             return;
         }
-        let period = new.page(new.wall.nanos(now), u64::MAX);
+        // A clock that was set back does not reopen what is over.
+        let last = if page.used > 0 { page.start } else { Time::ZERO };
+        let last = i128::from(last.0).max(i128::from(page.forgotten.0) - 1);
+        let period = new.page(new.wall.nanos(now).max(last), u64::MAX);
         let is_within = page.used > 0 && page.end > period.start;
         let forgotten = if is_within { page.forgotten } else { page.last_end() };
         *page = match is_within {
@@ -213,7 +217,7 @@ impl Rule for Calendar {
         evicted.forgotten = evicted.forgotten.max(page.last_end());
     }
 
-    fn recall(&self, page: &mut Page, evicted: &Page) {
+    fn note_forgotten(&self, page: &mut Page, evicted: &Page) {
         page.forgotten = page.forgotten.max(evicted.forgotten);
     }
 }
@@ -243,10 +247,15 @@ impl SlotRule for Calendar {
         *account = SlotAccount { at: page.start, used: page.used.into() };
     }
 
-    /// Something is left of it: or else it would not be known that the period before is over.
+    /// If nothing is left of the period, the one before it is over all the same.
     fn unbook(&self, account: &mut SlotAccount, ask: Ask) {
-        if self.page(self.wall.nanos(ask.since), 0).start == account.at {
-            account.used = account.used.saturating_sub(ask.cost.into()).max(account.used.min(1));
+        if account.used == 0 || self.page(self.wall.nanos(ask.since), 0).start != account.at {
+            return;
+        }
+        account.used = account.used.saturating_sub(ask.cost.into());
+        if account.used == 0 {
+            let before = self.page(i128::from(account.at.0) - 1, self.count);
+            *account = SlotAccount { at: before.start, used: before.used.into() };
         }
     }
 
@@ -327,7 +336,8 @@ mod tests {
             (account.at, account.used)
         };
         let instants = [DAY, 2 * DAY + 1, 2 * DAY, 2 * DAY];
-        assert_eq!(instants.map(&mut used), [4, 2, 1, 1].map(|used| (Time(2 * DAY), used)));
+        let expected = [(2, 4), (2, 2), (1, 4), (1, 4)].map(|(day, used)| (Time(day * DAY), used));
+        assert_eq!(instants.map(&mut used), expected);
     }
 
     #[test]

@@ -92,8 +92,8 @@ impl<R: NamedRule> Rule for FromExit<R> {
         self.inner.note_evicted(&mut evicted.finished, &state.finished);
     }
 
-    fn recall(&self, state: &mut Self::State, evicted: &Self::State) {
-        self.inner.recall(&mut state.finished, &evicted.finished);
+    fn note_forgotten(&self, state: &mut Self::State, evicted: &Self::State) {
+        self.inner.note_forgotten(&mut state.finished, &evicted.finished);
     }
 
     fn closes(&self, at: Time) -> Option<Time> {

@@ -165,7 +165,8 @@ pub trait Rule: Clone + 'static {
     /// Uses up the whole limit at `at`.
     fn exhaust(&self, state: &mut Self::State, at: Time);
 
-    /// The nanoseconds for which a release is remembered at least; `None` if for ever.
+    /// The nanoseconds for which a release is remembered at least; `None` if for ever, or if the
+    /// state itself keeps what it has forgotten.
     fn memory(&self) -> Option<u64> {
         None
     }
@@ -178,8 +179,8 @@ pub trait Rule: Clone + 'static {
     /// needed where the `forgotten` of [`Rule::carry_over`] does not cover the eviction.
     fn note_evicted(&self, _evicted: &mut Self::State, _state: &Self::State) {}
 
-    /// Has `state` forget whatever the keys evicted so far had: its key may have been one of them.
-    fn recall(&self, _state: &mut Self::State, _evicted: &Self::State) {}
+    /// Notes in `state` that its key may be one of those that were evicted, whose releases are no longer known.
+    fn note_forgotten(&self, _state: &mut Self::State, _evicted: &Self::State) {}
 
     /// The instant at which an answer that allows a release at `at` ends: from then on it may be refused again, even if
     /// nothing is committed, so ask again. `None` if the answer stands for ever; those of a rule that accrues do.

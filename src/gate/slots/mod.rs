@@ -91,6 +91,8 @@ pub struct Slots {
     properties: Properties,
     wall: Wall,
     claims: Claims,
+    /// The instant at which the wall clock was set last.
+    wall_set: Time,
     /// Given up, and to be given back.
     surrendered: Vec<(Order, Vec<Slot>)>,
     orders: Orders,
@@ -119,6 +121,7 @@ impl Slots {
             rates,
             wall: Wall::EPOCH,
             claims: Claims::new(by_key),
+            wall_set: Time::ZERO,
             surrendered: Vec::new(),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
             charged: Vec::new(),
@@ -181,6 +184,23 @@ impl Slots {
         let are_keyed = self.claims.is_by_key();
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
     }
+
+    /// Takes in an answer, and tells who may be concerned.
+    fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
+        let was_held = self.claims.held_by_key(&order.key) > now;
+        self.claims.put(now, order, answer);
+        self.revision += 1;
+        if !order.is_for_slots() || was_held || answer.held.is_some() {
+            self.tell(now, &order.key);
+        }
+        if order.within == 0 && answer.next.is_some() {
+            self.tell(Time(u64::MAX), &order.key);
+        }
+        // New slots may be earlier than those held: slots that other runs gave back.
+        if let Some(first) = answer.slots.first() {
+            self.tell(first.at, &order.key);
+        }
+    }
 }
 
 impl Gate for Slots {
@@ -199,9 +219,12 @@ impl Gate for Slots {
         }
     }
 
-    /// Slots that were booked by a clock which has been set since may be in another period of the calendar.
+    /// Slots booked by a clock that has been set since may be in another period of the calendar, or in the hours of a
+    /// limit.
     fn set_wall(&mut self, now: Time, wall: Wall) {
-        if std::mem::replace(&mut self.wall, wall) != wall {
+        let is_other = std::mem::replace(&mut self.wall, wall) != wall;
+        if is_other && self.rates.iter().any(|rate| rate.hours.is_some()) {
+            self.wall_set = now;
             self.surrendered.extend(self.claims.forget_booked(now));
             self.revision += 1;
         }
@@ -301,21 +324,19 @@ impl Gate for Slots {
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
         if order.is_for_slots() {
             let ordered = self.claims.ordered(&order.key, &order.costs);
+            let is_stale = matches!(*ordered, Some(order::Ordered::Coming(sent, _)) if sent < self.wall_set);
             *ordered = self.orders.answered(now, *ordered, order, answer);
+            if is_stale {
+                // Booked by the clock as it was before.
+                *ordered = None;
+                let count = answer.slots.len() as u64;
+                let booked = Order::new(order.key.clone(), order.costs.clone(), count);
+                self.surrendered.push((booked, answer.slots.clone()));
+                let rest = Answer { slots: Vec::new(), ask_again: None, next: None, ..answer.clone() };
+                return self.note(now, order, &rest);
+            }
         }
-        let was_held = self.claims.held_by_key(&order.key) > now;
-        self.claims.put(now, order, answer);
-        self.revision += 1;
-        if !order.is_for_slots() || was_held || answer.held.is_some() {
-            self.tell(now, &order.key);
-        }
-        if order.within == 0 && answer.next.is_some() {
-            self.tell(Time(u64::MAX), &order.key);
-        }
-        // New slots may be earlier than those held: slots that other runs gave back.
-        if let Some(first) = answer.slots.first() {
-            self.tell(first.at, &order.key);
-        }
+        self.note(now, order, answer);
     }
 
     fn is_asking(&self) -> bool {
@@ -355,6 +376,7 @@ fn only_charged(costs: &[u64]) -> Option<usize> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Defaults, RateText};
 
     /// At the end, an answer still to come is waited for, but not for ever.
     #[test]
@@ -374,7 +396,9 @@ mod tests {
     #[test]
     fn slots_are_given_up_once_the_wall_clock_is_set() {
         let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
-        let mut slots = Slots::new(Vec::new(), terms, true);
+        let rate: RateText = "2/d,algo=calendar,tz=UTC".parse().unwrap();
+        let rate = rate.resolve(&Defaults::default()).unwrap();
+        let mut slots = Slots::new(vec![rate], terms, true);
         let (key, costs) = (Key::new(), Rc::from([1]));
         let order = |count| Order::new(key.clone(), [1], count);
         let booked = [3, 9].map(|at| Slot { at: Time(at), until: Time(at + 5) });
@@ -397,5 +421,10 @@ mod tests {
         // The first one had begun.
         assert_eq!(needs.returned, [(order(1), vec![booked[1]])]);
         assert_eq!(needs.orders.len(), 1);
+        // Those on their way were booked by the clock as it was.
+        slots.set_wall(Time(5), Wall::new(Time(5), Time(56)));
+        slots.answered(Time(6), &order(2), &Answer { slots: booked.into(), ..Answer::default() });
+        assert_eq!((slots.count(&key, &costs), slots.surrendered.len()), (0, 1));
+        assert!(slots.claims.ordered(&key, &costs).is_none());
     }
 }

@@ -11,7 +11,8 @@ use crate::exit::Exit;
 use crate::store::StoreError;
 
 const FULL: &str = "cannot write to it: the disk is full";
-const FULL_OR_LIMITED: &str = "cannot write to it: the disk is full, or a quota or 'ulimit -f' is used up";
+const FULL_OR_LIMITED: &str =
+    "cannot write to it: a write error, or the disk is full, or a quota or 'ulimit -f' is used up";
 
 /// Why a file must not be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -21,7 +21,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
     (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
     (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
-    (&["-m", "-X", "--xargs"], "parallel", "use -B {N}, which gives a command up to N items"),
+    (&["-m", "-X", "--xargs"], "parallel", "use -B N, which gives a command up to N items"),
     (&["--max-lines"], "xargs", "use -B {N}, which gives a command up to that many items"),
     (&["--max-procs"], "xargs and parallel", "use -j {N}"),
     (&["--replace", "-i"], "xargs", "leave it out, since {} stands for the item, or use -I STR"),
@@ -45,7 +45,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),
     (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
     (&["--interactive"], "xargs and parallel", "use --dry-run to look beforehand, or -t to watch"),
-    (&["-o", "--open-tty"], "xargs", "use -a {FILE}, which leaves stdin to the command"),
+    (&["-o", "--open-tty"], "xargs", "use -a FILE, which leaves stdin to the command"),
     (&["--limit-rate"], "curl", "use -r {N}/s,cost=bytes,algo=bucket"),
 ];
 

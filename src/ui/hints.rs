@@ -50,7 +50,7 @@ pub(super) fn next_step(resumes: bool, exit: Exit, stats: &Stats) -> Option<Stri
         (true, false) => Some("to continue, run the same command with --resume".to_owned()),
         (true, true) => Some("to continue, run the same command again".to_owned()),
         (false, true) if exit == Exit::Done && stats.read > 0 && stats.skipped == stats.read => {
-            Some(format!("nothing left to do: the log has {} as done", items(stats.read)))
+            Some(format!("nothing left to do: the log already has {}", items(stats.read)))
         }
         (false, _) => None,
     }

@@ -280,5 +280,5 @@ fn an_interrupted_run_with_a_log_says_how_to_go_on() {
     assert!(told.ends_with("throttle: to continue, run the same command with --resume\n"), "{told}");
     let output =
         throttle(&["-r9/s", "--log", &log, "--resume", "--", "true"]).write_stdin("1\n").output().unwrap();
-    assert_eq!(text(&output.stderr), "throttle: nothing left to do: the log has 1 item as done\n");
+    assert_eq!(text(&output.stderr), "throttle: nothing left to do: the log already has 1 item\n");
 }

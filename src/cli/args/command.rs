@@ -172,7 +172,7 @@ fn parse_jobs(text: &str) -> Result<NonZeroUsize> {
     }
     let jobs = usize::try_from(parse_count(text)?)?;
     NonZeroUsize::new(jobs)
-        .context("at least 1 has to run; to run all items at once, use a large number such as 1000")
+        .context("at least 1 has to run; to run all items at once, use a large number such as 100")
 }
 
 fn parse_timeout(text: &str) -> Result<u64> {

@@ -191,9 +191,10 @@ impl FileStore {
             if is_full && !std::mem::replace(&mut is_tried, true) && database.empty_log().is_ok() {
                 continue;
             }
-            // A refusal is no damage, nor is a full disk.
-            let is_damage = |error: &anyhow::Error| !error.is::<StoreError>() && !is_full;
-            database.is_good.set(!result.as_ref().is_err_and(is_damage));
+            // A refusal is no damage, and a full disk says nothing of it.
+            if !is_full {
+                database.is_good.set(!result.as_ref().is_err_and(|error| !error.is::<StoreError>()));
+            }
             break result.about(&database.path)?;
         };
         if has_restarted {

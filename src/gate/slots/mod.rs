@@ -35,6 +35,8 @@ pub struct BookingTerms {
     pub longest_span: u64,
     /// The most that one release may cost under each limit.
     pub most: Vec<u64>,
+    /// D: the nanoseconds for which a slot is good.
+    pub deadline: u64,
     /// The longest wait for an answer at the end of a run, in nanoseconds.
     pub patience: u64,
 }
@@ -90,6 +92,8 @@ pub struct Slots {
     rates: Vec<Rate>,
     properties: Properties,
     wall: Wall,
+    /// What the wall clock was when slots were last given up because it was set.
+    booked_by: Wall,
     claims: Claims,
     /// Given up, and to be given back.
     surrendered: Vec<(Order, Vec<Slot>)>,
@@ -118,6 +122,7 @@ impl Slots {
             properties: Properties::new(&rates, Some(&terms), false),
             rates,
             wall: Wall::EPOCH,
+            booked_by: Wall::EPOCH,
             claims: Claims::new(by_key),
             surrendered: Vec::new(),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
@@ -199,9 +204,12 @@ impl Gate for Slots {
         }
     }
 
-    /// Slots that were booked by a clock which has been set since may be in another period of the calendar.
+    /// Slots that were booked by a clock which has been set since may be in another period of the calendar. If it was
+    /// set by less than half of what they keep from the ends of a period, or drifts, they are good.
     fn set_wall(&mut self, now: Time, wall: Wall) {
-        if std::mem::replace(&mut self.wall, wall) != wall {
+        self.wall = wall;
+        if wall.differs(self.booked_by, self.terms.deadline / 2) {
+            self.booked_by = wall;
             self.surrendered.extend(self.claims.forget_booked(now));
             self.revision += 1;
         }
@@ -359,7 +367,7 @@ mod tests {
     /// At the end, an answer still to come is waited for, but not for ever.
     #[test]
     fn the_end_waits_for_an_answer_for_a_while() {
-        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
+        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], deadline: 0, patience: 7 };
         let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let (since, costs) = (Time(1), Rc::from([1]));
@@ -373,7 +381,7 @@ mod tests {
 
     #[test]
     fn slots_are_given_up_once_the_wall_clock_is_set() {
-        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
+        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], deadline: 4, patience: 7 };
         let mut slots = Slots::new(Vec::new(), terms, true);
         let (key, costs) = (Key::new(), Rc::from([1]));
         let order = |count| Order::new(key.clone(), [1], count);
@@ -386,9 +394,12 @@ mod tests {
             &Answer { slots: booked.into(), ask_again, ..Answer::default() },
         );
         *slots.claims.ordered(&key, &costs) = ask_again.map(|at| order::Ordered::NotBefore(at, None));
-        slots.set_wall(Time(4), Wall::new(Time(4), Time(53)));
-        assert_eq!(slots.count(&key, &costs), 2);
-        slots.set_wall(Time(4), Wall::new(Time(4), Time(54)));
+        // By up to half of the reserve, altogether.
+        for shown in [53, 54, 55] {
+            slots.set_wall(Time(4), Wall::new(Time(4), Time(shown)));
+            assert_eq!(slots.count(&key, &costs), 2);
+        }
+        slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
         assert_eq!(slots.count(&key, &costs), 0);
         let since = Time(1);
         let wanted =

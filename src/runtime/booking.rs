@@ -3,6 +3,7 @@
 use std::convert::Infallible;
 use std::io;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
@@ -21,9 +22,9 @@ pub(super) struct BookingThread {
     closed: Receiver<Infallible>,
     /// The time that the end of a run waits for a slow store, such as one on a server that is away.
     patience: Duration,
-    /// True if something was reported that other runs must know to keep the limit: the end of the run waits longer for
-    /// that.
-    has_reported: bool,
+    /// The number of reports not yet made. Other runs must know of them to keep the limit, so the end of the run waits
+    /// longer for them.
+    reports: Arc<AtomicUsize>,
     /// Raised when the run is to stop: it has no time to wait longer.
     interrupt: Arc<Interrupt>,
 }
@@ -38,32 +39,40 @@ impl BookingThread {
         let interrupt = Arc::clone(&waker.interrupt);
         let (tasks, taken) = unbounded();
         let (open, closed) = bounded(0);
+        let reports = Arc::<AtomicUsize>::default();
+        let left = Arc::clone(&reports);
         super::spawn_with(STACK, "store", move || {
-            serve(store, &taken, &waker);
+            serve(store, &taken, &left, &waker);
             drop(open);
         })?;
-        Ok(BookingThread { tasks: Some(tasks), closed, patience, has_reported: false, interrupt })
+        Ok(BookingThread { tasks: Some(tasks), closed, patience, reports, interrupt })
     }
 
-    pub(super) fn take(&mut self, task: Task) {
-        self.has_reported |= matches!(&task, Task::Book(order) if !order.is_for_slots());
+    pub(super) fn take(&self, task: Task) {
+        if matches!(&task, Task::Book(order) if !order.is_for_slots()) {
+            self.reports.fetch_add(1, Ordering::Relaxed);
+        }
         // If the thread is gone, it has reported its error.
         let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
     }
 
-    fn most_pauses(&self) -> u128 {
-        let has_time = self.has_reported && !self.interrupt.is_raised();
-        if has_time { REPORT_PAUSES } else { self.patience.as_millis().div_ceil(PAUSE.as_millis()) }
+    /// A report is still to be made, and there is time for it.
+    fn has_reports(&self) -> bool {
+        self.reports.load(Ordering::Relaxed) > 0 && !self.interrupt.is_raised()
     }
 }
 
 impl Drop for BookingThread {
     fn drop(&mut self) {
         self.tasks = None;
-        let mut pauses = 0;
-        while pauses < self.most_pauses() && self.closed.recv_timeout(PAUSE) == Err(RecvTimeoutError::Timeout)
-        {
-            pauses += 1;
+        let mut for_reports = REPORT_PAUSES;
+        let mut for_slots = self.patience.as_millis().div_ceil(PAUSE.as_millis());
+        loop {
+            let left = if self.has_reports() { &mut for_reports } else { &mut for_slots };
+            if *left == 0 || self.closed.recv_timeout(PAUSE) != Err(RecvTimeoutError::Timeout) {
+                return;
+            }
+            *left -= 1;
         }
     }
 }
@@ -71,7 +80,7 @@ impl Drop for BookingThread {
 /// In bytes. A handshake needs more than reading does.
 const STACK: usize = 1 << 20;
 
-fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
+fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, reports: &AtomicUsize, waker: &Waker) {
     let told = waker.clone();
     store.tell_waits_to(Arc::new(move |why| _ = told.send(Event::BookingWaits(why))));
     let mut is_heard = true;
@@ -80,6 +89,9 @@ fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, waker: &Waker) {
             // Once the run is over, no one uses slots, but other runs need its reports.
             Task::Book(order) if is_heard || !order.is_for_slots() => {
                 let answer = store.book(&order);
+                if !order.is_for_slots() {
+                    reports.fetch_sub(1, Ordering::Relaxed);
+                }
                 let is_over = answer.is_err();
                 is_heard = waker.send(Event::Booked(order, answer));
                 if is_over {
@@ -122,7 +134,7 @@ mod tests {
         // Far longer than slots are waited for.
         let store = Noting(Duration::from_millis(100), noting);
         let (waker, patience) = (events.waker.clone(), Duration::from_millis(1));
-        let mut thread = BookingThread::open(Box::new(store), waker, patience).unwrap();
+        let thread = BookingThread::open(Box::new(store), waker, patience).unwrap();
         drop(events);
         let order = Order::new(Key::new(), [1], 1);
         let overrun = Order { overrun: Some(Time(5)), ..order.clone() };
@@ -130,5 +142,21 @@ mod tests {
         [&overrun, &order, &hold].into_iter().for_each(|order| thread.take(Task::Book(order.clone().into())));
         drop(thread);
         assert_eq!(noted.iter().collect::<Vec<_>>(), [overrun, hold]);
+    }
+
+    /// A server that is away at the end does not keep a run longer because one was made before.
+    #[test]
+    fn a_report_that_was_made_is_not_waited_for() {
+        let events = Events::for_this_thread();
+        let (noting, _noted) = unbounded();
+        let store = Noting(Duration::ZERO, noting);
+        let thread =
+            BookingThread::open(Box::new(store), events.waker.clone(), Duration::from_millis(1)).unwrap();
+        let overrun = Order { overrun: Some(Time(5)), ..Order::new(Key::new(), [1], 1) };
+        thread.take(Task::Book(overrun.into()));
+        while events.next().is_none() {
+            thread::yield_now();
+        }
+        assert!(!thread.has_reports());
     }
 }

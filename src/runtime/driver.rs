@@ -116,7 +116,7 @@ impl<'a> Driver<'a> {
         let by_wall = schedule.goes_by_wall();
         let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
         match self.world.wait(Wait { until, accepting, running, by_wall, outputs: &outputs }) {
-            Wake::Due => self.act(schedule),
+            Wake::Due => schedule.due(),
             // The scheduler is polled again now, so that its answer is ready when the instant comes.
             Wake::Soon => {}
             Wake::Input(block) => schedule.input(block),
@@ -126,14 +126,16 @@ impl<'a> Driver<'a> {
             Wake::Stalled => schedule
                 .fail(Exit::Error, anyhow!("the remaining items would never be released: check the limits")),
         }
+        self.enforce_timeouts(schedule);
     }
 
-    /// Does whatever is due apart from releases.
-    fn act(&mut self, schedule: &mut Schedule) {
-        let now = self.world.now();
-        schedule.due();
+    /// Ends the commands that run too long. Input may come all the time, so this waits for no turn.
+    fn enforce_timeouts(&mut self, schedule: &mut Schedule) {
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
-        if deadline.is_some_and(|deadline| deadline <= now) {
+        let now = deadline.map(|_| self.world.now());
+        if let Some((deadline, now)) = deadline.zip(now)
+            && deadline <= now
+        {
             // A command that has ended by now did not time out, even if a stalled reader kept us from noticing.
             self.reap(schedule);
             self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));

@@ -23,11 +23,13 @@ pub(super) struct Listener {
     pub(super) events: Events,
     /// True if command output has waited while the input had its turn.
     output_waited: bool,
+    /// An output was told last: whatever is due has its turn before the next one.
+    output_told: bool,
 }
 
 impl Listener {
     pub(super) fn new(clock: Clock, reader: Reader<Input>, events: Events) -> Self {
-        Listener { clock, reader, is_fed: true, events, output_waited: false }
+        Listener { clock, reader, is_fed: true, events, output_waited: false, output_told: false }
     }
 
     /// Listens until an instant: to events, to `outputs`, and to the input if `accepting`. `None` if nothing comes.
@@ -43,6 +45,7 @@ impl Listener {
             }
             let left = until.map(|until| Duration::from_nanos(until.since(self.clock.now())));
             let (reads, is_due) = (accepting && self.is_fed, left == Some(Duration::ZERO));
+            let outputs = if std::mem::take(&mut self.output_told) && is_due { &[] } else { outputs };
             if is_due && !reads && outputs.is_empty() {
                 return None;
             }
@@ -70,7 +73,8 @@ impl Listener {
                 read = reader.read_once();
             }
         });
-        if has_output && !self.output_waited {
+        self.output_told = has_output && !self.output_waited;
+        if self.output_told {
             return Some(Wake::Output);
         }
         match read {
@@ -126,5 +130,19 @@ mod tests {
         assert_eq!([(); 5].map(|()| next()), ["input", "output", "end", "output", "output"]);
         waker.send(Event::Report);
         assert_eq!([(); 3].map(|()| next()), ["report", "output", "output"]);
+    }
+
+    #[test]
+    fn what_is_due_has_its_turn_beside_output() {
+        let reader = Reader::new(Input::blank().unwrap(), Delimiter::new(b"\n"), 1024);
+        let mut listener = Listener::new(Clock::start(), reader, Events::for_this_thread());
+        let (output, mut printing) = io::pipe().unwrap();
+        printing.write_all(b"x").unwrap();
+        let mut is_due = || match listener.listen(Some(Time::ZERO), false, &[output.as_fd()]) {
+            Some(Wake::Output) => false,
+            None => true,
+            other => panic!("{other:?}"),
+        };
+        assert_eq!([(); 4].map(|()| is_due()), [false, true, false, true]);
     }
 }

@@ -205,7 +205,7 @@ impl World for RealWorld {
     }
 
     fn give_store(&mut self, task: Task) {
-        if let Some(booking) = &mut self.booking {
+        if let Some(booking) = &self.booking {
             booking.take(task);
         }
     }

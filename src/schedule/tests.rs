@@ -77,7 +77,7 @@ impl Scene {
     /// Books slots, up to two at a time; the end of the run waits 20 for an answer.
     fn shared(args: &str) -> Self {
         let scene = Scene::new(args);
-        let terms = BookingTerms { span: 2, longest_span: 2, most: vec![9], patience: 20 };
+        let terms = BookingTerms { span: 2, longest_span: 2, most: vec![9], deadline: 0, patience: 20 };
         Scene { schedule: scene.schedule.with_bookings(terms), ..scene }
     }
 

@@ -73,6 +73,11 @@ impl Wall {
         }
     }
 
+    /// Reports whether it shows a time that is more than `nanos` before or after what `other` shows.
+    pub fn differs(self, other: Wall, nanos: u64) -> bool {
+        self.origin.abs_diff(other.origin) > nanos.into()
+    }
+
     /// The time it shows at an instant of the run, since 1970, clamped to what a [`Time`] can hold.
     pub fn shows(self, at: Time) -> Time {
         Time(u64::try_from(self.nanos(at).max(0)).unwrap_or(u64::MAX))

@@ -116,7 +116,13 @@ pub(super) fn share(
     let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };
     world.book_with(store, Duration::from_nanos(patience)).context("cannot start")?;
     let most = policy.quotas.iter().map(Quota::most).collect();
-    Ok(BookingTerms { span: policy.span, longest_span: Policy::longest_span(rates), most, patience })
+    Ok(BookingTerms {
+        span: policy.span,
+        longest_span: Policy::longest_span(rates),
+        most,
+        deadline: policy.deadline,
+        patience,
+    })
 }
 
 fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {

@@ -35,6 +35,8 @@ pub struct BookingTerms {
     pub longest_span: u64,
     /// The most that one release may cost under each limit.
     pub most: Vec<u64>,
+    /// D: the nanoseconds for which a slot is good.
+    pub deadline: u64,
     /// The longest wait for an answer at the end of a run, in nanoseconds.
     pub patience: u64,
 }
@@ -90,9 +92,11 @@ pub struct Slots {
     rates: Vec<Rate>,
     properties: Properties,
     wall: Wall,
-    claims: Claims,
-    /// The instant at which the wall clock was set last.
+    /// The wall clock by which slots have been booked since they were last given up.
+    booked_by: Wall,
+    /// The instant of that.
     wall_set: Time,
+    claims: Claims,
     /// Given up, and to be given back.
     surrendered: Vec<(Order, Vec<Slot>)>,
     orders: Orders,
@@ -120,6 +124,7 @@ impl Slots {
             properties: Properties::new(&rates, Some(&terms), false),
             rates,
             wall: Wall::EPOCH,
+            booked_by: Wall::EPOCH,
             claims: Claims::new(by_key),
             wall_set: Time::ZERO,
             surrendered: Vec::new(),
@@ -220,10 +225,12 @@ impl Gate for Slots {
     }
 
     /// Slots booked by a clock that has been set since may be in another period of the calendar, or in the hours of a
-    /// limit.
+    /// limit. If it was set by no more than half of what they keep from the ends of a period, or drifts, they are good.
     fn set_wall(&mut self, now: Time, wall: Wall) {
-        let is_other = std::mem::replace(&mut self.wall, wall) != wall;
-        if is_other && self.rates.iter().any(|rate| rate.hours.is_some()) {
+        self.wall = wall;
+        let goes_by_wall = self.rates.iter().any(|rate| rate.hours.is_some());
+        if goes_by_wall && wall.differs(self.booked_by, self.terms.deadline / 2) {
+            self.booked_by = wall;
             self.wall_set = now;
             self.surrendered.extend(self.claims.forget_booked(now));
             self.revision += 1;
@@ -381,7 +388,7 @@ mod tests {
     /// At the end, an answer still to come is waited for, but not for ever.
     #[test]
     fn the_end_waits_for_an_answer_for_a_while() {
-        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
+        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], deadline: 0, patience: 7 };
         let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let (since, costs) = (Time(1), Rc::from([1]));
@@ -395,7 +402,7 @@ mod tests {
 
     #[test]
     fn slots_are_given_up_once_the_wall_clock_is_set() {
-        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], patience: 7 };
+        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], deadline: 4, patience: 7 };
         let rate: RateText = "2/d,algo=calendar,tz=UTC".parse().unwrap();
         let rate = rate.resolve(&Defaults::default()).unwrap();
         let mut slots = Slots::new(vec![rate], terms, true);
@@ -410,9 +417,12 @@ mod tests {
             &Answer { slots: booked.into(), ask_again, ..Answer::default() },
         );
         *slots.claims.ordered(&key, &costs) = ask_again.map(|at| order::Ordered::NotBefore(at, None));
-        slots.set_wall(Time(4), Wall::new(Time(4), Time(53)));
-        assert_eq!(slots.count(&key, &costs), 2);
-        slots.set_wall(Time(4), Wall::new(Time(4), Time(54)));
+        // By up to half of the reserve, altogether.
+        for shown in [53, 54, 55] {
+            slots.set_wall(Time(4), Wall::new(Time(4), Time(shown)));
+            assert_eq!(slots.count(&key, &costs), 2);
+        }
+        slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
         assert_eq!(slots.count(&key, &costs), 0);
         let since = Time(1);
         let wanted =
@@ -422,7 +432,7 @@ mod tests {
         assert_eq!(needs.returned, [(order(1), vec![booked[1]])]);
         assert_eq!(needs.orders.len(), 1);
         // Those on their way were booked by the clock as it was.
-        slots.set_wall(Time(5), Wall::new(Time(5), Time(56)));
+        slots.set_wall(Time(5), Wall::new(Time(5), Time(90)));
         slots.answered(Time(6), &order(2), &Answer { slots: booked.into(), ..Answer::default() });
         assert_eq!((slots.count(&key, &costs), slots.surrendered.len()), (0, 1));
         assert!(slots.claims.ordered(&key, &costs).is_none());

@@ -12,7 +12,7 @@ use crate::store::StoreError;
 
 const FULL: &str = "cannot write to it: the disk is full";
 const FULL_OR_LIMITED: &str =
-    "cannot write to it: a write error, or the disk is full, or a quota or 'ulimit -f' is used up";
+    "cannot write to it: the disk is full or fails, or a quota or 'ulimit -f' is used up";
 
 /// Why a file must not be used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 
 use super::start;
 use crate::strace::needs_strace;
-use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, is_alive, text};
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, is_alive, sh, text};
 
 #[test]
 fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
@@ -28,6 +28,19 @@ fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
             assert!(started.elapsed() >= Duration::from_millis(300) + Duration::from_secs(grace));
             eventually("it is gone", || !is_alive(Pid::from_raw(pid)));
         }
+    }
+}
+
+#[test]
+fn neither_output_nor_input_without_pause_keeps_a_command_from_being_ended() {
+    let table = [
+        "echo 1 | timeout -k0 60 throttle -r1T/s --tag --timeout=300ms -- yes >/dev/null",
+        "yes 1000 | timeout -k0 60 throttle -r1/h --on-limit=drop --halt=now,fail=1 --timeout=300ms sleep",
+    ];
+    for script in table {
+        let output = sh(script).output().unwrap();
+        assert_eq!(output.status.code(), Some(125), "{script}");
+        assert!(text(&output.stderr).contains("item 1 '1"), "{script}");
     }
 }
 

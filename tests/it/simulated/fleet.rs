@@ -213,6 +213,7 @@ impl Member {
             span: policy.span,
             longest_span: Policy::longest_span(&rates),
             most: policy.quotas.iter().map(Quota::most).collect(),
+            deadline: policy.deadline,
             patience: 2 * self.faults.delay,
         };
         drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));

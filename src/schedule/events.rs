@@ -29,6 +29,9 @@ impl Schedule {
     /// still released.
     pub fn end_of_input(&mut self, now: Time, error: Option<SourceError>) {
         self.queue.end(now, error);
+        if let Some(all) = self.queue.ahead().all {
+            self.results.know_all(all);
+        }
     }
 
     /// The awaited instant has come, and all that arrived by then was reported.

@@ -4,7 +4,7 @@ use super::account::Account;
 use super::course::Course;
 use super::jobs::{Attempt, Jobs};
 use super::{Action, Admission, Notice};
-use crate::config::{Halt, HaltOn};
+use crate::config::{Halt, HaltOn, Share};
 use crate::exit::Exit;
 use crate::source::Segment;
 
@@ -80,10 +80,25 @@ impl Results {
                 self.course.stop();
             }
         }
+        let has_failed = failure.is_some();
+        self.halt_if(|halt, failed, ended| halt.is_reached(has_failed, failed, ended, ahead.all));
+    }
+
+    /// The number of all items is known now: that may be what a percentage was waiting for.
+    pub(super) fn know_all(&mut self, all: u64) {
+        let is_share = |halt: &Halt| matches!(halt.share, Share::Percent(_));
+        self.halt_if(|halt, failed, ended| {
+            ended > 0
+                && is_share(halt)
+                && halt.is_reached(halt.on == HaltOn::Failed, failed, ended, Some(all))
+        });
+    }
+
+    /// Ends the run if that is so, given how many items have failed, and ended.
+    fn halt_if(&mut self, is_reached: impl Fn(&Halt, u64, u64) -> bool) {
         let stats = &self.account.stats;
         let (failed, ended) = (stats.failed, self.done() - stats.refused);
-        let is_reached = |halt: &Halt| halt.is_reached(failure.is_some(), failed, ended, ahead.all);
-        let Some(halt) = self.jobs.halt.filter(is_reached) else { return };
+        let Some(halt) = self.jobs.halt.filter(|halt| is_reached(halt, failed, ended)) else { return };
         self.have_succeeded |= halt.on == HaltOn::Succeeded;
         if !self.course.is_stopping() {
             let items = match halt.on {

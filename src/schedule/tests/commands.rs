@@ -75,6 +75,21 @@ fn failures_add_up_until_they_end_the_run() {
     ]);
 }
 
+/// Whichever is known first, the end of the input or that of the command.
+#[test]
+fn a_percentage_is_counted_anew_once_the_number_of_all_items_is_known() {
+    Scene::new("-r 1/20ns --halt soon,fail=50% -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait - or input"),
+        (1, Ended(1, 1), "failed 1; wait 20 or input"),
+        (2, EndOfInput, "halted after 1; finish 123"),
+    ]);
+    Scene::new("-r 1/20ns --halt soon,fail=51% -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait - or input"),
+        (1, Ended(1, 1), "failed 1; wait 20 or input"),
+        (2, EndOfInput, "wait 20"),
+    ]);
+}
+
 #[test]
 fn all_items_of_a_batch_fail_together() {
     let schedule = Scene::new("-r 9/s -B 2 -j 9 -- cmd").check(&[

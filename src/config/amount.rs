@@ -5,7 +5,6 @@ use anyhow::{Context, Error, Result, bail, ensure};
 use super::duration::{format_duration, has_month, parse_duration};
 use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
-use super::rate_text::RateText;
 
 /// A count for each period. The count may be 0.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -84,21 +83,6 @@ pub fn parse_limit_period(text: &str) -> Result<Amount> {
     })?;
     let warning = month_warning(&format!("-p {text}"), text, period, "-p ");
     Ok(Amount { count: 1, period, warning, ..Amount::default() })
-}
-
-/// Parses the count of a limit whose period is given separately. It must be whole.
-///
-/// # Errors
-/// Not a whole number. If it is a rate, the error says how to write it.
-pub fn parse_limit_count(text: &str) -> Result<u64> {
-    parse_count(text).map_err(|error| match Amount::parse(&format!("{text}/s")) {
-        Ok(Amount { count, period, .. }) => {
-            let period = format_duration(period);
-            Error::msg(format!("{error}: for {text} a second, use -n {count} -p {period} or -r {text}/s"))
-        }
-        Err(_) if text.parse::<RateText>().is_ok() => Error::msg(format!("that is a rate: write -r {text}")),
-        Err(_) => error,
-    })
 }
 
 #[cfg(test)]
@@ -212,13 +196,5 @@ mod tests {
         for text in ["1M/s", "1/month", "100/m", "100/Ms"] {
             assert!(Amount::parse(text).ok().and_then(|amount| amount.warning).is_none(), "{text}");
         }
-    }
-
-    #[test]
-    fn a_count_that_is_not_whole_names_the_rate() {
-        let error = parse_limit_count("1.5").unwrap_err().to_string();
-        assert!(error.ends_with("use -n 3 -p 2s or -r 1.5/s"), "{error}");
-        assert_eq!(parse_limit_count("1.5k").unwrap(), 1500);
-        assert!(!parse_limit_count("x").unwrap_err().to_string().contains("-r"));
     }
 }

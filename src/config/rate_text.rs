@@ -5,7 +5,7 @@ use std::str::FromStr;
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::amount::{Amount, RUNNING};
-use super::duration::parse_duration;
+use super::duration::{format_duration, parse_duration};
 use super::named::named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
@@ -207,6 +207,21 @@ impl FromStr for Rate {
     }
 }
 
+/// Parses the count of a limit whose period is given separately. It must be whole.
+///
+/// # Errors
+/// Not a whole number. If it is a rate, the error says how to write it.
+pub fn parse_limit_count(text: &str) -> Result<u64> {
+    parse_count(text).map_err(|error| match Amount::parse(&format!("{text}/s")) {
+        Ok(Amount { count, period, .. }) => {
+            let period = format_duration(period);
+            Error::msg(format!("{error}: for {text} a second, use -n {count} -p {period} or -r {text}/s"))
+        }
+        Err(_) if text.parse::<RateText>().is_ok() => Error::msg(format!("that is a rate: write -r {text}")),
+        Err(_) => error,
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -289,5 +304,13 @@ mod tests {
             let error = format!("{:#}", rate.unwrap_err());
             assert!(error.contains(mend), "{text}: {error}");
         }
+    }
+
+    #[test]
+    fn a_count_that_is_not_whole_names_the_rate() {
+        let error = parse_limit_count("1.5").unwrap_err().to_string();
+        assert!(error.ends_with("use -n 3 -p 2s or -r 1.5/s"), "{error}");
+        assert_eq!(parse_limit_count("1.5k").unwrap(), 1500);
+        assert!(!parse_limit_count("x").unwrap_err().to_string().contains("-r"));
     }
 }

@@ -57,7 +57,7 @@ impl Wall {
 
     /// A wall clock that is off by more nanoseconds than this was set. On Linux, it runs at the speed of the monotonic
     /// clock.
-    const SET: u128 = 100_000;
+    const SET: u64 = 100_000;
 
     /// The clock that shows `shown`, since 1970, at `now` in the run.
     pub fn new(now: Time, shown: Time) -> Self {
@@ -68,12 +68,12 @@ impl Wall {
     /// Otherwise changes nothing, so that instants stay as far apart as they are in the run.
     pub fn follow(&mut self, now: Time, shown: Time, within: u64) {
         let found = Wall::new(now, shown);
-        if found.origin.abs_diff(self.origin) > Wall::SET + u128::from(within) {
+        if found.differs(*self, Wall::SET.saturating_add(within)) {
             *self = found;
         }
     }
 
-    /// Reports whether it shows a time that is more than `nanos` before or after what `other` shows.
+    /// True if it shows a time more than `nanos` before or after what `other` shows.
     pub fn differs(self, other: Wall, nanos: u64) -> bool {
         self.origin.abs_diff(other.origin) > nanos.into()
     }

@@ -20,7 +20,7 @@ use self::claims::Claims;
 use self::demands::{Demand, Demands};
 use self::lease::Needed;
 use self::orders::{NextOrder, Orders};
-use super::charges::Admitted;
+use super::charges::{Admitted, Claim};
 use super::{Charged, Charges, Gate, Limits, Opening, Part, Properties, Refusal, Request, Why};
 use crate::charge::Key;
 use crate::config::Rate;
@@ -190,7 +190,14 @@ impl Slots {
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
     }
 
-    /// Takes in an answer, and tells who may be concerned.
+    /// Takes out the slots to give back: those surrendered, and those that are not `needed`.
+    fn take_returned(&mut self, now: Time, needed: impl Fn(&Claim) -> Needed) -> Vec<(Order, Vec<Slot>)> {
+        let surplus = self.claims.take_surplus(now, needed);
+        self.revision += u64::from(!surplus.is_empty());
+        self.surrendered.drain(..).chain(surplus).collect()
+    }
+
+    /// Records an answer, and has the lanes it may concern ask again.
     fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
         let was_held = self.claims.held_by_key(&order.key) > now;
         self.claims.put(now, order, answer);
@@ -313,18 +320,14 @@ impl Gate for Slots {
     ) -> Result<Needs> {
         self.ends = None;
         let demands = Demands::gather(wanted, self.claims.is_by_key(), &self.terms.most)?;
-        let surplus = self.claims.take_surplus(now, |claim| demands.needed(claim));
-        self.revision += u64::from(!surplus.is_empty());
-        let returned = self.surrendered.drain(..).chain(surplus).collect();
+        let returned = self.take_returned(now, |claim| demands.needed(claim));
         let mut needs = Needs { returned, ..Needs::default() };
         self.order(now, &demands, vacancies, &mut needs);
         Ok(needs)
     }
 
     fn close(&mut self, now: Time) -> Needs {
-        let surplus = self.claims.take_surplus(now, |_| Needed::default());
-        self.revision += u64::from(!surplus.is_empty());
-        let returned = self.surrendered.drain(..).chain(surplus).collect();
+        let returned = self.take_returned(now, |_| Needed::default());
         Needs { returned, again: self.last_answer(now), ..Needs::default() }
     }
 
@@ -334,7 +337,7 @@ impl Gate for Slots {
             let is_stale = matches!(*ordered, Some(order::Ordered::Coming(sent, _)) if sent < self.wall_set);
             *ordered = self.orders.answered(now, *ordered, order, answer);
             if is_stale {
-                // Booked by the clock as it was before.
+                // The slots were booked before the wall clock was set.
                 *ordered = None;
                 let count = answer.slots.len() as u64;
                 let booked = Order::new(order.key.clone(), order.costs.clone(), count);

@@ -120,17 +120,17 @@ impl<'a> StateTxn<'a> {
     /// Takes back what is booked ahead if the wall clock was set meanwhile by more than D/2: slots keep further than
     /// that from both ends of a period.
     pub(super) fn follow_wall(&mut self) -> Result<()> {
-        let (before, shown) = (self.header.wall, self.rules.wall().shows(Time::ZERO));
-        if !self.rules.go_by_wall() || before.0.abs_diff(shown.0) <= self.rules.policy().deadline / 2 {
+        let (before, wall) = (Wall::new(Time::ZERO, self.header.wall), self.rules.wall());
+        if !self.rules.go_by_wall() || !wall.differs(before, self.rules.policy().deadline / 2) {
             return Ok(());
         }
-        self.header.wall = shown;
+        self.header.wall = wall.shows(Time::ZERO);
         self.header.write(self.rows.connection)?;
-        if before == Time::ZERO {
+        if before == Wall::EPOCH {
             return Ok(());
         }
         let mut rules = self.rules.clone();
-        rules.set_wall(Wall::new(Time::ZERO, before));
+        rules.set_wall(before);
         for (key, mut ledger) in self.ledgers()? {
             rules.unbook(&mut ledger, self.now);
             self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;

@@ -1,7 +1,8 @@
 //! Checks a server's answers, and turns them into those of a store.
 
 use super::RedisStore;
-use super::asking::{Asked, Asker};
+use super::asked::Asked;
+use super::asking::Asker;
 use super::clock::Micros;
 use super::distance::too_long;
 use super::failure::ServerFailure;

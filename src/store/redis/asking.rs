@@ -1,12 +1,13 @@
 //! Questions to a server: for slots; and, before any are booked, whether it is near enough for these limits, and
 //! whether all processes that use the name mean these limits.
 
+use super::asked::Asked;
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_long};
 use super::failure::ServerFailure;
-use super::nodes::{NodeId, Nodes};
+use super::nodes::Nodes;
 use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookedSlots, BookingRequest, ScriptCharge, Seen, redis_key, with_rules};
+use super::script::{BookedSlots, BookingRequest, redis_key, with_rules};
 use super::shared_policy::{SharedPolicy, Stage};
 use super::stored_script::StoredScript;
 use crate::charge::Key;
@@ -28,13 +29,6 @@ pub(super) struct Asker {
     pub(super) observations: Observations,
     /// The instant of the last question about the name, and the end of the hold of all keys as of then.
     held: Option<(Time, Option<Time>)>,
-}
-
-/// A question to a node, with its answer.
-pub(super) struct Asked {
-    pub(super) node: NodeId,
-    pub(super) charges: Vec<ScriptCharge>,
-    pub(super) booked: BookedSlots,
 }
 
 impl Asker {
@@ -123,20 +117,5 @@ impl Asker {
 
     fn key(&self, key: &[u8]) -> Vec<u8> {
         redis_key(&self.nodes.server.name, key)
-    }
-}
-
-impl Asked {
-    /// True if the server has another history than was seen before, of a limit whose past still matters.
-    pub(super) fn is_of_another_history(&self) -> bool {
-        let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
-            let known = charge.seen;
-            known.epoch > 0 && known.epoch != seen.epoch && known.matters_until > self.booked.exchange.server
-        };
-        self.charges.iter().zip(&self.booked.seen).any(is_another)
-    }
-
-    pub(super) fn slots(&self) -> Vec<NodeSlot> {
-        self.booked.slots.iter().map(|&micros| NodeSlot { node: self.node, micros }).collect()
     }
 }

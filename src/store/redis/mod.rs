@@ -41,6 +41,7 @@
 //! slots are booked in vain: that costs throughput but never breaks the limit.
 
 mod answering;
+mod asked;
 mod asking;
 mod calendar;
 mod clock;

@@ -3,7 +3,7 @@
 
 use std::collections::HashMap;
 
-use super::asking::Asked;
+use super::asked::Asked;
 use super::calendar::calendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;

@@ -45,6 +45,11 @@ use Event::{
     Booked, BookedFor, Due, EndOfInput, Ended, EndedAndAsks, Free, Input, Interrupt, Limits, ReaderGone,
 };
 
+/// Books this number of slots ahead, for limits that ever admit at most this at once.
+fn booking_terms(span: u64, most: &[u64]) -> BookingTerms {
+    BookingTerms { span, longest_span: span, most: most.into(), deadline: 0, patience: 20 }
+}
+
 /// A scheduler, and a sink that may take less than it is given.
 struct Scene {
     schedule: Schedule,
@@ -77,7 +82,7 @@ impl Scene {
     /// Books slots, up to two at a time; the end of the run waits 20 for an answer.
     fn shared(args: &str) -> Self {
         let scene = Scene::new(args);
-        let terms = BookingTerms { span: 2, longest_span: 2, most: vec![9], deadline: 0, patience: 20 };
+        let terms = booking_terms(2, &[9]);
         Scene { schedule: scene.schedule.with_bookings(terms), ..scene }
     }
 

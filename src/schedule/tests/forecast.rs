@@ -60,13 +60,7 @@ fn a_busy_sink_and_a_store_hold_up_what_the_limits_allow() {
     let scene = Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
     assert_eq!(wait_reason(scene, &[(0, Input("a\n"))]), WaitReason::Shortage);
     let mut scene = Scene::new("-r 1/100ns");
-    scene.schedule = scene.schedule.with_bookings(BookingTerms {
-        span: 2,
-        longest_span: 2,
-        most: vec![1],
-        deadline: 0,
-        patience: 20,
-    });
+    scene.schedule = scene.schedule.with_bookings(booking_terms(2, &[1]));
     scene.happens(Time(0), &Input("a\n"));
     scene.actions(0);
     assert_eq!(scene.schedule.wait_reason(Time(0)), WaitReason::Slot);

@@ -53,13 +53,7 @@ fn a_slot_says_until_when_its_release_may_leave() {
 #[test]
 fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
     let mut scene = Scene::new("-r 9/s,key=col:1 -j 7 -- cmd");
-    scene.schedule = scene.schedule.with_bookings(BookingTerms {
-        span: 3,
-        longest_span: 3,
-        most: vec![9],
-        deadline: 0,
-        patience: 20,
-    });
+    scene.schedule = scene.schedule.with_bookings(booking_terms(3, &[9]));
     scene.check(&[
         // For a, at most 3 at once; for b, as many as there are; for c, the vacancies that are left.
         (0, Input("a\na\na\na\nb\nc\nc\nc\nd\n"), "book 3; book 1; book 3; wait - or input"),
@@ -293,7 +287,7 @@ fn a_run_that_would_wait_too_long_ends_at_once() {
 #[test]
 fn limits_for_some_items_hold_up_no_others() {
     let scene = Scene::new("-r 9/100ns -r 1/100ns,key=col:1,only=a");
-    let terms = BookingTerms { span: 2, longest_span: 2, most: vec![9, 1], deadline: 0, patience: 20 };
+    let terms = booking_terms(2, &[9, 1]);
     let mut scene = Scene { schedule: scene.schedule.with_bookings(terms), ..scene };
     let answer = |costs: [u64; 2], slots: &[u64], next: Option<u64>| {
         let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();

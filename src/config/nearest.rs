@@ -11,7 +11,7 @@ pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool)
     if let Some(rate) = in_bytes(text).filter(|rate| is_rate(rate)) {
         return Error::msg(format!("bytes are a cost, not a count: try {rate}"));
     }
-    // A count of 0 pauses, and not everywhere: nobody means it who forgets the period.
+    // A count of 0 is a pause, valid only in files: it is never what a bare 0 was meant to be.
     let is_valid = |rate: &String| Amount::parse(rate).is_ok_and(|amount| amount.count > 0);
     let valid: Vec<_> = candidates(text).into_iter().filter(is_valid).collect();
     match valid.split_last() {

@@ -88,8 +88,8 @@ impl Limits {
     pub(super) fn binding(&self, request: &Request) -> Option<(usize, Verdict)> {
         let mut from = request.since;
         if self.all.iter().any(Limit::has_hours) {
-            // It may allow it at once, and refuse it by the time that the others allow it. So the question is who
-            // refuses it just before all agree.
+            // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
+            // binding limit is the one that refuses it just before all agree.
             let agreed = self.ask(Part::All, request, from).from.instant();
             from = agreed.map_or(from, |at| from.max(Time(at.0.saturating_sub(1))));
         }

@@ -396,7 +396,7 @@ mod tests {
         let mut first = used(&[DAY + 5, DAY + 6]);
         first.retune(DAY + 7, week(4));
         assert_eq!(first.instants(&[DAY + 7; 3]), [DAY + 7, DAY + 7, 4 * DAY]);
-        // Thursday is not known any more on Friday, nor is Friday on Saturday, before anything is released.
+        // On Friday, what was released on Thursday is no longer known; nor on Saturday, before any release, Friday's.
         for (released, now) in [(&[5, DAY][..], DAY + 1), (&[DAY], 2 * DAY)] {
             let mut second = used(released);
             second.retune(now, terms(3, 6 * HOUR, "UTC"));

@@ -23,7 +23,7 @@ pub(super) struct Listener {
     pub(super) events: Events,
     /// True if command output has waited while the input had its turn.
     output_waited: bool,
-    /// An output was told last: whatever is due has its turn before the next one.
+    /// True if the last wake was an output: whatever is due has its turn before the next one.
     output_told: bool,
 }
 

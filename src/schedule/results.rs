@@ -84,7 +84,7 @@ impl Results {
         self.halt_if(|halt, failed, ended| halt.is_reached(has_failed, failed, ended, ahead.all));
     }
 
-    /// The number of all items is known now: that may be what a percentage was waiting for.
+    /// Ends the run if the items so far are the percentage asked for of `all` items, whose number is now known.
     pub(super) fn know_all(&mut self, all: u64) {
         let is_share = |halt: &Halt| matches!(halt.share, Share::Percent(_));
         self.halt_if(|halt, failed, ended| {
@@ -94,7 +94,7 @@ impl Results {
         });
     }
 
-    /// Ends the run if that is so, given how many items have failed, and ended.
+    /// Ends the run if `is_reached`, given the number of items that have failed and the number that have ended.
     fn halt_if(&mut self, is_reached: impl Fn(&Halt, u64, u64) -> bool) {
         let stats = &self.account.stats;
         let (failed, ended) = (stats.failed, self.done() - stats.refused);

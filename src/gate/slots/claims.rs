@@ -190,7 +190,7 @@ impl Claims {
         surplus
     }
 
-    /// Gives up all slots, and what the store has told of those to come. Returns those after `now`.
+    /// Drops all slots and what the store has said about later ones. Returns the slots after `now`.
     pub(super) fn forget_booked(&mut self, now: Time) -> Vec<(Order, Vec<Slot>)> {
         let surplus = self.take_surplus(now, |_| Needed::default());
         self.keys.values_mut().for_each(KeyClaims::forget_booked);

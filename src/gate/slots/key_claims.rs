@@ -47,7 +47,7 @@ impl CostsClaim {
 }
 
 impl KeyClaims {
-    /// Gives up all slots, and what the store has told of those to come.
+    /// Drops all slots and what the store has said about later ones.
     pub(super) fn forget_booked(&mut self) {
         for claim in &mut self.claims {
             claim.lease = Lease::default();

@@ -29,7 +29,7 @@
 //! - `sink`: standard output, the dry run, commands (`jobs`)
 //! - `source`: bytes → segments → items, with cost and key; time stamps
 //! - `records`: time-stamped records, put in order; the job log: written, read back, resumed
-//! - `gate`: what may leave when. `Own`: the limits of this run (`Limits`), each a rule with one `History`, or one per
+//! - `gate`: what may leave when. `Own`: the limits of this run, each a rule with one `History`, or one per
 //!   key. `Slots`: slots booked from a store (`orders`) for waiting items (`demands`), held and given back (`claims`,
 //!   `lease`)
 //! - `config`: what the options mean: rates, selectors, quantities, where state is kept

@@ -1,6 +1,6 @@
 //! Builds limiters from RATEs.
 
-use super::{History, Limiter};
+use super::{History, Limit, Limiter};
 use crate::config::{CountFrom, Rate, keys};
 use crate::rule::{FromExit, NamedRule, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
@@ -13,6 +13,16 @@ pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
         keys.iter().position(|known| *known == key)
     };
     rates.iter().map(part).collect()
+}
+
+/// Limits, each with the limiter that `limiter` gives it.
+pub(super) fn limits(
+    rates: &[Rate],
+    wall: Wall,
+    mut limiter: impl FnMut(&Rate) -> Box<dyn Limiter>,
+) -> Vec<Limit> {
+    let limits = rates.iter().zip(key_parts(rates));
+    limits.map(|(rate, key)| Limit::new(limiter(rate), key).asked(rate, wall)).collect()
 }
 
 /// Builds the limiter of a RATE. `start` is the start of the run.

@@ -2,13 +2,14 @@
 
 use std::rc::Rc;
 
-use super::build::{key_parts, limiter};
-use super::{Limit, Limiter, Limits, Request};
+use super::build::{key_parts, limiter, limits};
+use super::{Limit, Limiter, Request};
 use crate::config::{CountFrom, Rate};
 use crate::rule::Terms;
 use crate::time::{Time, Wall};
 
 /// A limit that was replaced by a pause. It keeps its history, as nothing it applies to is released until it is back.
+#[derive(Clone)]
 pub(super) struct Paused {
     rate: Rate,
     limit: Limit,
@@ -53,29 +54,28 @@ struct OldLimit {
 /// says.
 pub(super) fn change(
     old: &[Rate],
-    limits: Limits,
+    in_force: Vec<Limit>,
     paused: Vec<Paused>,
     new: &[Rate],
     now: Time,
     wall: Wall,
-) -> (Limits, Vec<Paused>, Vec<bool>) {
-    let known = known(old, limits, paused);
+) -> (Vec<Limit>, Vec<Paused>, Vec<bool>) {
+    let known = known(old, in_force, paused);
     let sources: Vec<_> = new.iter().map(|rate| nearest(rate, &known).cloned()).collect();
     let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.from != CountFrom::Start && source.is_none();
     let is_new = new.iter().zip(&sources).map(counts_anew).collect();
     let paused = Paused::all(known, new);
-    let limiters = new.iter().zip(sources).map(|(rate, source)| match source {
+    let mut sources = sources.into_iter();
+    let limits = limits(new, wall, |rate| match sources.next().flatten() {
         Some(source) => go_on(source, rate, new, now, wall),
         None => limiter(rate, now, wall),
     });
-    let limits = limiters.zip(key_parts(new)).zip(new);
-    let limits = limits.map(|((limiter, key), rate)| Limit::new(limiter, key).asked(rate, wall));
-    (limits.collect(), paused, is_new)
+    (limits, paused, is_new)
 }
 
 /// The known histories. A pause has none of its own; a count of 0 at some hours has, as it counts always.
-fn known(old: &[Rate], limits: Limits, paused: Vec<Paused>) -> Vec<OldLimit> {
-    let in_force = old.iter().cloned().zip(limits.all).filter(|(rate, _)| !rate.pauses());
+fn known(old: &[Rate], in_force: Vec<Limit>, paused: Vec<Paused>) -> Vec<OldLimit> {
+    let in_force = old.iter().cloned().zip(in_force).filter(|(rate, _)| !rate.pauses());
     let known = in_force.chain(paused.into_iter().map(|paused| (paused.rate, paused.limit)));
     known.map(|(rate, limit)| OldLimit { rate, limiter: Rc::new(limit.limiter) }).collect()
 }

@@ -1,6 +1,6 @@
 //! Forecasts the last release under the limits as they stand.
 
-use super::{Charges, Limits, Part, Request};
+use super::{Charges, Gate, Own, Part, Request};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
@@ -12,7 +12,7 @@ const MOST_STEPS: usize = 1024;
 ///
 /// A single limit knows the answer. Several interact, so the releases are tried out on a copy; if there are too many
 /// for that, the answer may be a little early.
-pub fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> Verdict {
+pub fn last_release(limits: &Own, since: Time, costs: &[u64], count: u64) -> Verdict {
     let (mut limits, costs) = limits.copied(costs);
     let (mut since, mut left, mut charges) = (since, count, Charges::default());
     for _ in 0..MOST_STEPS {
@@ -26,7 +26,7 @@ pub fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> 
         left -= admitted;
         since = at;
     }
-    let asks = limits.iter().zip(&costs);
+    let asks = limits.limits().iter().zip(&costs);
     asks.map(|(limit, &cost)| limit.last_of(&[], Ask { since, cost }, left))
         .fold(Verdict::At(since), Verdict::max)
 }
@@ -35,11 +35,11 @@ pub fn last_release(limits: &Limits, since: Time, costs: &[u64], count: u64) -> 
 mod tests {
     use super::*;
     use crate::config::{Defaults, Rate, RateText};
-    use crate::time::{SECOND, Wall};
+    use crate::time::SECOND;
 
-    fn limits(texts: &[&str]) -> Limits {
+    fn limits(texts: &[&str]) -> Own {
         let rates: Vec<Rate> = texts.iter().map(|text| text.parse::<Rate>().unwrap()).collect();
-        Limits::new(&rates, Time::ZERO, Wall::EPOCH)
+        Own::new(rates, Time::ZERO)
     }
 
     #[test]
@@ -70,8 +70,8 @@ mod tests {
 
     #[test]
     fn a_pause_never_ends_by_itself() {
-        let rates = [RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
-        let limits = Limits::new(&rates, Time::ZERO, Wall::EPOCH);
+        let rates = vec![RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
+        let limits = Own::new(rates, Time::ZERO);
         assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Verdict::Never);
     }
 }

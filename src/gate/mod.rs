@@ -20,7 +20,6 @@ mod holds;
 mod last_release;
 mod limit;
 mod limiter;
-mod limits;
 mod memory;
 mod opening;
 mod own;
@@ -33,14 +32,13 @@ use std::borrow::Cow;
 use anyhow::Result;
 
 pub(crate) use self::accounts::Accounts;
-pub use self::charges::Charges;
+pub use self::charges::{Charged, Charges};
 pub(crate) use self::evict::Eviction;
 pub use self::history::History;
 pub use self::holds::Holds;
 pub use self::last_release::last_release;
 pub use self::limit::Limit;
 pub use self::limiter::{Availability, Limiter};
-pub use self::limits::{Charged, Limits};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;
@@ -127,9 +125,9 @@ pub trait Gate {
     /// The charges of each limit since it was added. Empty for shared limits before the first release.
     fn charged(&self) -> &[Charged];
 
-    /// The limits with their histories, unless a store keeps them.
-    fn limits(&self) -> Option<&Limits> {
-        None
+    /// The limits with their histories; none if a store keeps them.
+    fn limits(&self) -> &[Limit] {
+        &[]
     }
 
     /// True if nothing but the limits decides: neither other runs nor the ends of commands.
@@ -139,7 +137,7 @@ pub trait Gate {
 
     /// The limits from which to forecast the end of the run. If they are shared, other runs may take slots that the
     /// forecast counts on.
-    fn foreseen(&self, now: Time) -> Cow<'_, Limits>;
+    fn foreseen(&self, now: Time) -> Cow<'_, Own>;
 
     /// The most releases of each lane that [`Gate::prepare`] can use.
     fn most_wanted(&self) -> u64 {

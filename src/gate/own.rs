@@ -5,20 +5,25 @@ use std::mem;
 
 use smallvec::SmallVec;
 
+use super::build::{limiter, limits};
 use super::change::{Paused, change};
+use super::charges::Admitted;
 use super::{
-    Charged, Charges, Gate, Kind, Limit, Limits, News, Opening, Order, Part, Properties, Refusal, Request,
-    Why,
+    Charged, Charges, Gate, Kind, Limit, News, Opening, Order, Part, Properties, Refusal, Request, Why,
 };
 use crate::config::{CountFrom, Rate, keys};
-use crate::rule::Verdict;
+use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
 
-/// The gate of limits that only this run uses.
-#[derive(Default)]
+/// The gate of limits that only this run uses. It allows what all of them allow; with no limit, everything.
+///
+/// There are two kinds: *common* limits, which all items share, and limits by key, which apply to each key separately.
+#[derive(Clone, Default)]
 pub struct Own {
     rates: Vec<Rate>,
-    limits: Limits,
+    /// In the order of the costs of a request.
+    limits: Vec<Limit>,
+    charged: Vec<Charged>,
     paused: Vec<Paused>,
     properties: Properties,
     /// Items that differ in one key may share another, so one may use up what another waits for.
@@ -37,9 +42,14 @@ pub struct Own {
 impl Own {
     /// The gate of a run that starts at `start`.
     pub fn new(rates: Vec<Rate>, start: Time) -> Self {
-        let mut own = Own { limits: Limits::new(&rates, start, Wall::EPOCH), start, ..Own::default() };
+        let mut own =
+            Own { start, ..Own::of(limits(&rates, Wall::EPOCH, |rate| limiter(rate, start, Wall::EPOCH))) };
         own.set_rates(rates);
         own
+    }
+
+    fn of(limits: Vec<Limit>) -> Self {
+        Own { charged: vec![Charged::default(); limits.len()], limits, ..Own::default() }
     }
 
     fn set_rates(&mut self, rates: Vec<Rate>) {
@@ -51,11 +61,67 @@ impl Own {
         self.rates = rates;
     }
 
+    /// A copy of the common limits that charge something, to try releases out on, and their costs.
+    pub(super) fn copied(&self, costs: &[u64]) -> (Own, Vec<u64>) {
+        let charged = self.limits.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.key.is_none());
+        let (limits, costs) = charged.map(|(limit, &cost)| (limit.clone(), cost)).unzip();
+        (Own::of(limits), costs)
+    }
+
     /// Charges a release that has happened and ended by `now`. The account that admitted it may have been evicted
     /// since.
     pub(crate) fn charge(&mut self, now: Time, request: &Request) {
-        self.limits.charge(now, request);
+        self.charge_start(now, request);
         self.finish(now, request);
+    }
+
+    /// Charges a release that was not admitted by these limits, or was admitted long ago, and may not have ended.
+    fn charge_start(&mut self, now: Time, request: &Request) {
+        for (limit, &cost) in self.limits.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
+            let account = limit.limiter.account(request.key(limit), now);
+            limit.commit(account, now, request.ask(cost), 1);
+        }
+    }
+
+    /// The limit that is the last to allow the release, and its answer; `None` if the release need not wait.
+    fn binding(&self, request: &Request) -> Option<(usize, Verdict)> {
+        let mut from = request.since;
+        if self.limits.iter().any(Limit::has_hours) {
+            // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
+            // binding limit is the one that refuses it just before all agree.
+            let agreed = self.ask(Part::All, request, from).from.instant();
+            from = agreed.map_or(from, |at| from.max(Time(at.0.saturating_sub(1))));
+        }
+        let answers = self.limits.iter().zip(request.costs).map(|(limit, &cost)| match cost {
+            0 => Verdict::At(from),
+            _ => limit.opening(request.key(limit), request.ask(cost), from).from,
+        });
+        let latest = answers.enumerate().max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
+        latest.filter(|(_, answer)| *answer > Verdict::At(from))
+    }
+
+    /// The number that all limits allow, never 0. Adds the costs and accounts of one release to `charges`.
+    fn available(
+        &mut self,
+        charges: &mut Charges,
+        now: Time,
+        request: &Request,
+        most: u64,
+    ) -> Result<u64, Part> {
+        let mut count = most;
+        for (at, (limit, &cost)) in self.limits.iter_mut().zip(request.costs).enumerate() {
+            let mut account = 0;
+            if cost > 0 {
+                account = limit.limiter.account(request.key(limit), now);
+                let pending = charges.pending(at, account);
+                count = limit.available(account, now, request.ask(cost), pending, count);
+            }
+            if count == 0 {
+                return Err(if limit.key.is_none() { Part::Common } else { Part::Keyed });
+            }
+            charges.charge(cost, account);
+        }
+        Ok(count)
     }
 
     fn counts_exits(&self) -> bool {
@@ -95,16 +161,29 @@ impl Gate for Own {
         if self.wall == Some(wall) {
             return;
         }
-        match self.wall.replace(wall) {
-            None => self.limits = Limits::new(&self.rates, self.start, wall),
-            Some(_) => self.limits.set_wall(now, &self.rates, wall),
+        let is_first = self.wall.replace(wall).is_none();
+        let Own { rates, limits: known, start, .. } = self;
+        if is_first {
+            *known = limits(rates, wall, |rate| limiter(rate, *start, wall));
+        } else {
+            let known = known.iter_mut().zip(rates).filter(|(_, rate)| rate.hours.is_some());
+            known.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
         }
         self.paused.iter_mut().for_each(|paused| paused.set_wall(now, wall));
         self.answers_change(Time::ZERO);
     }
 
     fn ask(&self, part: Part, request: &Request, from: Time) -> Opening {
-        self.limits.ask(part, request, from)
+        let is_meant = move |limit: &Limit| match part {
+            Part::Common => limit.key.is_none(),
+            Part::Keyed => limit.key.is_some(),
+            Part::All => true,
+        };
+        let asked = self.limits.iter().zip(request.costs);
+        let asked = asked.filter(move |(limit, cost)| **cost > 0 && is_meant(limit));
+        Opening::agreed(request.since.max(from), &asked, |(limit, cost), from| {
+            limit.opening(request.key(limit), request.ask(*cost), from)
+        })
     }
 
     fn kind(&self, request: &Request) -> Kind {
@@ -115,33 +194,63 @@ impl Gate for Own {
     }
 
     fn why(&self, request: &Request) -> Option<Why> {
-        self.limits.binding(request).map(|(limit, verdict)| match verdict {
+        self.binding(request).map(|(limit, verdict)| match verdict {
             Verdict::Never => Why::Never(limit),
             Verdict::At(_) => Why::Limit(limit),
         })
     }
 
     fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal> {
-        self.limits.refusing(charges, request).map(|limit| Refusal { limit: Some(limit), allowed: None })
+        let mut limits = self.limits.iter_mut().zip(request.costs).enumerate();
+        let limit = limits.position(|(at, (limit, &cost))| {
+            if cost == 0 {
+                return false;
+            }
+            let account = limit.limiter.account(request.key(limit), request.since);
+            let pending = charges.pending(at, account);
+            limit.available(account, request.since, request.ask(cost), pending, 1) == 0
+        });
+        limit.map(|limit| Refusal { limit: Some(limit), allowed: None })
     }
 
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
-        self.limits.fits(charges, now, request)
+        let row = charges.begin(&self.limits);
+        let fits = self.available(charges, now, request, 1).is_ok();
+        charges.truncate(row);
+        fits
     }
 
     fn admit(&mut self, charges: &mut Charges, now: Time, request: &Request, most: u64) -> Result<u64, Part> {
-        self.limits.admit(charges, now, request, most)
+        let row = charges.begin(&self.limits);
+        let admitted = self.available(charges, now, request, most);
+        match admitted {
+            Ok(count) => charges.add(Admitted { since: request.since, count, taken: None }),
+            Err(_) => charges.truncate(row),
+        }
+        admitted
     }
 
     fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) -> Vec<Order> {
-        self.limits.commit(charges, now, left, over);
+        charges.take_all(left, |release, count, row| {
+            let limits = self.limits.iter_mut().zip(&mut self.charged).zip(row);
+            for ((limit, charged), &(cost, account)) in limits.filter(|(_, (cost, _))| count > 0 && *cost > 0)
+            {
+                let one = Ask { since: release.since, cost };
+                let all = Ask { cost: cost.saturating_mul(count), ..one };
+                charged.add(count, all.cost);
+                limit.commit(account, now, one, count);
+                if over {
+                    limit.limiter.finish(account, now, all);
+                }
+            }
+        });
         self.revisions.0 += 1;
         self.revisions.1 += u64::from(self.shares_keys);
         Vec::new()
     }
 
     fn finish(&mut self, now: Time, request: &Request) {
-        self.limits.finish(now, request);
+        self.limits.iter_mut().zip(request.costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
         self.paused.iter_mut().for_each(|paused| paused.finish(now, request));
         if self.counts_exits() {
             let never = Time(u64::MAX);
@@ -152,15 +261,15 @@ impl Gate for Own {
     fn resume(&mut self, now: Time, request: &Request) {
         let costs = request.costs.iter().zip(&self.is_new);
         let costs: Vec<_> = costs.map(|(&cost, &is_new)| if is_new { cost } else { 0 }).collect();
-        self.limits.charge(now, &Request { costs: &costs, ..*request });
+        self.charge_start(now, &Request { costs: &costs, ..*request });
     }
 
     fn next_change(&self) -> Option<Time> {
-        self.limits.evict_at()
+        self.limits.iter().filter_map(|limit| limit.limiter.evict_at()).min()
     }
 
     fn forget(&mut self, now: Time, horizon: Time) {
-        self.limits.evict(now, horizon);
+        self.limits.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
     }
 
     fn take_news(&mut self) -> Option<News> {
@@ -171,22 +280,128 @@ impl Gate for Own {
         let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
         (self.limits, self.paused, self.is_new) =
             change(&self.rates, limits, paused, &rates, now, self.wall.unwrap_or_default());
+        self.charged = vec![Charged::default(); rates.len()];
         self.set_rates(rates);
     }
 
     fn charged(&self) -> &[Charged] {
-        self.limits.charged()
+        &self.charged
     }
 
-    fn limits(&self) -> Option<&Limits> {
-        Some(&self.limits)
+    fn limits(&self) -> &[Limit] {
+        &self.limits
     }
 
     fn is_foreseeable(&self) -> bool {
         !self.counts_exits()
     }
 
-    fn foreseen(&self, _: Time) -> Cow<'_, Limits> {
-        Cow::Borrowed(&self.limits)
+    fn foreseen(&self, _: Time) -> Cow<'_, Own> {
+        Cow::Borrowed(self)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{History, Limiter};
+    use super::*;
+    use crate::charge::Key;
+    use crate::rule::tests::terms;
+    use crate::rule::{Fixed, Interval, Rule as _, Sliding};
+
+    fn common(limiter: impl Limiter + 'static) -> Limit {
+        Limit::new(Box::new(limiter), None)
+    }
+
+    fn keyed(count: u64, period: u64) -> Limit {
+        let limiter = History::keyed(Sliding::new(terms(count, period)), period);
+        Limit::new(Box::new(limiter), Some(0))
+    }
+
+    fn own(limits: impl IntoIterator<Item = Limit>) -> Own {
+        Own::of(limits.into_iter().collect())
+    }
+
+    fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
+        Request { since: Time(since), costs, keys }
+    }
+
+    fn release(limits: &mut Own, at: u64, request: &Request) {
+        let mut charges = Charges::default();
+        assert_eq!(limits.admit(&mut charges, Time(at), request, 1), Ok(1));
+        limits.commit(&mut charges, Time(at), 1, false);
+    }
+
+    #[test]
+    fn the_latest_answer_counts_and_every_limit_is_charged() {
+        let mut limits = own([
+            common(History::common(Interval::new(terms(1, 2)))),
+            common(History::common(Sliding::new(terms(3, 100)))),
+        ]);
+        let mut instants = Vec::new();
+        for _ in 0..7 {
+            let request = request(instants.last().copied().unwrap_or(0), &[1, 1], &[]);
+            let Verdict::At(at) = limits.ask(Part::All, &request, Time(0)).from else { panic!("never") };
+            release(&mut limits, at.0, &request);
+            instants.push(at.0);
+        }
+        assert_eq!(instants, [0, 2, 4, 100, 102, 104, 200]);
+    }
+
+    #[test]
+    fn asking_never_charges() {
+        let limits = own([common(History::common(Fixed::new(terms(1, 10))))]);
+        for _ in 0..5 {
+            assert_eq!(limits.ask(Part::All, &request(3, &[1], &[]), Time(0)).from, Verdict::At(Time(3)));
+        }
+    }
+
+    #[test]
+    fn a_limit_that_costs_nothing_is_neither_asked_nor_charged() {
+        let mut limits = own([common(History::common(Interval::new(terms(1, 10))))]);
+        release(&mut limits, 0, &request(0, &[1], &[]));
+        assert_eq!(limits.ask(Part::All, &request(1, &[0], &[]), Time(0)).from, Verdict::At(Time(1)));
+        release(&mut limits, 5, &request(5, &[0], &[]));
+        assert_eq!(limits.ask(Part::All, &request(5, &[1], &[]), Time(0)).from, Verdict::At(Time(10)));
+    }
+
+    #[test]
+    fn common_and_keyed_answers() {
+        let mut limits = own([common(History::common(Sliding::new(terms(2, 100)))), keyed(1, 10)]);
+        let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+        release(&mut limits, 0, &request(0, &[1, 1], &a));
+        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &a), Time(0)).from, Verdict::At(Time(10)));
+        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &b), Time(0)).from, Verdict::At(Time(1)));
+        release(&mut limits, 1, &request(1, &[1, 1], &b));
+        assert_eq!(limits.ask(Part::Common, &request(1, &[1, 1], &b), Time(0)).from, Verdict::At(Time(100)));
+        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &b), Time(0)).from, Verdict::At(Time(11)));
+    }
+
+    #[test]
+    fn what_is_admitted_together_counts_before_it_is_charged() {
+        let mut limits = own([common(History::common(Sliding::new(terms(5, 100)))), keyed(2, 10)]);
+        let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+        let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
+        let mut charges = Charges::default();
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Ok(2));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Part::Keyed));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Ok(1));
+        assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Part::Common));
+        // Only the first two have left, at 3: nothing is charged for b.
+        limits.commit(&mut charges, Time(3), 2, false);
+        assert_eq!(limits.ask(Part::All, &of_a, Time(0)).from, Verdict::At(Time(13)));
+        assert_eq!(limits.admit(&mut charges, Time(3), &of_b, 9), Ok(1));
+    }
+
+    #[test]
+    fn the_binding_limit_is_the_one_that_allows_last() {
+        let mut limits = own([
+            common(History::common(Interval::new(terms(1, 10)))),
+            common(History::common(Sliding::new(terms(1, 100)))),
+        ]);
+        assert_eq!(limits.binding(&request(0, &[1, 1], &[])), None);
+        release(&mut limits, 0, &request(0, &[1, 1], &[]));
+        assert_eq!(limits.binding(&request(5, &[1, 1], &[])), Some((1, Verdict::At(Time(100)))));
+        assert_eq!(limits.binding(&request(5, &[1, 0], &[])), Some((0, Verdict::At(Time(10)))));
     }
 }

@@ -5,7 +5,7 @@ use super::lanes::{Lane, Lanes};
 use super::queue::Queue;
 use super::results::Results;
 use crate::config::Rate;
-use crate::gate::{Gate, Limits, Why, last_release};
+use crate::gate::{Gate, Own, Why, last_release};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
@@ -163,10 +163,10 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
 }
 
 /// As [`last_release_of`], assuming that items cost what the waiting ones cost, and each limit is the only one.
-fn estimate(waiting: &Lanes, limits: &Limits, now: Time, left: u64) -> (Verdict, Precision) {
+fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Verdict, Precision) {
     let lanes = || waiting.occupied().take(MOST_LANES);
     let mut precision = Precision::About;
-    let answers = limits.iter().enumerate().map(|(at, limit)| {
+    let answers = limits.limits().iter().enumerate().map(|(at, limit)| {
         let cost_of = |lane: &Lane| waiting.batcher.cost_of(lane.waiting(), at);
         let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
         if let Some(key) = limit.key {

@@ -8,7 +8,7 @@ use super::queue::Queue;
 use super::results::Results;
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
-use crate::gate::{Availability, Limit, Limits};
+use crate::gate::{Availability, Limit};
 use crate::rule::{Ask, Verdict};
 use crate::time::Time;
 
@@ -52,8 +52,7 @@ impl Metrics {
             schedule;
         let stats = schedule.limit_stats().into_iter();
         let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
-        let own = gate.limits().into_iter().flat_map(Limits::iter);
-        for ((at, &place), limit) in account.limits.places.iter().enumerate().zip(own) {
+        for ((at, &place), limit) in account.limits.places.iter().enumerate().zip(gate.limits()) {
             limits[place].now = Some(Now::of(lanes, at, limit, now));
         }
         let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping());

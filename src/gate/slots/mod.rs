@@ -21,7 +21,7 @@ use self::demands::{Demand, Demands};
 use self::lease::Needed;
 use self::orders::{NextOrder, Orders};
 use super::charges::{Admitted, Claim};
-use super::{Charged, Charges, Gate, Limits, Opening, Part, Properties, Refusal, Request, Why};
+use super::{Charged, Charges, Gate, Opening, Own, Part, Properties, Refusal, Request, Why};
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::time::{Time, Wall};
@@ -303,8 +303,10 @@ impl Gate for Slots {
         &self.charged
     }
 
-    fn foreseen(&self, now: Time) -> Cow<'_, Limits> {
-        Cow::Owned(Limits::new(&self.rates, now, self.wall))
+    fn foreseen(&self, now: Time) -> Cow<'_, Own> {
+        let mut own = Own::new(self.rates.clone(), now);
+        own.set_wall(now, self.wall);
+        Cow::Owned(own)
     }
 
     fn most_wanted(&self) -> u64 {

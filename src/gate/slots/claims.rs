@@ -1,14 +1,14 @@
-//! Claims to slots of shared limits (see [`crate::store`]): which slots are held, ordered and expected.
+//! Claims to slots of shared limits (see [`crate::store`]), by key.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 
-use super::charged_key;
 use super::key_claims::KeyClaims;
-use super::lease::{Held, Needed};
-use super::order::{Answer, Order, Ordered, Slot};
+use super::lease::{Lease, Needed};
+use super::order::{Answer, Order, Slot};
+use super::{Wanted, charged_key};
 use crate::charge::Key;
 use crate::gate::charges::{Claim, Taken};
 use crate::gate::{Charged, Eviction, Opening, Request};
@@ -25,8 +25,6 @@ pub(super) struct Claims {
     by_key: bool,
     keys: HashMap<Key, KeyClaims, RandomState>,
     eviction: Eviction,
-    /// The end of the first slot of each claim; may include slots already used.
-    ends: BTreeSet<(Time, Key, Rc<[u64]>)>,
 }
 
 impl Claims {
@@ -38,73 +36,73 @@ impl Claims {
         self.by_key
     }
 
-    /// The key of a request, if each key has its own slots.
-    fn key<'a>(&self, request: &Request<'a>) -> &'a [u8] {
-        charged_key(request.keys, self.by_key)
+    /// The claims of a request's key, if anything is known about it.
+    fn known(&self, request: &Request) -> Option<&KeyClaims> {
+        self.keys.get(charged_key(request.keys, self.by_key))
     }
 
-    /// The state of the order for a claim.
-    pub(super) fn ordered(&mut self, key: &Key, costs: &[u64]) -> &mut Option<Ordered> {
-        self.keys.entry(key.clone()).or_default().ordered(costs)
+    /// The claims of a key.
+    pub(super) fn of(&mut self, key: &Key) -> &mut KeyClaims {
+        self.keys.entry(key.clone()).or_default()
+    }
+
+    fn leases(&mut self) -> impl Iterator<Item = &mut Lease> {
+        self.keys.values_mut().flat_map(|known| &mut known.leases)
+    }
+
+    /// Forgets what lanes needed.
+    pub(super) fn need_nothing(&mut self) {
+        self.leases().for_each(|lease| lease.needed = Needed::default());
+    }
+
+    /// Adds what a lane wants. Returns its claim, if that is the first that wants it.
+    pub(super) fn need(&mut self, wanted: &Wanted) -> Option<Claim> {
+        let key = Key::from(charged_key(wanted.keys, self.by_key));
+        let is_first = self.of(&key).lease(wanted.costs).need(wanted);
+        is_first.then(|| (key, Rc::clone(wanted.costs)))
     }
 
     /// Takes the answer of a store, at `now`.
     pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
-        // First drop the slots that are over, or they would be given up instead of ones that are too close to an
-        // overrun.
-        self.expire(now);
-        self.keys.entry(order.key.clone()).or_default().hear(now, order, answer);
-        self.add(&order.key, &order.costs, answer.slots.iter().copied());
+        self.of(&order.key).hear(now, order, answer);
+        self.forget(&order.key);
         self.eviction.retain(&mut self.keys, |_, known| {
             known.forget_past(now);
             known.is_of_use()
         });
     }
 
-    fn add(&mut self, key: &Key, costs: &[u64], slots: impl IntoIterator<Item = Slot>) {
-        match self.keys.entry(key.clone()).or_default().put(costs, slots) {
-            Some((end, costs)) => _ = self.ends.insert((end, key.clone(), costs)),
-            None => self.forget(key),
-        }
-    }
-
     /// Holds requests like this until `until`, as a server asked. Returns the order that reports it to the other runs;
     /// until that is answered, no slot is used.
     pub(super) fn silence(&mut self, request: &Request, until: Time) -> Order {
-        let key = Key::from(self.key(request));
-        let known = self.keys.entry(key.clone()).or_default();
-        known.report();
-        known.hold(until.max(known.held_until()));
+        let key = Key::from(charged_key(request.keys, self.by_key));
+        let known = self.of(&key);
+        known.reports += 1;
+        known.hold(until.max(known.held_until));
         Order { hold: Some(until), ..Order::new(key, request.costs, 0) }
     }
 
     /// The end of the hold on requests like this, as far as is known.
     pub(super) fn held_until(&self, request: &Request) -> Time {
-        self.held_by_key(self.key(request))
-    }
-
-    pub(super) fn held_by_key(&self, key: &[u8]) -> Time {
-        self.keys.get(key).map_or(Time::ZERO, KeyClaims::held_until)
+        self.known(request).map_or(Time::ZERO, |known| known.held_until)
     }
 
     /// The slots for requests like this, earliest first.
-    pub(super) fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
-        self.keys.get(self.key(request)).into_iter().flat_map(|known| known.slots(request.costs))
-    }
-
-    pub(super) fn held(&self, key: &Key, costs: &[u64]) -> Held {
-        self.keys.get(key).map_or_else(Held::default, |known| known.held(costs))
+    pub(super) fn slots(&self, request: &Request) -> impl Iterator<Item = Slot> {
+        let known = self.known(request).filter(|known| known.may_use_slots());
+        let lease = known.and_then(|known| known.find(request.costs));
+        lease.into_iter().flat_map(|lease| lease.slots.iter().copied())
     }
 
     /// The instant of the next slot for requests like this, if there was none at `request.since`.
     pub(super) fn expected(&self, request: &Request) -> Option<Time> {
-        let next = self.keys.get(self.key(request))?.next(request.costs);
+        let next = self.known(request)?.find(request.costs)?.next;
         next.filter(|at| *at > request.since)
     }
 
     /// The number of slots of all claims up to and including `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
-        self.keys.values().map(|known| known.until(at)).sum()
+        self.keys.values().flat_map(|known| &known.leases).map(|lease| lease.until(at)).sum()
     }
 
     /// The first slot for requests like this. A request that costs nothing needs none.
@@ -126,9 +124,9 @@ impl Claims {
 
     /// Takes up to `most` slots that can be used at `now`.
     pub(super) fn take(&mut self, now: Time, request: &Request, most: u64) -> Taken {
-        let key = self.key(request);
-        let known = self.keys.get_mut(key);
-        let slots = known.map_or_else(Vec::new, |known| known.take(now, request.costs, most));
+        let key = charged_key(request.keys, self.by_key);
+        let known = self.keys.get_mut(key).filter(|known| known.may_use_slots());
+        let slots = known.map_or_else(Vec::new, |known| known.lease(request.costs).take(now, most));
         Taken { claim: (key.into(), request.costs.into()), slots }
     }
 
@@ -143,7 +141,8 @@ impl Claims {
     ) -> Option<Order> {
         let Taken { claim: (key, costs), mut slots } = taken;
         let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
-        self.add(&key, &costs, unused);
+        self.of(&key).lease(&costs).put(unused);
+        self.forget(&key);
         if slots.is_empty() {
             return None;
         }
@@ -153,38 +152,31 @@ impl Claims {
         }
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
         (late > 0).then(|| {
-            self.keys.entry(key.clone()).or_default().report();
+            self.of(&key).reports += 1;
             Order { overrun: Some(now), ..Order::new(key, &*costs, late) }
         })
     }
 
     /// Drops the slots that were not used in time. Returns true if there were any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
-        let mut is_any = false;
-        while let Some((_, key, costs)) = self.ends.first().filter(|(end, ..)| *end < now).cloned() {
-            self.ends.pop_first();
-            if let Some(known) = self.keys.get_mut(&key) {
-                is_any |= known.expire(now, &costs);
-                self.add(&key, &costs, None);
-            }
-        }
-        is_any
+        self.keys.values_mut().map(|known| known.expire(now)).fold(false, |any, is_any| any | is_any)
     }
 
     /// Takes out the slots after `now` that are not needed, to be given back; keeps the earliest. Those taken out can
-    /// no longer be used here. `needed` returns what a claim needs.
-    pub(super) fn take_surplus(
-        &mut self,
-        now: Time,
-        needed: impl Fn(&Claim) -> Needed,
-    ) -> Vec<(Order, Vec<Slot>)> {
+    /// no longer be used here.
+    pub(super) fn take_surplus(&mut self, now: Time) -> Vec<(Order, Vec<Slot>)> {
         let mut surplus = Vec::new();
-        for (key, known) in &mut self.keys {
-            let of_key = known.take_surplus(now, |costs| needed(&(key.clone(), Rc::clone(costs))));
-            let order = |costs: &Rc<[u64]>, count| Order::new(key.clone(), &**costs, count);
-            surplus.extend(of_key.map(|(costs, slots)| (order(costs, slots.len() as u64), slots)));
-        }
-        surplus.iter().for_each(|(order, _)| self.forget(&order.key));
+        self.keys.retain(|key, known| {
+            // Until a report is answered, some may be too close to a release that was late.
+            let may_be_used = known.may_use_slots();
+            for lease in known.leases.iter_mut().filter(|_| may_be_used) {
+                let slots = lease.take_surplus(now);
+                if !slots.is_empty() {
+                    surplus.push((Order::new(key.clone(), &*lease.costs, slots.len() as u64), slots));
+                }
+            }
+            known.is_of_use()
+        });
         // A hash map iterates in random order.
         surplus.sort_by(|(a, _), (b, _)| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
         surplus
@@ -192,8 +184,9 @@ impl Claims {
 
     /// Drops all slots and what the store has said about later ones. Returns the slots after `now`.
     pub(super) fn forget_booked(&mut self, now: Time) -> Vec<(Order, Vec<Slot>)> {
-        let surplus = self.take_surplus(now, |_| Needed::default());
-        self.keys.values_mut().for_each(KeyClaims::forget_booked);
+        self.need_nothing();
+        let surplus = self.take_surplus(now);
+        self.leases().for_each(Lease::forget_booked);
         surplus
     }
 
@@ -207,7 +200,7 @@ impl Claims {
 
 #[cfg(test)]
 mod tests {
-    use super::super::order::Overruns;
+    use super::super::order::{Ordered, Overruns};
     use super::*;
     use crate::rule::Verdict;
     use crate::time::SECOND;
@@ -297,6 +290,26 @@ mod tests {
     }
 
     #[test]
+    fn lanes_that_are_charged_the_same_need_slots_together() {
+        let [zero, one, two] = [0, 1, 2].map(Time);
+        let mut claims = Claims::new(false);
+        let (cheap, dear): (Rc<[u64]>, Rc<[u64]>) = ([1].into(), [2].into());
+        let mut firsts = Vec::new();
+        for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
+            let wanted = Wanted { since, costs, keys: &[], count, is_open: false, first: 1, within: 0 };
+            firsts.extend(claims.need(&wanted));
+        }
+        assert_eq!(firsts, [(Key::new(), Rc::clone(&cheap)), (Key::new(), Rc::clone(&dear))]);
+        let mut needed = |key: &[u8], costs: &[u64]| {
+            let Needed { count, since, .. } = claims.of(&key.into()).lease(costs).needed;
+            (count, since)
+        };
+        assert_eq!(needed(&[], &cheap), (5, one));
+        assert_eq!(needed(&[], &dear), (1, zero));
+        assert_eq!(needed(b"a", &dear), (0, zero));
+    }
+
+    #[test]
     fn a_hold_is_lifted_by_an_answer_that_knows_of_its_report() {
         let mut claims = Claims::default();
         let one = request(0, &[1], &[]);
@@ -316,7 +329,7 @@ mod tests {
         for number in 0..10_000u64 {
             let (order, now) =
                 (Order::new(Key::from_slice(&number.to_le_bytes()), [1], 2), Time(number * SECOND));
-            *claims.ordered(&order.key, &[1]) = Some(Ordered::NotBefore(now, None));
+            claims.of(&order.key).lease(&[1]).ordered = Some(Ordered::NotBefore(now, None));
             let held = Some(now.saturating_add(SECOND)).filter(|_| number % 2 == 0);
             claims.put(now, &order, &Answer { next: Some(now), held, ..Answer::default() });
         }
@@ -369,7 +382,7 @@ mod tests {
         // The answer to an earlier order.
         put(&mut claims, &Key::new(), &[1], &[(10, 12)]);
         assert_eq!((claims.opening(&one).from, usable(&mut claims, 10, &one)), (Verdict::Never, 0));
-        assert_eq!(claims.take_surplus(Time(8), |_| Needed::default()), []);
+        assert_eq!(claims.take_surplus(Time(8)), []);
         let overruns = Overruns { costs: [2].into(), until: Time(15) };
         claims.put(Time(9), &report, &Answer { overruns, ..Answer::default() });
         assert_eq!(claims.opening(&one).from, Verdict::At(Time(20)));

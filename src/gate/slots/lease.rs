@@ -1,102 +1,116 @@
-//! The slots booked for one claim.
+//! The slots for releases with the same key and costs.
 
 use std::collections::VecDeque;
+use std::rc::Rc;
 
+use super::Wanted;
 use super::order::{Ordered, Slot};
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
-/// The slots that are of use to a claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+/// The slots for releases with the same key and costs: needed, held, ordered and expected.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Lease {
+    pub(super) costs: Rc<[u64]>,
+    pub(super) needed: Needed,
+    /// Those held, earliest first.
+    pub(super) slots: VecDeque<Slot>,
+    pub(super) ordered: Option<Ordered>,
+    /// The instant of the next free slot, if the store has named it.
+    pub(super) next: Option<Time>,
+}
+
+/// What some lanes need.
+#[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Needed {
+    /// The number of slots.
     pub(super) count: u64,
     /// Slots that end before this are of no use.
     pub(super) since: Time,
-}
-
-/// The slots held or ordered for a claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(super) struct Held {
-    pub(super) count: u64,
-    pub(super) first: Option<Time>,
-    pub(super) last: Option<Time>,
-    /// The instant at which the store last answered for the key.
-    pub(super) heard: Option<Time>,
-    pub(super) ordered: Option<Ordered>,
-}
-
-/// The slots of a claim, earliest first.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Lease {
-    all: VecDeque<Slot>,
+    /// Slots further ahead than this, in nanoseconds, are of no use.
+    pub(super) within: u64,
+    /// More items might join some of the releases.
+    pub(super) is_open: bool,
 }
 
 impl Lease {
+    /// Adds what a lane wants. Returns whether it is the first.
+    pub(super) fn need(&mut self, wanted: &Wanted) -> bool {
+        let Needed { count, since, within, is_open } = self.needed;
+        self.needed = Needed {
+            count: count + wanted.count,
+            since: if count == 0 { wanted.since } else { wanted.since.min(since) },
+            within: within.max(wanted.within),
+            is_open: is_open || wanted.is_open,
+        };
+        count == 0
+    }
+
+    pub(super) fn is_of_use(&self) -> bool {
+        let is_held = !self.slots.is_empty() || self.ordered.is_some();
+        is_held || self.next.is_some() || self.needed.count > 0
+    }
+
+    /// Forgets instants a second after they have passed: a lane that waits for one asks then or soon after, and an item
+    /// that arrived earlier is judged soon.
+    pub(super) fn forget_past(&mut self, now: Time) {
+        let soon = Time(now.0.saturating_sub(SECOND));
+        self.ordered.take_if(|ordered| matches!(ordered, Ordered::NotBefore(at, _) if *at <= soon));
+        self.next.take_if(|at| *at <= soon);
+    }
+
+    /// Drops all slots and what the store has said about later ones.
+    pub(super) fn forget_booked(&mut self) {
+        self.slots.clear();
+        self.ordered.take_if(|ordered| matches!(ordered, Ordered::NotBefore(..)));
+        self.next = None;
+    }
+
     /// Adds slots. Some may be earlier than those held: slots that other runs gave back.
     pub(super) fn put(&mut self, slots: impl IntoIterator<Item = Slot>) {
-        self.all.extend(slots);
-        self.all.make_contiguous().sort_by_key(|slot| slot.at);
-    }
-
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = Slot> {
-        self.all.iter().copied()
-    }
-
-    pub(super) fn is_empty(&self) -> bool {
-        self.all.is_empty()
-    }
-
-    pub(super) fn held(&self) -> Held {
-        let [first, last] = [self.all.front(), self.all.back()].map(|slot| slot.map(|slot| slot.at));
-        Held { count: self.all.len() as u64, first, last, ..Held::default() }
+        self.slots.extend(slots);
+        self.slots.make_contiguous().sort_by_key(|slot| slot.at);
     }
 
     /// The number of slots up to and including `at`.
     pub(super) fn until(&self, at: Time) -> u64 {
-        self.all.iter().take_while(|slot| slot.at <= at).count() as u64
+        self.slots.iter().take_while(|slot| slot.at <= at).count() as u64
     }
 
     /// Takes up to `most` that can be used at `now`.
     pub(super) fn take(&mut self, now: Time, most: u64) -> Vec<Slot> {
         let most = usize::try_from(most).unwrap_or(usize::MAX);
-        let good = self.all.iter().take(most).take_while(|slot| slot.is_good(now)).count();
-        self.all.drain(..good).collect()
-    }
-
-    pub(super) fn first(&self) -> Option<Slot> {
-        self.all.front().copied()
-    }
-
-    pub(super) fn drop_first(&mut self) {
-        self.all.pop_front();
-    }
-
-    pub(super) fn drop_before(&mut self, end: Time) {
-        self.all.retain(|slot| slot.at >= end);
+        let good = self.slots.iter().take(most).take_while(|slot| slot.is_good(now)).count();
+        self.slots.drain(..good).collect()
     }
 
     /// True if the first slot was not used in time.
-    pub(super) fn is_over(&self, now: Time) -> bool {
-        self.first().is_some_and(|slot| slot.until < now)
+    fn is_over(&self, now: Time) -> bool {
+        self.slots.front().is_some_and(|slot| slot.until < now)
     }
 
-    /// Drops the slots that were not used in time.
-    pub(super) fn expire(&mut self, now: Time) {
-        self.all.retain(|slot| slot.until >= now);
+    /// Drops the slots that were not used in time. Returns true if there were any.
+    pub(super) fn expire(&mut self, now: Time) -> bool {
+        let is_any = self.is_over(now);
+        if is_any {
+            self.slots.retain(|slot| slot.until >= now);
+        }
+        is_any
     }
 
     /// Takes out the slots after `now` that are not needed; keeps the earliest.
-    pub(super) fn take_surplus(&mut self, now: Time, Needed { count, since }: Needed) -> Vec<Slot> {
-        if self.all.len() as u64 <= count && !self.is_over(since) {
+    pub(super) fn take_surplus(&mut self, now: Time) -> Vec<Slot> {
+        let Needed { count, since, .. } = self.needed;
+        if self.slots.len() as u64 <= count && !self.is_over(since) {
             return Vec::new();
         }
         let mut left = count;
-        let (kept, surplus): (Vec<_>, Vec<_>) = self.all.drain(..).partition(|slot| {
+        let (kept, surplus): (Vec<_>, Vec<_>) = self.slots.drain(..).partition(|slot| {
             let is_needed = left > 0 && slot.until >= since;
             left -= u64::from(is_needed);
             // A slot that has begun is of no use to other runs.
             is_needed || slot.at <= now
         });
-        self.all = kept.into();
+        self.slots = kept.into();
         surplus
     }
 }
@@ -105,7 +119,7 @@ impl Lease {
 mod tests {
     use super::*;
 
-    fn slots(instants: &[(u64, u64)]) -> Lease {
+    fn lease(instants: &[(u64, u64)]) -> Lease {
         let mut slots = Lease::default();
         slots.put(instants.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }));
         slots
@@ -118,32 +132,30 @@ mod tests {
     /// Such as slots that other runs gave back.
     #[test]
     fn slots_may_come_that_are_earlier_than_those_held() {
-        let mut slots = slots(&[(5, 7), (9, 11)]);
-        slots.put([(3, 5), (7, 9)].map(|(at, until)| Slot { at: Time(at), until: Time(until) }));
-        assert_eq!(instants(slots.iter()), [3, 5, 7, 9]);
-        let (first, last) = (Some(Time(3)), Some(Time(9)));
-        assert_eq!(slots.held(), Held { count: 4, first, last, ..Held::default() });
-        assert_eq!([2, 3, 8, 9].map(|at| slots.until(Time(at))), [0, 1, 3, 4]);
+        let mut lease = lease(&[(5, 7), (9, 11)]);
+        lease.put([(3, 5), (7, 9)].map(|(at, until)| Slot { at: Time(at), until: Time(until) }));
+        assert_eq!(instants(lease.slots.iter().copied()), [3, 5, 7, 9]);
+        assert_eq!([2, 3, 8, 9].map(|at| lease.until(Time(at))), [0, 1, 3, 4]);
     }
 
     #[test]
     fn slots_are_taken_that_can_be_used() {
-        let mut slots = slots(&[(5, 7), (6, 8), (9, 11)]);
+        let mut lease = lease(&[(5, 7), (6, 8), (9, 11)]);
         assert_eq!(
-            [4, 5, 7, 8].map(|now| slots.first().is_some_and(|slot| slot.is_good(Time(now)))),
+            [4, 5, 7, 8].map(|now| lease.slots.front().is_some_and(|slot| slot.is_good(Time(now)))),
             [false, true, true, false]
         );
-        assert_eq!(instants(slots.take(Time(6), 1)), [5]);
-        assert_eq!(instants(slots.take(Time(6), 9)), [6]);
-        assert_eq!(instants(slots.iter()), [9]);
+        assert_eq!(instants(lease.take(Time(6), 1)), [5]);
+        assert_eq!(instants(lease.take(Time(6), 9)), [6]);
+        assert_eq!(instants(lease.slots), [9]);
     }
 
     #[test]
     fn a_slot_is_good_until_its_end() {
-        let mut slots = slots(&[(5, 7), (6, 8)]);
-        assert_eq!([7, 8].map(|now| slots.is_over(Time(now))), [false, true]);
-        slots.expire(Time(8));
-        assert_eq!(instants(slots.iter()), [6]);
+        let mut lease = lease(&[(5, 7), (6, 8)]);
+        assert_eq!([7, 8].map(|now| lease.is_over(Time(now))), [false, true]);
+        assert!(lease.expire(Time(8)) && !lease.expire(Time(8)));
+        assert_eq!(instants(lease.slots), [6]);
     }
 
     /// Slots that are given back are moved out, so they can no longer be used here.
@@ -162,9 +174,10 @@ mod tests {
             (5, 1, 10, &[6], &[5, 20]),
         ];
         for (now, count, since, taken, left) in table {
-            let mut slots = slots(&[(5, 7), (6, 8), (20, 22)]);
-            let surplus = slots.take_surplus(Time(now), Needed { count, since: Time(since) });
-            let found = (instants(surplus), instants(slots.iter()));
+            let mut lease = lease(&[(5, 7), (6, 8), (20, 22)]);
+            lease.needed = Needed { count, since: Time(since), ..Needed::default() };
+            let surplus = lease.take_surplus(Time(now));
+            let found = (instants(surplus), instants(lease.slots));
             assert_eq!(found, (taken.to_vec(), left.to_vec()), "at {now}, {count} since {since}");
         }
     }

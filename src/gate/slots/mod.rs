@@ -1,7 +1,6 @@
 //! Slots of shared limits: booked for waiting items, and given back when they are not needed.
 
 mod claims;
-mod demands;
 mod key_claims;
 mod lease;
 mod news;
@@ -11,15 +10,13 @@ mod orders;
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 pub use self::news::News;
 pub use self::order::{Answer, Order, Overruns, Slot, Turn};
 
 use self::claims::Claims;
-use self::demands::{Demand, Demands};
-use self::lease::Needed;
-use self::orders::{NextOrder, Orders};
+use self::orders::Orders;
 use super::charges::{Admitted, Claim};
 use super::{Charged, Charges, Gate, Opening, Own, Part, Properties, Refusal, Request, Why};
 use crate::charge::Key;
@@ -138,37 +135,37 @@ impl Slots {
     }
 
     /// The slots for requests like this, earliest first.
-    pub fn slots(&self, request: &Request) -> impl DoubleEndedIterator<Item = Slot> {
+    pub fn slots(&self, request: &Request) -> impl Iterator<Item = Slot> {
         self.claims.slots(request)
     }
 
-    /// The number of slots held for a claim.
-    pub fn count(&self, key: &Key, costs: &[u64]) -> u64 {
-        self.claims.held(key, costs).count
+    /// The number of slots held.
+    pub fn count(&self) -> u64 {
+        self.claims.until(Time(u64::MAX))
     }
 
-    /// Adds the orders for what waits to `needs`.
-    fn order(&mut self, now: Time, demands: &Demands, vacancies: u64, needs: &mut Needs) {
+    /// Adds the orders for `claims`, which lanes need, to `needs`.
+    fn order(&mut self, now: Time, claims: &[Claim], vacancies: u64, needs: &mut Needs) {
         let soon = now.saturating_add(self.orders.lead());
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.claims.until(soon).saturating_add(self.orders.coming()) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
-        for demand in demands.iter() {
-            let Demand { claim: (key, costs), needed, is_open, .. } = demand;
-            let held = self.claims.held(key, costs);
-            let plan = self.orders.plan(now, demand, held, vacancies);
-            let has_slot = held.count > 0 && needed.since <= now;
+        let by_key = self.claims.is_by_key();
+        for (key, costs) in claims {
+            let known = self.claims.of(key);
+            let (heard, lease) = (known.heard, known.lease(costs));
+            let plan = self.orders.plan(now, key, lease, heard, vacancies);
+            let has_slot = !lease.slots.is_empty() && lease.needed.since <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
-            if *is_open && (has_slot || matches!(plan, NextOrder::Ask(_))) {
-                let key = Some(key.clone()).filter(|_| self.claims.is_by_key());
+            if lease.needed.is_open && (has_slot || plan.is_ok()) {
+                let key = Some(key.clone()).filter(|_| by_key);
                 needs.closed.push(Closed { key, costs: (**costs).into(), has_slot });
             }
             match plan {
-                NextOrder::Nothing => {}
-                NextOrder::Later(at) => needs.again = needs.again.into_iter().chain([at]).min(),
-                NextOrder::Ask(order) => {
+                Err(again) => needs.again = needs.again.into_iter().chain(again).min(),
+                Ok(order) => {
                     vacancies -= order.count;
-                    *self.claims.ordered(key, costs) = Some(self.orders.sent(now, order.count));
+                    lease.ordered = Some(self.orders.sent(now, order.count));
                     needs.orders.push(order);
                 }
             }
@@ -190,16 +187,16 @@ impl Slots {
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
     }
 
-    /// Takes out the slots to give back: those surrendered, and those that are not `needed`.
-    fn take_returned(&mut self, now: Time, needed: impl Fn(&Claim) -> Needed) -> Vec<(Order, Vec<Slot>)> {
-        let surplus = self.claims.take_surplus(now, needed);
+    /// Takes out the slots to give back: those surrendered, and those that are not needed.
+    fn take_returned(&mut self, now: Time) -> Vec<(Order, Vec<Slot>)> {
+        let surplus = self.claims.take_surplus(now);
         self.revision += u64::from(!surplus.is_empty());
         self.surrendered.drain(..).chain(surplus).collect()
     }
 
     /// Records an answer, and has the lanes it may concern ask again.
     fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
-        let was_held = self.claims.held_by_key(&order.key) > now;
+        let was_held = self.claims.of(&order.key).held_until > now;
         self.claims.put(now, order, answer);
         self.revision += 1;
         if !order.is_for_slots() || was_held || answer.held.is_some() {
@@ -264,7 +261,8 @@ impl Gate for Slots {
     }
 
     fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
-        let allowed = self.claims.expected(request).filter(|_| self.slots(request).next().is_none())?;
+        let allowed =
+            self.claims.expected(request).filter(|_| self.claims.slots(request).next().is_none())?;
         Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
     }
 
@@ -321,21 +319,26 @@ impl Gate for Slots {
         vacancies: u64,
     ) -> Result<Needs> {
         self.ends = None;
-        let demands = Demands::gather(wanted, self.claims.is_by_key(), &self.terms.most)?;
-        let returned = self.take_returned(now, |claim| demands.needed(claim));
-        let mut needs = Needs { returned, ..Needs::default() };
-        self.order(now, &demands, vacancies, &mut needs);
+        self.claims.need_nothing();
+        let mut claims = Vec::new();
+        for wanted in wanted.filter(|wanted| wanted.costs.iter().any(|&cost| cost > 0)) {
+            check_ever_admitted(&wanted, &self.terms.most)?;
+            claims.extend(self.claims.need(&wanted));
+        }
+        let mut needs = Needs { returned: self.take_returned(now), ..Needs::default() };
+        self.order(now, &claims, vacancies, &mut needs);
         Ok(needs)
     }
 
     fn close(&mut self, now: Time) -> Needs {
-        let returned = self.take_returned(now, |_| Needed::default());
+        self.claims.need_nothing();
+        let returned = self.take_returned(now);
         Needs { returned, again: self.last_answer(now), ..Needs::default() }
     }
 
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
         if order.is_for_slots() {
-            let ordered = self.claims.ordered(&order.key, &order.costs);
+            let ordered = &mut self.claims.of(&order.key).lease(&order.costs).ordered;
             let is_stale = matches!(*ordered, Some(order::Ordered::Coming(sent, _)) if sent < self.wall_set);
             *ordered = self.orders.answered(now, *ordered, order, answer);
             if is_stale {
@@ -377,6 +380,18 @@ impl Gate for Slots {
     fn held_until(&self, request: &Request) -> Time {
         self.claims.held_until(request)
     }
+}
+
+/// Checks that an item costs no more than the store ever grants: `dearest` under each limit.
+fn check_ever_admitted(wanted: &Wanted, dearest: &[u64]) -> Result<()> {
+    for (most, cost) in dearest.iter().zip(wanted.costs.iter()) {
+        ensure!(
+            cost <= most,
+            "item {}: its cost of {cost} is more than the shared limit ever admits, {most}",
+            wanted.first
+        );
+    }
+    Ok(())
 }
 
 /// The only limit that charges something, if there is just one.
@@ -421,14 +436,14 @@ mod tests {
             &order(2),
             &Answer { slots: booked.into(), ask_again, ..Answer::default() },
         );
-        *slots.claims.ordered(&key, &costs) = ask_again.map(|at| order::Ordered::NotBefore(at, None));
+        slots.claims.of(&key).lease(&costs).ordered = ask_again.map(|at| order::Ordered::NotBefore(at, None));
         // By up to half of the reserve, altogether.
         for shown in [53, 54, 55] {
             slots.set_wall(Time(4), Wall::new(Time(4), Time(shown)));
-            assert_eq!(slots.count(&key, &costs), 2);
+            assert_eq!(slots.count(), 2);
         }
         slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
-        assert_eq!(slots.count(&key, &costs), 0);
+        assert_eq!(slots.count(), 0);
         let since = Time(1);
         let wanted =
             Wanted { since, costs: &costs, keys: &[], count: 3, is_open: false, first: 1, within: u64::MAX };
@@ -439,7 +454,7 @@ mod tests {
         // Those on their way were booked by the clock as it was.
         slots.set_wall(Time(5), Wall::new(Time(5), Time(90)));
         slots.answered(Time(6), &order(2), &Answer { slots: booked.into(), ..Answer::default() });
-        assert_eq!((slots.count(&key, &costs), slots.surrendered.len()), (0, 1));
-        assert!(slots.claims.ordered(&key, &costs).is_none());
+        assert_eq!((slots.count(), slots.surrendered.len()), (0, 1));
+        assert!(slots.claims.of(&key).lease(&costs).ordered.is_none());
     }
 }

@@ -1,8 +1,8 @@
 //! The size and timing of orders for slots.
 
-use super::demands::Demand;
-use super::lease::{Held, Needed};
+use super::lease::{Lease, Needed};
 use super::order::{Answer, Order, Ordered};
+use crate::charge::Key;
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds by which the next slots are ordered before the last one held is due; more if answers take longer.
@@ -27,25 +27,6 @@ pub(super) struct Orders {
     halvings: u32,
 }
 
-/// The next step for a demand.
-pub(super) enum NextOrder {
-    Nothing,
-    /// Look again at this instant.
-    Later(Time),
-    Ask(Order),
-}
-
-impl NextOrder {
-    /// Looks again at `when` at the latest, unless there is something to ask at once.
-    fn or_later(self, when: Time) -> NextOrder {
-        match self {
-            NextOrder::Ask(order) => NextOrder::Ask(order),
-            NextOrder::Later(at) => NextOrder::Later(at.min(when)),
-            NextOrder::Nothing => NextOrder::Later(when),
-        }
-    }
-}
-
 impl Orders {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
@@ -68,42 +49,54 @@ impl Orders {
         self.coming
     }
 
-    /// Decides what to do for a demand when only `vacancies` more slots can be used.
-    pub(super) fn plan(&self, now: Time, demand: &Demand, held: Held, vacancies: u64) -> NextOrder {
-        let Needed { count, since } = demand.needed;
-        let lacking = count.saturating_sub(held.count).min(vacancies).min(self.span());
+    /// The order for what is needed of a key's lease, when only `vacancies` more slots can be used. `heard` is the
+    /// instant at which the store last answered for the key.
+    ///
+    /// # Errors
+    /// There is nothing to order now; with the instant at which to look again, if there is one.
+    pub(super) fn plan(
+        &self,
+        now: Time,
+        key: &Key,
+        lease: &Lease,
+        heard: Option<Time>,
+        vacancies: u64,
+    ) -> Result<Order, Option<Time>> {
+        let Needed { count, since, .. } = lease.needed;
+        let lacking = count.saturating_sub(lease.slots.len() as u64).min(vacancies).min(self.span());
         if lacking == 0 {
-            return self.check(now, demand, held);
+            return self.check(now, key, lease, heard);
         }
         // An item that backs off needs no slot before `since`.
-        let when = held.last.map_or(since, |last| since.max(Time(last.0.saturating_sub(self.lead()))));
-        let (when, turn) = match held.ordered {
-            Some(Ordered::Coming(..)) => return NextOrder::Nothing,
+        let last = lease.slots.back().map(|last| Time(last.at.0.saturating_sub(self.lead())));
+        let when = last.map_or(since, |last| since.max(last));
+        let (when, turn) = match lease.ordered {
+            Some(Ordered::Coming(..)) => return Err(None),
             Some(Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
             None => (when, None),
         };
         if when > now {
-            return self.check(now, demand, held).or_later(when);
+            let check = self.check(now, key, lease, heard);
+            return check.map_err(|again| again.into_iter().chain([when]).min());
         }
-        NextOrder::Ask(Order { within: self.within(demand), turn, ..demand.order(lacking) })
+        Ok(Order { turn, ..self.order(key, lease, lacking) })
     }
 
     /// Slots booked long ago may be too close to a later overrun, so the store is asked before they are used.
-    fn check(&self, now: Time, demand: &Demand, held: Held) -> NextOrder {
-        let Some((first, heard)) = held.first.zip(held.heard) else { return NextOrder::Nothing };
+    fn check(&self, now: Time, key: &Key, lease: &Lease, heard: Option<Time>) -> Result<Order, Option<Time>> {
+        let first = lease.slots.front().map(|first| first.at);
+        let (first, heard) = first.zip(heard).ok_or(None)?;
         let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
-        if is_fresh || matches!(held.ordered, Some(Ordered::Coming(..))) {
-            return NextOrder::Nothing;
+        if is_fresh || matches!(lease.ordered, Some(Ordered::Coming(..))) {
+            return Err(None);
         }
         let when = Time(first.0.saturating_sub(self.lead()));
-        if when > now {
-            return NextOrder::Later(when);
-        }
-        NextOrder::Ask(Order { within: self.within(demand), ..demand.order(0) })
+        if when > now { Err(Some(when)) } else { Ok(self.order(key, lease, 0)) }
     }
 
-    fn within(&self, demand: &Demand) -> u64 {
-        if self.waits { demand.within } else { 0 }
+    fn order(&self, key: &Key, lease: &Lease, count: u64) -> Order {
+        let within = if self.waits { lease.needed.within } else { 0 };
+        Order { within, ..Order::new(key.clone(), &*lease.costs, count) }
     }
 
     /// Notes that an order for `count` slots is sent.
@@ -146,7 +139,6 @@ impl Orders {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::Key;
     use crate::gate::Slot;
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
@@ -175,19 +167,13 @@ mod tests {
         vacancies: u64,
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
-        let needed = Needed { count, since: SECONDS[1] };
-        let demand = Demand { claim: (Key::new(), [1].into()), needed, is_open: false, within: u64::MAX };
+        let needed = Needed { count, since: SECONDS[1], within: u64::MAX, is_open: false };
         let heard = Some(now).filter(|_| !held.is_empty());
-        let (first, last) = (held.first().copied(), held.last().copied());
-        let held = Held { count: held.len() as u64, first, last, heard, ordered: *ordered };
-        match orders.plan(now, &demand, held, vacancies) {
-            NextOrder::Ask(order) => {
-                *ordered = Some(orders.sent(now, order.count));
-                Ok(order.count)
-            }
-            NextOrder::Later(at) => Err(Some(at)),
-            NextOrder::Nothing => Err(None),
-        }
+        let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
+        let lease = Lease { costs: [1].into(), needed, slots, ordered: *ordered, next: None };
+        let order = orders.plan(now, &Key::new(), &lease, heard, vacancies)?;
+        *ordered = Some(orders.sent(now, order.count));
+        Ok(order.count)
     }
 
     #[test]

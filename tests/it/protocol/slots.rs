@@ -52,7 +52,7 @@ impl Slots {
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.held.count(&Key::new(), &COSTS)
+        self.held.count()
     }
 
     /// Whether the first usable slot has come.

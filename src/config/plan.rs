@@ -34,14 +34,4 @@ impl Plan {
             || self.has_command
             || self.input.cleaning != Cleaning::default()
     }
-
-    /// Nanoseconds that each item may wait after its arrival, if items otherwise never wait.
-    pub(crate) fn wait_of_each(&self) -> Option<u64> {
-        self.queue.max_wait.filter(|_| self.queue.on_limit.never_waits())
-    }
-
-    /// The most nanoseconds that the run waits for its next release, if items wait.
-    pub(crate) fn wait_of_all(&self) -> Option<u64> {
-        self.queue.max_wait.filter(|_| !self.queue.on_limit.never_waits())
-    }
 }

@@ -52,6 +52,23 @@ pub struct QueueOptions {
     pub until: Option<Until>,
 }
 
+impl QueueOptions {
+    /// False if no item may wait for its first release.
+    pub(crate) fn may_wait(&self) -> bool {
+        !self.on_limit.never_waits() || self.max_wait.is_some()
+    }
+
+    /// Nanoseconds that each item may wait after its arrival, if items otherwise never wait.
+    pub(crate) fn wait_of_each(&self) -> Option<u64> {
+        self.max_wait.filter(|_| self.on_limit.never_waits())
+    }
+
+    /// The most nanoseconds that the run waits for its next release, if items wait.
+    pub(crate) fn wait_of_all(&self) -> Option<u64> {
+        self.max_wait.filter(|_| !self.on_limit.never_waits())
+    }
+}
+
 /// The number of items in one release.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct BatchSize {

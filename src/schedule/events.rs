@@ -112,7 +112,7 @@ impl Schedule {
                 let until = if is_shared { now } else { now.saturating_add(after) };
                 let again = attempt.segments.into_iter().map(|segment| segment.again(ended.first, until));
                 // A backoff delays only its own items; a pause that a server asked for delays the lane.
-                match holds || queue.lanes.discipline.in_order {
+                match holds || queue.lanes.options.in_order {
                     true => queue.requeue(again),
                     false => results.jobs.retries.back_off(until, ended.first, again.collect()),
                 }
@@ -141,7 +141,7 @@ impl Schedule {
         // Many commands may hear of the same pause, with slightly different ends.
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
         if is_news && !results.course.is_stopping() {
-            let by_key = !queue.lanes.discipline.in_order && !attempt.asked.keys.is_empty();
+            let by_key = !queue.lanes.options.in_order && !attempt.asked.keys.is_empty();
             let text = attempt.segments.first().map_or_else(Vec::new, |segment| queue.lanes.text(segment));
             let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };
             results.course.tell(Notice::Hold(begun));

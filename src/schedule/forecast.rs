@@ -151,7 +151,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     // If there is only one lane, what holds it up holds up everything.
     let held = lanes.soonest(&**gate).and_then(|at| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
-    let is_all = gate.is_foreseeable() && lanes.discipline.jitter.is_none();
+    let is_all = gate.is_foreseeable() && lanes.options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
     let (last, precision) = match supply.intake.charger().uniform() {
         Some(charge) if !lanes.batcher.forms_batches() => {

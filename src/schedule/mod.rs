@@ -86,7 +86,7 @@ impl Schedule {
     /// Makes releases wait for slots, booked from a store on these terms, instead of for limits of this run.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let Queue { gate, lanes, .. } = &mut self.queue;
-        *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.discipline.waits()));
+        *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.options.may_wait()));
         lanes.batcher.terms = gate.properties().batches.clone();
         self
     }

@@ -82,7 +82,7 @@ impl Queue {
         // matters, or the number of items does.
         let is_taken = capacity.vacancies > 0 && capacity.before > self.supply.intake.total();
         let is_wanted = is_taken
-            || self.lanes.discipline.on_limit != OnLimit::Wait
+            || self.lanes.options.on_limit != OnLimit::Wait
             || results.jobs.halt.is_some_and(|halt| matches!(halt.share, Share::Percent(_)));
         let is_open = !results.course.is_stopping() && !self.lanes.batcher.has_ended();
         is_open && is_wanted && self.supply.intake.is_empty() && self.has_room()
@@ -210,7 +210,7 @@ impl Queue {
         let fresh = self.lanes.lane(at).fresh().filter(|_| !results.course.is_stopping());
         let Some((_, Items { segment, .. })) = fresh else { return };
         let first = segment.first();
-        if self.lanes.discipline.on_limit == OnLimit::Fail {
+        if self.lanes.options.on_limit == OnLimit::Fail {
             let rate = limit.map(|limit| self.gate.rates()[limit].clone());
             results.course.tell(notice(first, self.lanes.text(segment), rate));
             return results.course.end(Exit::Refused);

@@ -76,8 +76,8 @@ impl Queue {
         intake.is_single()
             && intake.is_verbatim()
             && self.lanes.batcher.capacity.line.is_none()
-            && self.lanes.discipline.on_limit == OnLimit::Wait
-            && self.lanes.discipline.jitter.is_none()
+            && self.lanes.options.on_limit == OnLimit::Wait
+            && self.lanes.options.jitter.is_none()
             && self.gate.properties().lets_pass
             && !results.need_requests()
             && !self.lanes.batcher.forms_batches()
@@ -112,13 +112,13 @@ impl Queue {
         results: &mut Results,
     ) -> ControlFlow<()> {
         let now = admission.checked;
-        let (lane, discipline) = (self.lanes.lane(at), self.lanes.discipline);
+        let lane = self.lanes.lane(at);
         let Some(((front, open), (is_judged, request))) =
             lane.front().zip(lane.open.as_ref()).zip(self.lanes.request(lane))
         else {
             return Break(());
         };
-        if let Some(jitter) = discipline.jitter.filter(|_| lane.delay.is_none())
+        if let Some(jitter) = self.lanes.options.jitter.filter(|_| lane.delay.is_none())
             && (is_judged || self.gate.fits(&mut admission.charges, now, &request))
         {
             let delay = jitter.delay(front.segment.first(), front.segment.attempt());
@@ -199,7 +199,7 @@ impl Queue {
         admission: &Admission,
         results: &mut Results,
     ) -> ControlFlow<()> {
-        let fails = self.lanes.discipline.on_limit == OnLimit::Fail;
+        let fails = self.lanes.options.on_limit == OnLimit::Fail;
         // How early it is will be known once those before it are charged.
         if fails && !admission.batch.is_empty() {
             return Break(());

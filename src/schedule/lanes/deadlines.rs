@@ -37,10 +37,16 @@ impl Deadlines {
         }
         known.into_iter().for_each(|item| _ = self.by_item.remove(&(item, at)));
         if let Some(fresh) = fresh
-            && let Some(deadline) = fresh.arrival().checked_add(self.wait.into())
+            && let Some(deadline) = self.of(fresh)
         {
             self.by_item.insert((fresh.first(), at), deadline);
         }
+    }
+
+    /// The deadline of an item, if it was never sent.
+    pub(super) fn of(&self, segment: &Segment) -> Option<Time> {
+        let is_fresh = segment.attempt() == 1;
+        segment.arrival().checked_add(self.wait.into()).filter(|_| is_fresh)
     }
 
     pub(super) fn first(&self) -> Option<Time> {

@@ -8,7 +8,6 @@
 mod batch;
 mod deadlines;
 mod directory;
-mod discipline;
 mod kept;
 mod lane;
 mod next;
@@ -25,12 +24,11 @@ pub(super) use self::lane::Lane;
 
 use self::deadlines::Deadlines;
 use self::directory::Directory;
-use self::discipline::Discipline;
 use self::size::Size;
 use self::turns::Turns;
 use super::{Admission, Failed, Failure};
 use crate::charge::Key;
-use crate::config::{OnLimit, Plan};
+use crate::config::{OnLimit, Plan, QueueOptions};
 use crate::gate::{BatchTerms, Closed, Gate, Holds, Part};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment, Segments};
@@ -38,7 +36,7 @@ use crate::time::Time;
 
 /// All waiting items, in lanes.
 pub(super) struct Lanes {
-    pub(super) discipline: Discipline,
+    pub(super) options: QueueOptions,
     pub(super) batcher: Batcher,
     pub(super) delimiter: Delimiter,
     directory: Directory,
@@ -51,12 +49,12 @@ pub(super) struct Lanes {
 impl Lanes {
     pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
         Lanes {
-            discipline: Discipline::of(plan),
+            options: plan.queue,
             batcher: Batcher::new(plan.queue.batch, terms),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
-            deadlines: plan.wait_of_each().map(Deadlines::new),
+            deadlines: plan.queue.wait_of_each().map(Deadlines::new),
             size: Size::default(),
             holds: Holds::default(),
         }
@@ -73,17 +71,17 @@ impl Lanes {
 
     /// True if there is room for more. `singly`: items join one by one.
     pub(super) fn have_room(&self, singly: bool) -> bool {
-        self.size.has_room(self.discipline.lookahead, self.batcher.most_items(), singly)
+        self.size.has_room(self.options.lookahead.get(), self.batcher.most_items(), singly)
     }
 
     /// True if everything that arrives at an instant must be known before a release at that instant: it may join a
     /// batch, or replace an item that waits.
     pub(super) fn must_gather(&self) -> bool {
-        self.batcher.forms_batches() || self.discipline.on_limit == OnLimit::Latest
+        self.batcher.forms_batches() || self.options.on_limit == OnLimit::Latest
     }
 
     pub(super) fn would_be_alone(&self, keys: &[Key]) -> bool {
-        let name = if self.discipline.in_order { &[] } else { keys };
+        let name = if self.options.in_order { &[] } else { keys };
         self.directory.get(name).is_none_or(|at| self.lane(at).front().is_none())
     }
 
@@ -147,7 +145,7 @@ impl Lanes {
     /// Adds items to their lane. Returns how many others they displaced.
     pub(super) fn push(&mut self, items: Items, gate: &dyn Gate) -> u64 {
         let at = self.find(&items);
-        let is_latest = self.discipline.on_limit == OnLimit::Latest;
+        let is_latest = self.options.on_limit == OnLimit::Latest;
         let displaced = if is_latest { self.displace(at) } else { 0 };
         // A lane that is not empty keeps its place, unless the items complete a batch.
         let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();
@@ -203,7 +201,7 @@ impl Lanes {
     }
 
     fn name(&self, keys: &Rc<[Key]>) -> Rc<[Key]> {
-        if self.discipline.in_order { Rc::default() } else { Rc::clone(keys) }
+        if self.options.in_order { Rc::default() } else { Rc::clone(keys) }
     }
 
     /// Releases nothing with these keys before `until`. Returns the end of the hold known so far.
@@ -242,7 +240,7 @@ impl Lanes {
         if other_keys {
             self.holds.forget_keys();
         }
-        if other_keys && !self.discipline.in_order {
+        if other_keys && !self.options.in_order {
             self.directory = Directory::default();
         }
         let mut segments: Vec<_> = waiting.into_iter().map(|items| items.segment).collect();

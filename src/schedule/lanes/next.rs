@@ -6,18 +6,20 @@ use super::{Lane, Lanes};
 use crate::config::OnLimit;
 use crate::gate::{Gate, Kind, News, Opening, Part, Request, Wanted, Why};
 use crate::rule::Verdict;
+use crate::source::Segment;
 use crate::time::Time;
 
 impl Lanes {
     /// True if it matters when an item became next in line. If so, empty lanes are remembered for a while.
     pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
-        gate.properties().depends_on_since || self.discipline.on_limit != OnLimit::Wait
+        gate.properties().depends_on_since || self.options.on_limit != OnLimit::Wait
     }
 
     /// The request for the next release of a lane, and whether it is judged at once instead of waiting.
     pub(crate) fn request<'a>(&self, lane: &'a Lane) -> Option<(bool, Request<'a>)> {
         let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
-        let is_judged = self.discipline.judges(front);
+        // A retry may wait.
+        let is_judged = !self.options.may_wait() && front.segment.attempt() == 1;
         // An item that never waits is judged as of the end of its delay.
         let since = if is_judged { since.max(lane.delay.unwrap_or_default()) } else { since };
         Some((is_judged, Request { since, costs: &open.costs, keys: &front.charge.keys }))
@@ -55,7 +57,7 @@ impl Lanes {
         let Some(position) = self.position(at) else { return };
         let lane = self.lane(at);
         // With one lane for all, the whole gate is asked at once, later.
-        let opening = match self.discipline.in_order {
+        let opening = match self.options.in_order {
             true => Opening::at(lane.delay.unwrap_or_default()),
             false => self.ask(at, gate, Part::Keyed, Time::ZERO),
         };
@@ -142,6 +144,7 @@ impl Lanes {
         most: u64,
     ) -> impl Iterator<Item = Wanted<'_>> {
         let batcher = &self.batcher;
+        let deadline = |segment: &Segment| self.deadlines.as_ref()?.of(segment);
         self.occupied().filter_map(move |lane| {
             let (front, since) = lane.front().zip(lane.since())?;
             let first = Some(front.segment.first()).filter(|first| *first < batcher.capacity.before)?;
@@ -151,7 +154,7 @@ impl Lanes {
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
             let (costs, keys, is_open) = (&open.costs, &*front.charge.keys, sums && !lane.is_fixed());
-            let latest = latest.into_iter().chain(self.discipline.deadline(front)).min();
+            let latest = latest.into_iter().chain(deadline(&front.segment)).min();
             let within = latest.map_or(u64::MAX, |latest| latest.since(now));
             Some(Wanted { since, costs, keys, count, is_open, first, within })
         })

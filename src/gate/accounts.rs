@@ -61,6 +61,11 @@ impl<S: Clone + Default> Accounts<S> {
         }
     }
 
+    /// The key of an account; empty if all share a state.
+    pub(crate) fn key(&self, account: usize) -> &[u8] {
+        if self.are_keyed() { &self.entries[account].0 } else { &[] }
+    }
+
     pub(crate) fn get_mut(&mut self, account: usize) -> &mut S {
         if self.are_keyed() { &mut self.entries[account].1 } else { &mut self.fresh }
     }

@@ -2,7 +2,7 @@
 
 use super::{History, Limit, Limiter};
 use crate::config::{CountFrom, Rate, keys};
-use crate::rule::{FromExit, NamedRule, Rule, Terms, Visitor};
+use crate::rule::{NamedRule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
 /// For each limit, the index in [`keys`] of its key, if it applies to each key separately.
@@ -42,19 +42,11 @@ impl Visitor for BuildHistory<'_> {
 
     fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
         let BuildHistory(rate, wall) = self;
-        match rate.from {
-            CountFrom::Start => for_keys::<R>(rate, wall),
-            CountFrom::Exit | CountFrom::Running => for_keys::<FromExit<R>>(rate, wall),
-        }
-    }
-}
-
-/// Builds one history for all items, or one for each key.
-fn for_keys<R: Rule>(rate: &Rate, wall: Wall) -> Box<dyn Limiter> {
-    let terms = Terms { wall, ..rate.padded_terms() };
-    let rule = R::new(terms);
-    match (&rate.key, &rate.only) {
-        (Some(_), None) => Box::new(History::keyed(rule, terms.period)),
-        _ => Box::new(History::common(rule)),
+        let terms = Terms { wall, ..rate.padded_terms() };
+        let history = match (&rate.key, &rate.only) {
+            (Some(_), None) => History::keyed(R::new(terms), terms.period),
+            _ => History::common(R::new(terms)),
+        };
+        Box::new(if rate.from == CountFrom::Start { history } else { history.from_exit() })
     }
 }

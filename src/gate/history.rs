@@ -1,16 +1,27 @@
 //! A rule with the history of past releases: one for all items, or one for each key.
 
+use std::collections::HashMap;
+
+use foldhash::fast::RandomState;
+
 use super::accounts::Accounts;
 use super::memory::Memory;
 use super::{Availability, Limiter, Opening};
-use crate::rule::{Ask, Rule, Terms, Verdict};
+use crate::charge::Key;
+use crate::rule::{Ask, NamedRule, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
 /// A rule with one history for all items, or one for each key. A key's history is evicted once it equals a fresh one.
 #[derive(Clone)]
-pub struct History<R: Rule> {
+pub struct History<R: NamedRule> {
     rule: R,
     accounts: Accounts<R::State>,
+    /// The sum of the costs of running releases, by key, if a release takes up quota from its start but counts as made
+    /// when it ends.
+    ///
+    /// So with a sliding window, at most `count` are running or ended less than `period` ago. With a minimum gap, each
+    /// starts at least the gap after the end of the one before, and they never overlap.
+    running: Option<HashMap<Key, u64, RandomState>>,
     memory: Memory,
     /// A history at least as strict as any that was evicted.
     evicted: R::State,
@@ -21,12 +32,13 @@ pub struct History<R: Rule> {
     idle_from: Option<Time>,
 }
 
-impl<R: Rule> History<R> {
+impl<R: NamedRule> History<R> {
     /// One empty history for all items. Its only account is 0.
     pub fn common(rule: R) -> Self {
         History {
             rule,
             accounts: Accounts::new(false),
+            running: None,
             memory: Memory::default(),
             evicted: R::State::default(),
             pause: SECOND,
@@ -41,13 +53,23 @@ impl<R: Rule> History<R> {
         History { accounts: Accounts::new(true), pause: period.max(SECOND), ..History::common(rule) }
     }
 
+    /// Counts releases from their ends, with nothing running yet.
+    pub fn from_exit(self) -> Self {
+        History { running: Some(HashMap::default()), ..self }
+    }
+
+    fn running(&self, key: &[u8]) -> u64 {
+        self.running.as_ref().and_then(|running| running.get(key)).copied().unwrap_or(0)
+    }
+
     /// Evicts the histories that were idle by `horizon`. Returns the instant at which the first of the rest will be
     /// idle, if any are left; the origin if that is not known.
     fn evict_idle(&mut self, horizon: Time) -> Option<Time> {
-        let History { rule, accounts, evicted, .. } = self;
+        let History { rule, accounts, running, evicted, .. } = self;
         let mut next: Option<Time> = None;
-        accounts.retain(|_, state| {
-            let idle_at = rule.idle_at(state);
+        accounts.retain(|key, state| {
+            let runs = running.as_ref().is_some_and(|running| running.contains_key(key));
+            let idle_at = if runs { Verdict::Never } else { rule.idle_at(state) };
             let is_idle = idle_at.allows(horizon);
             if is_idle {
                 rule.note_evicted(evicted, state);
@@ -60,9 +82,14 @@ impl<R: Rule> History<R> {
     }
 }
 
-impl<R: Rule> Limiter for History<R> {
+impl<R: NamedRule> Limiter for History<R> {
+    /// *Never* means not before something ends: a rule that accrues begins to when the running release ends.
     fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
-        Opening::of(&self.rule, self.accounts.of(key), ask, from)
+        let running = self.running(key);
+        match ask.cost.checked_add(running).filter(|_| running == 0 || !R::FACTS.accrues) {
+            Some(cost) => Opening::of(&self.rule, self.accounts.of(key), Ask { cost, ..ask }, from),
+            None => Opening::NEVER,
+        }
     }
 
     fn account(&mut self, key: &[u8], now: Time) -> usize {
@@ -75,6 +102,8 @@ impl<R: Rule> Limiter for History<R> {
     }
 
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
+        let running = self.running(self.accounts.key(account));
+        let Some(pending) = pending.checked_add(running) else { return 0 };
         let state = self.accounts.get_mut(account);
         if most == 1 && self.rule.is_plenty(state, ask.cost, pending) {
             return 1;
@@ -88,9 +117,12 @@ impl<R: Rule> Limiter for History<R> {
             return Availability::Keyed { keys: self.accounts.len() };
         }
         let ask = Ask { since: now, cost: 1 };
-        Availability::Common { available: self.rule.available(&self.accounts.fresh, now, ask, 0) }
+        Availability::Common {
+            available: self.rule.available(&self.accounts.fresh, now, ask, self.running(&[])),
+        }
     }
 
+    /// As if commands took no time.
     fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
         self.rule.last_of(self.accounts.of(key), ask, count)
     }
@@ -100,8 +132,14 @@ impl<R: Rule> Limiter for History<R> {
     }
 
     fn commit(&mut self, account: usize, now: Time, ask: Ask) {
-        self.rule.commit(self.accounts.get_mut(account), now, ask);
         self.memory.note(now);
+        match &mut self.running {
+            Some(running) => {
+                let sum = running.entry(self.accounts.key(account).into()).or_default();
+                *sum = sum.saturating_add(ask.cost);
+            }
+            None => self.rule.commit(self.accounts.get_mut(account), now, ask),
+        }
     }
 
     fn waive_debt(&mut self, account: usize) {
@@ -110,7 +148,15 @@ impl<R: Rule> Limiter for History<R> {
 
     fn finish(&mut self, account: usize, now: Time, ask: Ask) {
         self.memory.note(now);
-        self.rule.finish(self.accounts.get_mut(account), now, ask);
+        let key = self.accounts.key(account);
+        let left = self.running(key).saturating_sub(ask.cost);
+        if let Some(running) = &mut self.running {
+            match left {
+                0 => _ = running.remove(key),
+                _ => _ = running.insert(key.into(), left),
+            }
+            self.rule.commit(self.accounts.get_mut(account), now, ask);
+        }
     }
 
     fn exhaust(&mut self, at: Time) {
@@ -155,7 +201,7 @@ impl<R: Rule> Limiter for History<R> {
 mod tests {
     use super::*;
     use crate::rule::tests::{one, terms};
-    use crate::rule::{Calendar, Fixed, FromExit, Interval, Sliding};
+    use crate::rule::{Calendar, Fixed, Interval, Rule as _, Sliding};
     use crate::time::Wall;
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {
@@ -209,11 +255,58 @@ mod tests {
 
     #[test]
     fn an_end_counts_for_its_key() {
-        let mut limiter = History::keyed(FromExit::<Sliding>::new(terms(1, 10)), 10);
+        let mut limiter = History::keyed(Sliding::new(terms(1, 10)), 10).from_exit();
         commit(&mut limiter, b"a", 0);
         assert_eq!(earliest(&limiter, b"a", one(1)), Verdict::Never);
         limiter.finish(0, Time(5), one(0));
         assert_eq!(earliest(&limiter, b"a", one(6)), Verdict::At(Time(15)));
+    }
+
+    #[test]
+    fn what_runs_keeps_its_place_and_then_for_a_period() {
+        let mut limiter = History::keyed(Sliding::new(terms(2, 10)), 10).from_exit();
+        commit(&mut limiter, b"a", 0);
+        commit(&mut limiter, b"a", 1);
+        assert_eq!(earliest(&limiter, b"a", one(50)), Verdict::Never);
+        limiter.evict(Time(SECOND), Time(SECOND));
+        assert_eq!(limiter.accounts.len(), 1);
+        limiter.finish(0, Time(60), one(0));
+        assert_eq!(earliest(&limiter, b"a", one(61)), Verdict::At(Time(70)));
+        limiter.finish(0, Time(65), one(1));
+        assert_eq!(earliest(&limiter, b"a", one(66)), Verdict::At(Time(70)));
+        limiter.evict(Time(2 * SECOND), Time(74));
+        assert_eq!(limiter.accounts.len(), 1);
+        limiter.evict(Time(3 * SECOND), Time(75));
+        assert_eq!((limiter.accounts.len(), limiter.running(b"a")), (0, 0));
+    }
+
+    #[test]
+    fn a_gap_from_end_to_start_leaves_no_overlap() {
+        let mut limiter = History::common(Interval::new(terms(1, 10))).from_exit();
+        commit(&mut limiter, &[], 0);
+        assert_eq!(earliest(&limiter, &[], one(50)), Verdict::Never);
+        limiter.finish(0, Time(60), one(0));
+        assert_eq!(earliest(&limiter, &[], one(60)), Verdict::At(Time(70)));
+    }
+
+    #[test]
+    fn what_runs_is_not_available() {
+        let mut limiter = History::common(Sliding::new(terms(2, 10))).from_exit();
+        let available = [(); 3].map(|()| {
+            let available = limiter.available(0, Time(0), one(0), 0, 9);
+            commit(&mut limiter, &[], 0);
+            available
+        });
+        assert_eq!(available, [2, 1, 0]);
+    }
+
+    #[test]
+    fn a_limit_that_counts_ends_is_exhausted_and_has_its_terms_changed() {
+        let mut limiter = History::common(Sliding::new(terms(1, 10))).from_exit();
+        limiter.exhaust(Time(5));
+        assert_eq!(earliest(&limiter, &[], one(5)), Verdict::At(Time(15)));
+        limiter.retune(Time(6), terms(1, 20));
+        assert_eq!(earliest(&limiter, &[], one(6)), Verdict::At(Time(25)));
     }
 
     #[test]

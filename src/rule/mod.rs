@@ -11,7 +11,6 @@ mod bucket;
 mod calendar;
 mod facts;
 mod fixed;
-mod from_exit;
 mod in_hours;
 mod interval;
 mod sliding;
@@ -24,7 +23,6 @@ pub use bucket::Bucket;
 pub use calendar::Calendar;
 pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
-pub use from_exit::FromExit;
 pub use in_hours::{InHours, SlotsInHours};
 pub use interval::Interval;
 pub use sliding::Sliding;
@@ -152,9 +150,6 @@ pub trait Rule: Clone + 'static {
 
     /// Waives what was charged beyond what was available. Only a bucket can owe anything.
     fn waive_debt(&self, _state: &mut Self::State) {}
-
-    /// A committed release completed at `now`. Only [`FromExit`] uses this.
-    fn finish(&self, _state: &mut Self::State, _now: Time, _ask: Ask) {}
 
     /// Forgets what no answer from `now` on depends on, to make the next one faster.
     fn expire(&self, _state: &mut Self::State, _now: Time) {}

@@ -2,7 +2,6 @@
 
 use crate::config::Rate;
 use crate::gate::Charged;
-use crate::time::Time;
 
 /// The counters of a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -36,15 +35,11 @@ pub(super) struct LimitCounts {
     limits: Vec<LimitStats>,
     /// The indices of the present limits among all.
     pub(super) places: Vec<usize>,
-    /// The instant that a release last waited for.
-    last: Option<Time>,
-    /// The index of the present limit that is, or was last, waited for.
-    binding: Option<usize>,
 }
 
 impl LimitCounts {
     pub(super) fn new(rates: &[Rate]) -> Self {
-        let mut tally = LimitCounts { limits: Vec::new(), places: Vec::new(), last: None, binding: None };
+        let mut tally = LimitCounts { limits: Vec::new(), places: Vec::new() };
         tally.set_rates(rates, &[]);
         tally
     }
@@ -52,7 +47,6 @@ impl LimitCounts {
     /// Replaces the limits; those before were `charged` this. The counters of a limit that was there before go on.
     pub(super) fn set_rates(&mut self, rates: &[Rate], charged: &[Charged]) {
         self.limits = self.limits(charged);
-        self.binding = None;
         self.places.clear();
         for rate in rates {
             let known = (0..self.limits.len())
@@ -64,49 +58,14 @@ impl LimitCounts {
         }
     }
 
-    /// False while the awaited instant is the same as before: input that arrives meanwhile interrupts a wait but does
-    /// not begin a new one.
-    pub(super) fn is_new(&self, until: Time) -> bool {
-        self.last != Some(until)
-    }
-
-    /// Notes that a release waits until an instant, for a limit if one is given.
-    pub(super) fn note(&mut self, until: Time, limit: Option<usize>) {
-        self.last = Some(until);
-        self.set_binding(limit);
-        self.of(limit).for_each(|limit| limit.waits += 1);
-    }
-
-    pub(super) fn set_binding(&mut self, limit: Option<usize>) {
-        self.binding = limit;
-    }
-
-    /// Adds to the time that releases have waited.
-    pub(super) fn wait(&mut self, nanos: u64) {
-        self.of(self.binding).for_each(|limit| limit.waited += nanos);
-    }
-
-    /// Counts items refused by `limit`, or else by the limit that was waited for last.
-    pub(super) fn refuse(&mut self, limit: Option<usize>, items: u64) {
-        self.of(limit.or(self.binding)).for_each(|limit| limit.refused += items);
-    }
-
-    /// Counts retried items for the limits that charged these costs.
-    pub(super) fn retry(&mut self, costs: &[u64], items: u64) {
-        self.each_charging(costs, |limit| limit.retried += items);
-    }
-
-    /// Counts failed items for the limits that charged these costs.
-    pub(super) fn fail(&mut self, costs: &[u64], items: u64) {
-        self.each_charging(costs, |limit| limit.failed += items);
-    }
-
-    fn of(&mut self, limit: Option<usize>) -> impl Iterator<Item = &mut LimitStats> {
+    /// The counters of the present limit with this index, if there is one.
+    pub(super) fn of(&mut self, limit: Option<usize>) -> impl Iterator<Item = &mut LimitStats> {
         let place = limit.and_then(|limit| self.places.get(limit)).copied();
         place.and_then(|place| self.limits.get_mut(place)).into_iter()
     }
 
-    fn each_charging(&mut self, costs: &[u64], count: impl Fn(&mut LimitStats)) {
+    /// Calls `count` with the counters of the present limits that charged these costs.
+    pub(super) fn each_charging(&mut self, costs: &[u64], count: impl Fn(&mut LimitStats)) {
         let charging = self.places.iter().zip(costs).filter(|(_, cost)| **cost > 0);
         charging.for_each(|(&place, _)| count(&mut self.limits[place]));
     }
@@ -130,6 +89,10 @@ mod tests {
         texts.iter().map(rate).collect()
     }
 
+    fn wait(tally: &mut LimitCounts, limit: Option<usize>) {
+        tally.of(limit).for_each(|limit| limit.waits += 1);
+    }
+
     fn charged(releases: u64, cost: u64) -> Charged {
         Charged { releases, cost }
     }
@@ -137,40 +100,24 @@ mod tests {
     #[test]
     fn each_limit_is_counted_whatever_becomes_of_it() {
         let mut tally = LimitCounts::new(&rates(&["1/s", "2/s", "1/s"]));
-        tally.note(Time(1), Some(2));
-        tally.note(Time(2), None);
+        wait(&mut tally, Some(2));
+        wait(&mut tally, None);
         tally.set_rates(&rates(&["3/s", "1/s", "1/s"]), &[charged(1, 1), charged(2, 2), charged(3, 9)]);
-        tally.note(Time(3), Some(0));
-        tally.note(Time(4), Some(2));
+        wait(&mut tally, Some(0));
+        wait(&mut tally, Some(2));
         let limits = tally.limits(&[charged(5, 5), charged(6, 6), charged(7, 7)]);
         let counts: Vec<_> =
             limits.iter().map(|limit| (limit.rate.count, limit.waits, limit.charged)).collect();
         let expected =
             [(1, 0, charged(7, 7)), (2, 0, charged(2, 2)), (1, 2, charged(10, 16)), (3, 1, charged(5, 5))];
         assert_eq!(counts, expected);
-        assert!(tally.is_new(Time(5)) && !tally.is_new(Time(4)));
-    }
-
-    #[test]
-    fn time_and_refusals_count_for_the_limit_that_is_waited_for() {
-        let mut tally = LimitCounts::new(&rates(&["1/s", "2/s"]));
-        tally.wait(5);
-        tally.note(Time(9), Some(1));
-        tally.wait(7);
-        tally.refuse(None, 2);
-        tally.refuse(Some(0), 3);
-        tally.set_binding(None);
-        tally.wait(11);
-        let counts: Vec<_> =
-            tally.limits(&[]).iter().map(|limit| (limit.waited, limit.refused, limit.waits)).collect();
-        assert_eq!(counts, [(0, 3, 0), (7, 2, 1)]);
     }
 
     #[test]
     fn what_becomes_of_items_counts_for_the_limits_that_were_charged() {
         let mut tally = LimitCounts::new(&rates(&["1/s", "2/s", "2/s"]));
-        tally.retry(&[1, 0, 4], 2);
-        tally.fail(&[0, 0, 4], 5);
+        tally.each_charging(&[1, 0, 4], |limit| limit.retried += 2);
+        tally.each_charging(&[0, 0, 4], |limit| limit.failed += 5);
         let counts: Vec<_> = tally.limits(&[]).iter().map(|limit| (limit.retried, limit.failed)).collect();
         assert_eq!(counts, [(2, 0), (0, 0), (2, 5)]);
     }

@@ -62,7 +62,8 @@ impl Results {
     pub(super) fn complete(&mut self, attempt: &Attempt, failure: Option<Exit>, ahead: Ahead) {
         self.account.stats.bytes += attempt.bytes();
         if failure.is_some() {
-            self.account.limits.fail(&attempt.asked.costs, attempt.items());
+            let items = attempt.items();
+            self.account.limits.each_charging(&attempt.asked.costs, |limit| limit.failed += items);
         }
         self.finish(attempt.first(), attempt.items(), failure, ahead);
     }

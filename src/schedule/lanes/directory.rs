@@ -1,6 +1,7 @@
 //! The lanes, by their keys.
 
-use std::collections::{HashMap, VecDeque};
+use std::cmp::Reverse;
+use std::collections::{BinaryHeap, HashMap};
 use std::ops::{Index, IndexMut};
 use std::rc::Rc;
 
@@ -32,8 +33,11 @@ pub(super) struct Directory {
     entries: Vec<NamedLane>,
     free: Vec<usize>,
     names: HashMap<Rc<[Key]>, usize, RandomState>,
-    /// Lanes that became empty, and when. The last release of such a lane matters until an item arrives after it.
-    emptied: VecDeque<(Time, usize)>,
+    /// Lanes that became empty, and when, or until when they are held. The last release of such a lane and its hold
+    /// matter until an item arrives after them.
+    emptied: BinaryHeap<Reverse<(Time, usize)>>,
+    /// New lanes are held until this instant.
+    held_until: Time,
 }
 
 impl Directory {
@@ -41,13 +45,13 @@ impl Directory {
         if self.names.is_empty() { None } else { self.names.get(name).copied() }
     }
 
-    /// The lane of this name; if there is none, a new one that is held until `held`.
-    pub(super) fn get_or_open(&mut self, name: &Rc<[Key]>, held: impl FnOnce() -> Time) -> usize {
+    /// The lane of this name, opened if there is none.
+    pub(super) fn get_or_open(&mut self, name: &Rc<[Key]>) -> usize {
         if let Some(&at) = self.names.get(name) {
             return at;
         }
         let mut entry = NamedLane { name: Rc::clone(name), ..NamedLane::default() };
-        entry.lane.hold = held();
+        entry.lane.hold = self.held_until;
         let at = self.free.pop().unwrap_or_else(|| {
             self.entries.push(NamedLane::default());
             self.entries.len() - 1
@@ -72,35 +76,43 @@ impl Directory {
             entry.kept = Kept::default();
             if entry.lane.front().is_some() {
                 waiting.append(&mut entry.lane.clear());
-                self.emptied.push_back((now, at));
+                self.emptied.push(Reverse((now, at)));
             }
         }
         waiting
     }
 
+    /// Forgets all lanes, which are empty, as their keys change their meaning: all are held until the end of the last
+    /// hold.
+    pub(super) fn forget_keys(&mut self) {
+        let held_until = self.lanes().map(|lane| lane.hold).fold(self.held_until, Time::max);
+        *self = Directory { held_until, ..Directory::default() };
+    }
+
     /// Notes that a lane has become empty. `remember`: the instant of its last release matters.
     pub(super) fn empty(&mut self, at: usize, now: Time, remember: bool) {
         let are_many = self.names.len() > FEW_LANES;
-        if are_many && !remember {
+        let end_of_hold = self.entries[at].lane.hold;
+        if are_many && !remember && end_of_hold <= now {
             return self.forget(at);
         }
         if are_many {
             // Frees its buffers: most lanes only ever hold one item.
             self.entries[at].lane.clear();
         }
-        self.emptied.push_back((now, at));
+        self.emptied.push(Reverse((now.max(end_of_hold), at)));
     }
 
     /// Forgets the empty lanes whose last release was not later than `arrival`.
     pub(super) fn forget_emptied(&mut self, arrival: Time) {
-        while let Some(&(_, at)) = self.emptied.front().filter(|(since, _)| *since <= arrival) {
-            self.emptied.pop_front();
+        while let Some(&Reverse((_, at))) = self.emptied.peek().filter(|emptied| emptied.0.0 <= arrival) {
+            self.emptied.pop();
             let lane = &self.entries[at].lane;
-            match lane.front() {
+            match lane.previous.max(lane.hold) {
                 // In use: noted again when it becomes empty.
-                Some(_) => {}
-                None if lane.previous <= arrival => self.forget(at),
-                None => self.emptied.push_back((lane.previous, at)),
+                _ if lane.front().is_some() => {}
+                until if until <= arrival => self.forget(at),
+                until => self.emptied.push(Reverse((until, at))),
             }
         }
     }
@@ -133,7 +145,7 @@ mod tests {
 
     fn open(directory: &mut Directory, number: u64) -> usize {
         let name: Rc<[Key]> = [Key::from_slice(&number.to_le_bytes())].into();
-        directory.get_or_open(&name, || Time::ZERO)
+        directory.get_or_open(&name)
     }
 
     /// A directory of `count` lanes that became empty at 5.
@@ -149,6 +161,25 @@ mod tests {
         assert_eq!(emptied(10, false).names.len(), 10);
         let directory = emptied(200, false);
         assert_eq!((directory.names.len(), directory.free.len()), (FEW_LANES, 200 - FEW_LANES));
+    }
+
+    #[test]
+    fn a_hold_is_kept_until_one_arrives_after_it() {
+        let mut directory = Directory::default();
+        for now in 0..10_000u64 {
+            let at = open(&mut directory, now);
+            directory[at].lane.hold = Time(now + 20);
+            directory.empty(at, Time(now), false);
+            directory.forget_emptied(Time(now));
+            for number in [0, 1, 19, 20].map(|ago| now.saturating_sub(ago)) {
+                let held = directory.get(&[Key::from_slice(&number.to_le_bytes())]);
+                assert_eq!(held.is_some(), number + 20 > now, "{now} {number}");
+            }
+            assert!(directory.names.len() <= 20 && directory.len() <= 21);
+        }
+        directory.forget_keys();
+        let at = open(&mut directory, 1);
+        assert_eq!((directory.len(), directory[at].lane.hold), (1, Time(10_019)));
     }
 
     #[test]

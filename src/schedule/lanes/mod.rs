@@ -29,7 +29,7 @@ use self::turns::Turns;
 use super::{Admission, Failed, Failure};
 use crate::charge::Key;
 use crate::config::{OnLimit, Plan, QueueOptions};
-use crate::gate::{BatchTerms, Closed, Gate, Holds, Part};
+use crate::gate::{BatchTerms, Closed, Gate, Part};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment, Segments};
 use crate::time::Time;
@@ -43,7 +43,6 @@ pub(super) struct Lanes {
     turns: Turns,
     deadlines: Option<Deadlines>,
     size: Size,
-    holds: Holds<Rc<[Key]>>,
 }
 
 impl Lanes {
@@ -56,7 +55,6 @@ impl Lanes {
             turns: Turns::default(),
             deadlines: plan.queue.wait_of_each().map(Deadlines::new),
             size: Size::default(),
-            holds: Holds::default(),
         }
     }
 
@@ -197,7 +195,7 @@ impl Lanes {
     /// The lane of items; it may be empty.
     fn open(&mut self, items: &Items) -> usize {
         let name = self.name(&items.charge.keys);
-        self.directory.get_or_open(&name, || self.holds.until(&name))
+        self.directory.get_or_open(&name)
     }
 
     fn name(&self, keys: &Rc<[Key]>) -> Rc<[Key]> {
@@ -206,15 +204,14 @@ impl Lanes {
 
     /// Releases nothing with these keys before `until`. Returns the end of the hold known so far.
     pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, gate: &dyn Gate) -> Time {
-        let name = self.name(keys);
-        let known = self.holds.until(&name);
-        let until = until.max(known);
-        if let Some(at) = self.directory.get(&name) {
-            let lane = &mut self.directory[at].lane;
-            lane.hold = lane.hold.max(until);
-            self.place(at, gate);
+        let at = self.directory.get_or_open(&self.name(keys));
+        let lane = &mut self.directory[at].lane;
+        let known = lane.hold;
+        lane.hold = until.max(known);
+        if lane.front().is_none() {
+            self.directory.empty(at, now, true);
         }
-        self.holds.set(now, name, until);
+        self.place(at, gate);
         known
     }
 
@@ -237,11 +234,8 @@ impl Lanes {
         (self.turns, self.size) = (self.turns.emptied(), Size::default());
         self.deadlines.iter_mut().for_each(Deadlines::clear);
         let waiting = self.directory.take_all(now);
-        if other_keys {
-            self.holds.forget_keys();
-        }
         if other_keys && !self.options.in_order {
-            self.directory = Directory::default();
+            self.directory.forget_keys();
         }
         let mut segments: Vec<_> = waiting.into_iter().map(|items| items.segment).collect();
         segments.sort_by_key(Segment::first);

@@ -27,10 +27,6 @@ impl Limit {
         Limit { hours: hours(rate, wall), ..self }
     }
 
-    pub(super) fn has_hours(&self) -> bool {
-        self.hours.is_some()
-    }
-
     /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
         if rate.algorithm.facts().takes(Extra::Zone) {

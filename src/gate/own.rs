@@ -86,7 +86,7 @@ impl Own {
     /// The limit that is the last to allow the release, and its answer; `None` if the release need not wait.
     fn binding(&self, request: &Request) -> Option<(usize, Verdict)> {
         let mut from = request.since;
-        if self.limits.iter().any(Limit::has_hours) {
+        if self.rates.iter().any(|rate| rate.during().is_some()) {
             // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
             // binding limit is the one that refuses it just before all agree.
             let agreed = self.ask(Part::All, request, from).from.instant();

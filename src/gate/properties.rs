@@ -10,8 +10,6 @@ pub struct Properties {
     pub batches: BatchTerms,
     /// The answer *never* may change even if nothing is running.
     pub may_open: bool,
-    /// An item may be admitted without ever joining a lane, so that nothing records when it left.
-    pub lets_pass: bool,
     /// Answers may depend on when an item became next in line, beyond never being earlier than that.
     pub depends_on_since: bool,
 }
@@ -40,8 +38,6 @@ impl Properties {
         Properties {
             batches: BatchTerms { sums, most, is_ahead: terms.is_some() },
             may_open: terms.is_some() || rates.iter().any(Rate::pauses),
-            // Slots are booked only for waiting items.
-            lets_pass: terms.is_none() && !depends_on_since,
             depends_on_since,
         }
     }

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::{SlotRule, Terms};
-use crate::time::{Stretch, Time};
+use crate::time::{Civil, Time, Zone};
 
 /// The name of an algorithm, the options it takes, and the numbers it allows. The methods derive the rest.
 pub struct Facts {
@@ -132,24 +132,29 @@ impl Facts {
 
     /// The end of the step that begins at `at`. All steps have the same length, except for the calendar.
     pub fn next_stair(&self, terms: &Terms, at: Time) -> Time {
-        let civil = self.civil(terms, at).and_then(|period| terms.wall.when(period.end));
-        civil.unwrap_or_else(|| at.saturating_add(self.stairs(terms).length.max(1)))
+        let end = |(civil, zone): (Civil, Zone)| civil.around(zone, terms.wall.nanos(at)).end;
+        let end = self.civil(terms).and_then(|civil| terms.wall.when(end(civil)));
+        end.unwrap_or_else(|| at.saturating_add(self.stairs(terms).length.max(1)))
     }
 
     /// The nanoseconds from the start of the civil period around `at` to `at` inclusive; without the calendar, the
     /// period.
     pub fn lasted(&self, terms: &Terms, at: Time) -> u64 {
-        let civil = self.civil(terms, at).map(|period| terms.wall.nanos(at) - period.start + 1);
-        civil.and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(terms.period)
+        let shown = terms.wall.nanos(at);
+        let lasted = self.civil(terms).map(|(civil, zone)| shown - civil.around(zone, shown).start + 1);
+        lasted.and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(terms.period)
     }
 
     /// The number of civil periods from `first` to `last`, if the rule goes by the calendar.
     pub fn periods(&self, terms: &Terms, first: Time, last: Time) -> Option<i128> {
-        if self.takes(Extra::Zone) { terms.periods(first, last) } else { None }
+        let (civil, zone) = self.civil(terms)?;
+        Some(civil.number(zone, terms.wall.nanos(first), terms.wall.nanos(last)))
     }
 
-    fn civil(&self, terms: &Terms, at: Time) -> Option<Stretch> {
-        if self.takes(Extra::Zone) { terms.civil(at) } else { None }
+    /// What P stands for, and the zone, if the rule goes by the calendar.
+    fn civil(&self, terms: &Terms) -> Option<(Civil, Zone)> {
+        let civil = Civil::new(terms.period).filter(|_| self.takes(Extra::Zone))?;
+        Some((civil, terms.zone.unwrap_or_else(Zone::utc)))
     }
 }
 

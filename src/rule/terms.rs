@@ -1,6 +1,6 @@
 //! A rule's terms, the question it is asked, and its answer.
 
-use crate::time::{Civil, Stretch, Time, Wall, Zone};
+use crate::time::{Time, Wall, Zone};
 
 /// A release, as one limit is asked about it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -73,18 +73,6 @@ impl Terms {
     /// A `count` per `period` nanoseconds, with a burst.
     pub const fn new(count: u64, period: u64, burst: u64) -> Self {
         Terms { count, period, burst, margin: 0, zone: None, wall: Wall::EPOCH }
-    }
-
-    /// The civil period around `at`, as the wall clock shows it, if P stands for one.
-    pub(super) fn civil(&self, at: Time) -> Option<Stretch> {
-        let zone = self.zone.unwrap_or_else(Zone::utc);
-        Some(Civil::new(self.period)?.around(zone, self.wall.nanos(at)))
-    }
-
-    /// The number of civil periods from `first` to `last`, if P stands for one.
-    pub(super) fn periods(&self, first: Time, last: Time) -> Option<i128> {
-        let zone = self.zone.unwrap_or_else(Zone::utc);
-        Some(Civil::new(self.period)?.number(zone, self.wall.nanos(first), self.wall.nanos(last)))
     }
 
     /// The nanoseconds in which this cost accrues, rounded up. A count of 0 is taken as 1.

@@ -41,7 +41,7 @@ impl BookingThread {
         let (open, closed) = bounded(0);
         let reports = Arc::<AtomicUsize>::default();
         let left = Arc::clone(&reports);
-        super::spawn_with(STACK, "store", move || {
+        super::spawn("store", move || {
             serve(store, &taken, &left, &waker);
             drop(open);
         })?;
@@ -76,9 +76,6 @@ impl Drop for BookingThread {
         }
     }
 }
-
-/// In bytes. A handshake needs more than reading does.
-const STACK: usize = 1 << 20;
 
 fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, reports: &AtomicUsize, waker: &Waker) {
     let told = waker.clone();

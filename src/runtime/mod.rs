@@ -33,13 +33,11 @@ pub use self::text_file::TextFile;
 pub use self::world::{Event, Task, Wait, Wake, World};
 use crate::inherited::Uninterrupted;
 
+/// The bytes of a thread's stack. What is never used takes no memory; a handshake with a server needs the most.
+const STACK: usize = 1 << 20;
+
 /// Starts a detached thread. Signals reach only the main thread.
 fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
-    spawn_with(64 << 10, name, run)
-}
-
-/// As [`spawn`], with a stack of `stack` bytes.
-fn spawn_with(stack: usize, name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
     let _main_only = Uninterrupted::begin();
-    thread::Builder::new().name(name.to_owned()).stack_size(stack).spawn(run).map(drop)
+    thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(run).map(drop)
 }

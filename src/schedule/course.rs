@@ -12,12 +12,12 @@ pub(super) struct Course {
     actions: VecDeque<Action>,
     pub(super) exit: Exit,
     /// Nothing more is released.
-    stopping: bool,
+    pub(super) is_stopping: bool,
 }
 
 impl Course {
     pub(super) fn new() -> Self {
-        Course { actions: VecDeque::new(), exit: Exit::Done, stopping: false }
+        Course { actions: VecDeque::new(), exit: Exit::Done, is_stopping: false }
     }
 
     pub(super) fn next(&mut self) -> Option<Action> {
@@ -32,15 +32,6 @@ impl Course {
         self.push(Action::Tell(notice));
     }
 
-    pub(super) fn is_stopping(&self) -> bool {
-        self.stopping
-    }
-
-    /// Releases nothing more.
-    pub(super) fn stop(&mut self) {
-        self.stopping = true;
-    }
-
     /// Raises the exit: of several, the highest decides the exit status.
     pub(super) fn raise(&mut self, exit: Exit) {
         self.exit = self.exit.max(exit);
@@ -49,13 +40,13 @@ impl Course {
     /// Releases nothing more, and ends with `exit` unless a higher one comes up.
     pub(super) fn end(&mut self, exit: Exit) {
         self.raise(exit);
-        self.stop();
+        self.is_stopping = true;
     }
 
     /// Ends as successful, whatever has failed.
     pub(super) fn succeed(&mut self) {
         self.exit = Exit::Done;
-        self.stop();
+        self.is_stopping = true;
     }
 
     pub(super) fn give_up(&mut self, exit: Exit, error: Error) {

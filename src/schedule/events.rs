@@ -105,7 +105,7 @@ impl Schedule {
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
         let failed = || queue.lanes.failed(&attempt.segments, why);
         match results.jobs.retries.outcome(ended, attempt.number()) {
-            Outcome::Retry { after, holds } if !results.course.is_stopping() => {
+            Outcome::Retry { after, holds } if !results.course.is_stopping => {
                 results.account.stats.settled -= attempt.items();
                 results.jobs.retries.failed_so_far.insert(ended.first, failed());
                 // A shared hold is kept by the store, where it may be lifted.
@@ -140,7 +140,7 @@ impl Schedule {
         order.into_iter().for_each(|order| results.course.push(Action::Book(order)));
         // Many commands may hear of the same pause, with slightly different ends.
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
-        if is_news && !results.course.is_stopping() {
+        if is_news && !results.course.is_stopping {
             let by_key = !queue.lanes.options.in_order && !attempt.asked.keys.is_empty();
             let text = attempt.segments.first().map_or_else(Vec::new, |segment| queue.lanes.text(segment));
             let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };

@@ -101,9 +101,9 @@ impl WaitReason {
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
         let Queue { gate, lanes, not_before, .. } = &schedule.queue;
         let Results { jobs, course, .. } = &schedule.results;
-        let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping()) else {
+        let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping) else {
             return match jobs.retries.backoff_until() {
-                Some(_) if !course.is_stopping() => WaitReason::Backoff,
+                Some(_) if !course.is_stopping => WaitReason::Backoff,
                 _ if jobs.running() > 0 => WaitReason::Command,
                 _ => WaitReason::Input,
             };
@@ -125,11 +125,6 @@ impl WaitReason {
             None => WaitReason::Batch,
         }
     }
-}
-
-/// The index of the limit that the next release waits for, if known.
-pub(super) fn binding(lanes: &Lanes, gate: &dyn Gate) -> Option<usize> {
-    lanes.why(lanes.soonest(gate)?, gate)?.limit()
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.

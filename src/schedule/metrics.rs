@@ -55,7 +55,7 @@ impl Metrics {
         for ((at, &place), limit) in account.limits.places.iter().enumerate().zip(gate.limits()) {
             limits[place].now = Some(Now::of(lanes, at, limit, now));
         }
-        let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping());
+        let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping);
         Metrics { stats: schedule.stats(), running: schedule.running() as u64, next, limits }
     }
 }

@@ -138,7 +138,7 @@ impl Schedule {
         }
         // Rejects may have been waiting for what was just refused.
         queue.count_rejects(results);
-        let is_over = results.course.is_stopping() || self.has_released_all();
+        let is_over = results.course.is_stopping || self.has_released_all();
         let Schedule { queue, results, ends } = self;
         let latest = ends.latest(now).map(|(latest, _)| latest);
         let again = queue.provide(now, latest, gathers, is_over, &mut results.course);
@@ -164,7 +164,7 @@ impl Schedule {
     fn wait(&mut self, now: Time, again: Option<Time>) -> Action {
         let accepting = self.queue.is_accepting(&self.results);
         self.queue.is_due = false;
-        if self.results.course.is_stopping() {
+        if self.results.course.is_stopping {
             return Action::Wait { until: again, accepting };
         }
         let time_is_over = self.ends.over.filter(|_| !self.has_released_all());
@@ -172,7 +172,9 @@ impl Schedule {
         let (next, backoff) = (queue.next, results.jobs.retries.backoff_until());
         let is_held = !queue.lanes.is_empty() && queue.lanes.batcher.capacity.vacancies > 0;
         if is_held || backoff.is_some() {
-            results.account.begin_wait(now, next, || forecast::binding(&queue.lanes, &*queue.gate));
+            let Queue { gate, lanes, .. } = queue;
+            let binding = || lanes.why(lanes.soonest(&**gate)?, &**gate)?.limit();
+            results.account.begin_wait(now, next, binding);
         }
         let patience_ends = ends.latest.filter(|at| *at > now);
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
@@ -210,8 +212,7 @@ impl Schedule {
 
     /// True once the next release is known to be later than the run may wait.
     fn is_too_late(&self, now: Time) -> bool {
-        let Some((by, is_fixed)) = self.ends.latest(now).filter(|_| !self.results.course.is_stopping())
-        else {
+        let Some((by, is_fixed)) = self.ends.latest(now).filter(|_| !self.results.course.is_stopping) else {
             return false;
         };
         let Schedule { queue, results: Results { jobs, .. }, .. } = self;
@@ -240,7 +241,7 @@ impl Schedule {
     /// Ends the run once its time is over, but not before all input that has arrived by then is known.
     fn end_in_time(&mut self, now: Time) -> Option<Action> {
         let Schedule { queue, results, ends } = self;
-        if results.course.is_stopping() || ends.over.is_none_or(|over| now < over) {
+        if results.course.is_stopping || ends.over.is_none_or(|over| now < over) {
             return None;
         }
         let waits = !queue.lanes.is_empty() || results.jobs.retries.backoff_until().is_some();
@@ -248,7 +249,7 @@ impl Schedule {
             results.course.tell(Notice::TimeUp);
             results.course.end(Exit::Refused);
         } else if queue.is_due || queue.lanes.batcher.has_ended() {
-            results.course.stop();
+            results.course.is_stopping = true;
         } else {
             return Some(Action::Wait { until: Some(now), accepting: true });
         }

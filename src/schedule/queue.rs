@@ -84,7 +84,7 @@ impl Queue {
         let is_wanted = is_taken
             || self.lanes.options.on_limit != OnLimit::Wait
             || results.jobs.halt.is_some_and(|halt| matches!(halt.share, Share::Percent(_)));
-        let is_open = !results.course.is_stopping() && !self.lanes.batcher.has_ended();
+        let is_open = !results.course.is_stopping && !self.lanes.batcher.has_ended();
         is_open && is_wanted && self.supply.intake.is_empty() && self.has_room()
     }
 
@@ -110,7 +110,7 @@ impl Queue {
 
     /// Lets the items that were read join the lanes, as far as there is room.
     pub(super) fn offer(&mut self, now: Time, results: &mut Results) {
-        while !results.course.is_stopping() && self.has_room() {
+        while !results.course.is_stopping && self.has_room() {
             if let Some(items) = self.supply.intake.take_alike() {
                 self.lanes.push(items, &*self.gate);
                 continue;
@@ -138,7 +138,7 @@ impl Queue {
     pub(super) fn look(&mut self, now: Time, results: &mut Results) -> bool {
         let warning = self.supply.encoding_warning(self.lanes.batcher.capacity.fills_arguments());
         warning.into_iter().for_each(|warning| results.course.tell(warning));
-        while !results.course.is_stopping() && !self.supply.is_full() {
+        while !results.course.is_stopping && !self.supply.is_full() {
             match self.supply.look() {
                 Next::Nothing => return false,
                 Next::Item => return true,
@@ -161,7 +161,7 @@ impl Queue {
 
     /// Rejects the items whose turn for that has come.
     pub(super) fn count_rejects(&mut self, results: &mut Results) {
-        while !results.course.is_stopping() {
+        while !results.course.is_stopping {
             let Some(reject) = self.supply.take_rejected(results.done()) else { return };
             results.reject(reject.item, reject.notice, reject.exit, self.ahead());
         }
@@ -207,7 +207,7 @@ impl Queue {
         notice: impl FnOnce(u64, Vec<u8>, Option<Rate>) -> Notice,
         results: &mut Results,
     ) {
-        let fresh = self.lanes.lane(at).fresh().filter(|_| !results.course.is_stopping());
+        let fresh = self.lanes.lane(at).fresh().filter(|_| !results.course.is_stopping);
         let Some((_, Items { segment, .. })) = fresh else { return };
         let first = segment.first();
         if self.lanes.options.on_limit == OnLimit::Fail {
@@ -223,7 +223,7 @@ impl Queue {
     /// Refuses the items that may not wait beyond `now`; if `missed`, only those that could not have gone in time.
     /// Returns true if there were any: what is behind them may go.
     pub(super) fn refuse_late(&mut self, now: Time, missed: bool, results: &mut Results) -> bool {
-        if results.course.is_stopping() {
+        if results.course.is_stopping {
             return false;
         }
         let late = self.lanes.late(&*self.gate, now, missed);

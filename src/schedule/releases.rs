@@ -22,7 +22,7 @@ impl Queue {
         }
         self.next = None;
         let capacity = self.lanes.batcher.capacity;
-        if results.course.is_stopping() || capacity.vacancies == 0 {
+        if results.course.is_stopping || capacity.vacancies == 0 {
             return None;
         }
         if self.not_before > now && !self.lanes.is_empty() {
@@ -47,7 +47,7 @@ impl Queue {
             while admission.batch.is_empty()
                 && !(self.lanes.must_gather() || self.supply.intake.is_empty())
                 && self.has_room()
-                && !results.course.is_stopping()
+                && !results.course.is_stopping
             {
                 self.offer(now, results);
                 _ = self.admit_waiting(room, &mut admission, results);
@@ -72,13 +72,15 @@ impl Queue {
     /// True if items may skip the lanes and stay in their block. They leave no trace in a lane, so nothing may depend
     /// on when they left.
     fn may_pass(&self, results: &Results) -> bool {
-        let intake = &self.supply.intake;
+        let (intake, properties) = (&self.supply.intake, self.gate.properties());
         intake.is_single()
             && intake.is_verbatim()
             && self.lanes.batcher.capacity.line.is_none()
             && self.lanes.options.on_limit == OnLimit::Wait
             && self.lanes.options.jitter.is_none()
-            && self.gate.properties().lets_pass
+            && !properties.depends_on_since
+            // Slots are booked only for waiting items.
+            && !properties.batches.is_ahead
             && !results.need_requests()
             && !self.lanes.batcher.forms_batches()
     }
@@ -91,7 +93,7 @@ impl Queue {
         results: &mut Results,
     ) -> ControlFlow<()> {
         let mut left = room;
-        while left > 0 && admission.batch.bytes() < WRITE && !results.course.is_stopping() {
+        while left > 0 && admission.batch.bytes() < WRITE && !results.course.is_stopping {
             match self.lanes.next(&*self.gate, admission.checked) {
                 Ok(at) => self.admit_lane(at, &mut left, admission, results)?,
                 Err(next) => {
@@ -166,7 +168,7 @@ impl Queue {
     fn pass(&mut self, admission: &mut Admission, results: &mut Results) -> bool {
         let now = admission.checked;
         while admission.batch.bytes() < WRITE
-            && !results.course.is_stopping()
+            && !results.course.is_stopping
             && self.has_room()
             && self.look(now, results)
         {

@@ -78,7 +78,7 @@ impl Results {
                 self.course.raise(exit);
             }
             if exit.ends_the_run() {
-                self.course.stop();
+                self.course.is_stopping = true;
             }
         }
         let has_failed = failure.is_some();
@@ -101,7 +101,7 @@ impl Results {
         let (failed, ended) = (stats.failed, self.done() - stats.refused);
         let Some(halt) = self.jobs.halt.filter(|halt| is_reached(halt, failed, ended)) else { return };
         self.have_succeeded |= halt.on == HaltOn::Succeeded;
-        if !self.course.is_stopping() {
+        if !self.course.is_stopping {
             let items = match halt.on {
                 HaltOn::Failed => failed,
                 HaltOn::Succeeded => ended - failed,
@@ -110,7 +110,7 @@ impl Results {
             self.course.tell(Notice::Halted { items, on: halt.on });
             match self.have_succeeded {
                 true => self.course.succeed(),
-                false => self.course.stop(),
+                false => self.course.is_stopping = true,
             }
             if halt.now {
                 self.course.push(self.jobs.interrupt());

@@ -2,7 +2,6 @@
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
-use std::ops::{Index, IndexMut};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
@@ -30,7 +29,7 @@ pub(super) struct NamedLane {
 /// All lanes. Those that have long been empty are reused.
 #[derive(Default)]
 pub(super) struct Directory {
-    entries: Vec<NamedLane>,
+    pub(super) entries: Vec<NamedLane>,
     free: Vec<usize>,
     names: HashMap<Rc<[Key]>, usize, RandomState>,
     /// Lanes that became empty, and when, or until when they are held. The last release of such a lane and its hold
@@ -59,10 +58,6 @@ impl Directory {
         self.entries[at] = entry;
         self.names.insert(Rc::clone(name), at);
         at
-    }
-
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
     }
 
     pub(super) fn lanes(&self) -> impl Iterator<Item = &Lane> {
@@ -125,20 +120,6 @@ impl Directory {
     }
 }
 
-impl Index<usize> for Directory {
-    type Output = NamedLane;
-
-    fn index(&self, at: usize) -> &NamedLane {
-        &self.entries[at]
-    }
-}
-
-impl IndexMut<usize> for Directory {
-    fn index_mut(&mut self, at: usize) -> &mut NamedLane {
-        &mut self.entries[at]
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -168,18 +149,18 @@ mod tests {
         let mut directory = Directory::default();
         for now in 0..10_000u64 {
             let at = open(&mut directory, now);
-            directory[at].lane.hold = Time(now + 20);
+            directory.entries[at].lane.hold = Time(now + 20);
             directory.empty(at, Time(now), false);
             directory.forget_emptied(Time(now));
             for number in [0, 1, 19, 20].map(|ago| now.saturating_sub(ago)) {
                 let held = directory.get(&[Key::from_slice(&number.to_le_bytes())]);
                 assert_eq!(held.is_some(), number + 20 > now, "{now} {number}");
             }
-            assert!(directory.names.len() <= 20 && directory.len() <= 21);
+            assert!(directory.names.len() <= 20 && directory.entries.len() <= 21);
         }
         directory.forget_keys();
         let at = open(&mut directory, 1);
-        assert_eq!((directory.len(), directory[at].lane.hold), (1, Time(10_019)));
+        assert_eq!((directory.entries.len(), directory.entries[at].lane.hold), (1, Time(10_019)));
     }
 
     #[test]
@@ -188,10 +169,10 @@ mod tests {
         directory.forget_emptied(Time(4));
         assert_eq!(directory.names.len(), 200);
         // Its last release was over later than it was admitted.
-        directory[7].lane.released(Time(6));
+        directory.entries[7].lane.released(Time(6));
         directory.forget_emptied(Time(5));
         assert_eq!((directory.names.len(), directory.free.len()), (1, 199));
-        assert_eq!((open(&mut directory, 300), directory.len()), (199, 200));
+        assert_eq!((open(&mut directory, 300), directory.entries.len()), (199, 200));
         directory.forget_emptied(Time(6));
         assert_eq!(directory.get(&[Key::from_slice(&7u64.to_le_bytes())]), None);
     }

@@ -84,7 +84,7 @@ impl Lanes {
     }
 
     pub(super) fn lane(&self, at: usize) -> &Lane {
-        &self.directory[at].lane
+        &self.directory.entries[at].lane
     }
 
     pub(super) fn occupied(&self) -> impl Iterator<Item = &Lane> {
@@ -136,7 +136,7 @@ impl Lanes {
     pub(super) fn push_over(&mut self, items: Items) -> usize {
         let at = self.find(&items);
         self.join(at, items);
-        self.directory[at].is_uncharged = true;
+        self.directory.entries[at].is_uncharged = true;
         at
     }
 
@@ -156,13 +156,13 @@ impl Lanes {
 
     fn join(&mut self, at: usize, items: Items) {
         self.size.add(&items.segment);
-        self.directory[at].lane.push(items, &self.batcher);
+        self.directory.entries[at].lane.push(items, &self.batcher);
         self.note_deadline(at);
     }
 
     fn note_deadline(&mut self, at: usize) {
         if let Some(deadlines) = &mut self.deadlines {
-            deadlines.set(at, self.directory[at].lane.fresh().map(|(_, items)| &items.segment));
+            deadlines.set(at, self.directory.entries[at].lane.fresh().map(|(_, items)| &items.segment));
         }
     }
 
@@ -175,7 +175,7 @@ impl Lanes {
             by_lane.entry(self.open(&items)).or_default().push(items);
         }
         for (at, items) in by_lane {
-            let lane = &mut self.directory[at].lane;
+            let lane = &mut self.directory.entries[at].lane;
             let front = lane.front().map(|front| front.segment.first());
             // A new front gets a delay of its own.
             if items.iter().any(|items| front > Some(items.segment.first())) {
@@ -205,7 +205,7 @@ impl Lanes {
     /// Releases nothing with these keys before `until`. Returns the end of the hold known so far.
     pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, gate: &dyn Gate) -> Time {
         let at = self.directory.get_or_open(&self.name(keys));
-        let lane = &mut self.directory[at].lane;
+        let lane = &mut self.directory.entries[at].lane;
         let known = lane.hold;
         lane.hold = until.max(known);
         if lane.front().is_none() {
@@ -217,13 +217,13 @@ impl Lanes {
 
     /// Delays the next release of a lane.
     pub(super) fn delay(&mut self, at: usize, until: Time, gate: &dyn Gate) {
-        self.directory[at].lane.delay = Some(until);
+        self.directory.entries[at].lane.delay = Some(until);
         self.place(at, gate);
     }
 
     /// Removes from a lane the items that were never sent, as a newer one replaces them. Returns their number.
     fn displace(&mut self, at: usize) -> u64 {
-        let gone = self.directory[at].lane.take_fresh(&self.batcher);
+        let gone = self.directory.entries[at].lane.take_fresh(&self.batcher);
         self.size.remove(gone.iter().map(|items| &items.segment), gone.len());
         gone.iter().map(|items| items.segment.items()).sum()
     }
@@ -244,8 +244,8 @@ impl Lanes {
 
     /// Forms the next release of every lane again, and places the lanes.
     pub(super) fn reopen_all(&mut self, gate: &dyn Gate) {
-        for at in 0..self.directory.len() {
-            let lane = &mut self.directory[at].lane;
+        for at in 0..self.directory.entries.len() {
+            let lane = &mut self.directory.entries[at].lane;
             if !lane.is_fixed() {
                 lane.reopen(&self.batcher);
                 self.place(at, gate);
@@ -264,7 +264,7 @@ impl Lanes {
         let lanes = self.directory.lanes().enumerate().filter(|(_, lane)| is_such(lane));
         let lanes: Vec<_> = lanes.map(|(at, _)| at).collect();
         for &at in &lanes {
-            self.directory[at].lane.fix();
+            self.directory.entries[at].lane.fix();
             self.place(at, gate);
         }
         !lanes.is_empty()
@@ -273,7 +273,7 @@ impl Lanes {
     /// Passes over a lane until [`Lanes::finish`], as what is already admitted uses up a limit.
     pub(super) fn pass_over(&mut self, at: usize) {
         self.turns.take(at);
-        self.directory[at].is_uncharged = true;
+        self.directory.entries[at].is_uncharged = true;
     }
 
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::finish`].
@@ -292,7 +292,7 @@ impl Lanes {
         } else {
             self.place(at, gate);
         }
-        self.directory[at].is_uncharged = true;
+        self.directory.entries[at].is_uncharged = true;
         taken
     }
 
@@ -308,7 +308,7 @@ impl Lanes {
 
     fn take_out(&mut self, at: usize, place: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let remember = self.depend_on_since(gate);
-        let lane = &mut self.directory[at].lane;
+        let lane = &mut self.directory.entries[at].lane;
         let before = lane.len();
         let taken = lane.take(place, count, now, &self.delimiter, &self.batcher);
         self.size.remove(&taken, before - lane.len());
@@ -322,9 +322,9 @@ impl Lanes {
 
     /// Ends an admission, as of `now`: places the lanes it came from and those that were passed over.
     pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &dyn Gate) {
-        admission.lanes.iter().for_each(|&at| self.directory[at].lane.released(now));
+        admission.lanes.iter().for_each(|&at| self.directory.entries[at].lane.released(now));
         for &at in admission.lanes.iter().chain(&admission.deferred) {
-            if std::mem::take(&mut self.directory[at].is_uncharged) || self.is_stale(at, gate, now) {
+            if std::mem::take(&mut self.directory.entries[at].is_uncharged) || self.is_stale(at, gate, now) {
                 self.place(at, gate);
             }
         }

@@ -61,7 +61,7 @@ impl Lanes {
             true => Opening::at(lane.delay.unwrap_or_default()),
             false => self.ask(at, gate, Part::Keyed, Time::ZERO),
         };
-        self.directory[at].kept = Kept::new(opening, gate, Part::Keyed, lane.since());
+        self.directory.entries[at].kept = Kept::new(opening, gate, Part::Keyed, lane.since());
         self.turns.set(at, position, Place::Waiting(opening.from));
     }
 
@@ -118,7 +118,7 @@ impl Lanes {
 
     /// The first release from `now` on, or one no later than `by`.
     pub(crate) fn earliest(&self, gate: &dyn Gate, now: Time, by: Time) -> Option<Verdict> {
-        let lanes = (0..self.directory.len()).filter(|&at| self.lane(at).front().is_some());
+        let lanes = (0..self.directory.entries.len()).filter(|&at| self.lane(at).front().is_some());
         let mut earliest = None;
         for answer in lanes.map(|at| self.ask(at, gate, Part::All, now).from) {
             earliest = Some(earliest.map_or(answer, |other: Verdict| other.min(answer)));
@@ -207,14 +207,15 @@ impl Lanes {
     }
 
     pub(super) fn is_stale(&self, at: usize, gate: &dyn Gate, now: Time) -> bool {
-        let entry = &self.directory[at];
+        let entry = &self.directory.entries[at];
         !entry.kept.stands(gate, Part::Keyed, entry.lane.since(), now)
     }
 
     /// The answer of the limits by key to a lane.
     fn ask_if_stale(&mut self, at: usize, gate: &dyn Gate, now: Time) -> Opening {
-        self.directory[at].kept = self.refreshed(self.directory[at].kept, at, gate, Part::Keyed, now);
-        self.directory[at].kept.opening
+        self.directory.entries[at].kept =
+            self.refreshed(self.directory.entries[at].kept, at, gate, Part::Keyed, now);
+        self.directory.entries[at].kept.opening
     }
 
     /// The `kept` answer to a lane, if it still stands at `now`; otherwise a new one.
@@ -238,7 +239,7 @@ impl Lanes {
             self.turns.ready.entry(kind.clone()).or_default().kept = group;
         }
         self.turns.set(at, position, place);
-        self.directory[at].kept.since = since;
+        self.directory.entries[at].kept.since = since;
         self.turns.whole = whole;
         self.turns.whole.since = since;
     }

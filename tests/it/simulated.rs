@@ -287,8 +287,4 @@ impl<F: FnMut() -> u64> Sink for Recorder<F> {
         }
         Sent::All
     }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
-    }
 }

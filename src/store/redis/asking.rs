@@ -2,12 +2,11 @@
 //! whether all processes that use the name mean these limits. Checks the answers, and turns them into those of a store.
 
 use super::RedisStore;
-use super::asked::Asked;
 use super::clock::Micros;
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_long};
 use super::failure::ServerFailure;
 use super::returnable::NodeSlot;
-use super::script::{BookedSlots, BookingRequest, Found, redis_key};
+use super::script::{Asked, BookedSlots, BookingRequest, Found, redis_key};
 use super::shared_policy::Stage;
 use crate::charge::Key;
 use crate::store::hold::LOOK;

@@ -40,7 +40,6 @@
 //! Nothing is released then, and it is asked again until a timeout. If an answer is lost after the script ran, its
 //! slots are booked in vain: that costs throughput but never breaks the limit.
 
-mod asked;
 mod asking;
 mod calendar;
 mod clock;

@@ -5,22 +5,16 @@ use anyhow::{Context, Error, Result, bail, ensure};
 use super::duration::{format_duration, has_month, parse_duration};
 use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
+use super::rate::{CountFrom, RUNNING, Rate};
 
 /// A count for each period. The count may be 0.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Amount {
-    pub(super) count: u64,
-    /// In nanoseconds; 0 with `is_running`, which has none.
-    pub(super) period: u64,
-    pub(super) is_running: bool,
-    /// The text as written, if it has too many decimals: the amount is then a little less.
-    pub(super) rounded_from: Option<String>,
+    /// The limit, with nothing else filled in.
+    pub(super) rate: Rate,
     /// A warning that the user may have meant something else, with how to write that.
     pub(super) warning: Option<String>,
 }
-
-/// Written instead of a period: the count is of running commands, not of starts.
-pub(super) const RUNNING: &str = "running";
 
 /// Units of rates written as one word, and their periods.
 const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
@@ -32,7 +26,8 @@ impl Amount {
             bail!("a rate needs a period");
         };
         if period == RUNNING {
-            return Ok(Amount { count: parse_count(number)?, is_running: true, ..Amount::default() });
+            let rate = Rate { count: parse_count(number)?, from: CountFrom::Running, ..Rate::default() };
+            return Ok(Amount { rate, warning: None });
         }
         let (digits, scale) = parse_scaled(number)?;
         ensure!(digits / scale <= u64::MAX.into(), "too large: the maximum is 2^64-1");
@@ -43,7 +38,7 @@ impl Amount {
             .with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
         let warning = month_warning(text, period, nanos, &format!("{number}/"));
         let rounded_from = as_written.is_none().then(|| text.trim().to_owned());
-        Ok(Amount { count, period: nanos, is_running: false, rounded_from, warning })
+        Ok(Amount { rate: Rate { count, period: nanos, rounded_from, ..Rate::default() }, warning })
     }
 }
 
@@ -82,7 +77,7 @@ pub fn parse_limit_period(text: &str) -> Result<Amount> {
         Err(_) => error,
     })?;
     let warning = month_warning(&format!("-p {text}"), text, period, "-p ");
-    Ok(Amount { count: 1, period, warning, ..Amount::default() })
+    Ok(Amount { rate: Rate { count: 1, period, ..Rate::default() }, warning })
 }
 
 #[cfg(test)]
@@ -92,7 +87,7 @@ mod tests {
 
     fn amount(text: &str) -> (u64, u64) {
         let amount = Amount::parse(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
-        (amount.count, amount.period)
+        (amount.rate.count, amount.rate.period)
     }
 
     #[test]
@@ -126,11 +121,11 @@ mod tests {
             ("12345678901.23456789012345/s", 12_485_596_258, 1_011_333_306),
         ] {
             let amount = Amount::parse(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
-            assert!(amount.rounded_from.is_some(), "{text}");
-            assert_eq!((amount.count, amount.period), (count, period), "{text}");
+            assert!(amount.rate.rounded_from.is_some(), "{text}");
+            assert_eq!((amount.rate.count, amount.rate.period), (count, period), "{text}");
         }
         for text in ["1.5/s", "0.3333333333/s", "0.5000000000000000000000/s"] {
-            assert!(Amount::parse(text).unwrap().rounded_from.is_none(), "{text}");
+            assert!(Amount::parse(text).unwrap().rate.rounded_from.is_none(), "{text}");
         }
         for text in ["18446744073709551616.5/s", "99999999999999999999.99999999999/s"] {
             assert_eq!(Amount::parse(text).unwrap_err().to_string(), "too large: the maximum is 2^64-1");
@@ -152,13 +147,13 @@ mod tests {
             let digits: u128 = format!("{whole}{decimals}").parse().unwrap();
             let scale = 10u128.pow(decimals.len().try_into().unwrap());
             // count / period against digits / (scale · nanos).
-            let wanted = digits * u128::from(amount.period);
-            let found = u128::from(amount.count) * scale * u128::from(nanos);
+            let wanted = digits * u128::from(amount.rate.period);
+            let found = u128::from(amount.rate.count) * scale * u128::from(nanos);
             let missing =
                 wanted.checked_sub(found).unwrap_or_else(|| panic!("{text} is {amount:?}: too fast"));
             assert!(missing <= wanted / 10u128.pow(15), "{text} is {amount:?}: too slow");
             assert!(
-                (amount.rounded_from.is_some() || missing == 0) && amount.period >= nanos,
+                (amount.rate.rounded_from.is_some() || missing == 0) && amount.rate.period >= nanos,
                 "{text} is {amount:?}"
             );
         }

@@ -7,7 +7,7 @@ const DIGITS: u32 = 18;
 type Fraction = (u64, u64);
 
 /// `count / scale` per `period`, as the smallest count for a multiple of the period, if the numbers are not too large.
-pub(super) fn exact(count: u128, scale: u128, period: u64) -> Option<Fraction> {
+pub fn exact(count: u128, scale: u128, period: u64) -> Option<Fraction> {
     let divisor = greatest_common_divisor(count, scale);
     let period = (scale / divisor).checked_mul(period.into())?;
     whole(count / divisor, period)

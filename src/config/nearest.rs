@@ -12,7 +12,7 @@ pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool)
         return Error::msg(format!("bytes are a cost, not a count: try {rate}"));
     }
     // A count of 0 is a pause, valid only in files: it is never what a bare 0 was meant to be.
-    let is_valid = |rate: &String| Amount::parse(rate).is_ok_and(|amount| amount.count > 0);
+    let is_valid = |rate: &String| Amount::parse(rate).is_ok_and(|amount| amount.rate.count > 0);
     let valid: Vec<_> = candidates(text).into_iter().filter(is_valid).collect();
     match valid.split_last() {
         None => {

@@ -4,11 +4,13 @@ use std::fmt;
 
 use anyhow::{Result, ensure};
 
-use super::amount::RUNNING;
 use super::duration::format_duration;
 use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
 use crate::time::Hours;
+
+/// Written instead of a period: the count is of running commands, not of starts.
+pub(super) const RUNNING: &str = "running";
 
 /// The part of a release that a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -38,7 +40,7 @@ pub struct Defaults {
 }
 
 /// A limit with all options filled in. Prints as a RATE that means the same.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Rate {
     /// N: the cost per period. 0 pauses: only in a file, or with `during=`.
     pub count: u64,

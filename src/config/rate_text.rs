@@ -4,12 +4,12 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
-use super::amount::{Amount, RUNNING};
+use super::amount::Amount;
 use super::duration::{format_duration, parse_duration};
 use super::named::named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
-use super::rate::{CountFrom, Defaults, Rate};
+use super::rate::{CountFrom, Defaults, RUNNING, Rate};
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
@@ -17,17 +17,12 @@ use crate::time::{Hours, SECOND, Week, Zone};
 /// A RATE as written, before options that it leaves out are filled in.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RateText {
+    /// The limit, as far as it follows from the text alone.
     amount: Amount,
     algorithm: Option<Algorithm>,
-    burst: Option<u64>,
     margin: Option<u64>,
     during: Option<Week>,
     zone: Option<Zone>,
-    starts_empty: bool,
-    from: CountFrom,
-    cost: Option<Selector>,
-    key: Option<Selector>,
-    only: Option<String>,
 }
 
 impl RateText {
@@ -44,15 +39,16 @@ impl RateText {
     /// A count or a period of 0.
     pub fn new(count: u64, period: Option<Amount>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the minimum is 1");
-        let period = period.unwrap_or(Amount { period: SECOND, ..Amount::default() });
-        Self::of(Amount { count, ..period })
+        let a_second = || Amount { rate: Rate { period: SECOND, ..Rate::default() }, warning: None };
+        let Amount { rate, warning } = period.unwrap_or_else(a_second);
+        Self::of(Amount { rate: Rate { count, ..rate }, warning })
     }
 
     /// An amount without options. The count may be 0.
     fn of(amount: Amount) -> Result<Self> {
-        ensure!(amount.period > 0 || amount.is_running, "a period of 0 is no limit: the minimum is 1ns");
-        let from = if amount.is_running { CountFrom::Running } else { CountFrom::Start };
-        Ok(RateText { amount, from, ..RateText::default() })
+        let is_limit = amount.rate.period > 0 || amount.rate.from == CountFrom::Running;
+        ensure!(is_limit, "a period of 0 is no limit: the minimum is 1ns");
+        Ok(RateText { amount, ..RateText::default() })
     }
 
     /// Parses a RATE that may have a count of 0, which pauses until it is changed.
@@ -75,21 +71,22 @@ impl RateText {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
+        let rate = &mut self.amount.rate;
         ensure!(
-            !self.amount.is_running || !Self::OF_RATES.contains(&name),
+            rate.from != CountFrom::Running || !Self::OF_RATES.contains(&name),
             "N/{RUNNING} is a number of commands, not a rate: it takes cost=, key=, only=, during= and tz="
         );
         match name {
             "algo" => self.algorithm = Some(value.parse()?),
-            "burst" => self.burst = Some(parse_count(value)?),
+            "burst" => rate.burst = Some(parse_count(value)?),
             "margin" => self.margin = Some(parse_duration(value)?),
             "during" => self.during = Some(value.parse()?),
             "tz" => self.zone = Some(value.parse()?),
-            "start" => self.starts_empty = named(&[("full", false), ("empty", true)], value)?,
-            "from" => self.from = named(&[("start", CountFrom::Start), ("exit", CountFrom::Exit)], value)?,
-            "cost" => self.cost = Some(value.parse()?),
-            "key" => self.key = Some(Selector::parse_part(value)?),
-            "only" => self.only = Some(value.to_owned()),
+            "start" => rate.starts_empty = named(&[("full", false), ("empty", true)], value)?,
+            "from" => rate.from = named(&[("start", CountFrom::Start), ("exit", CountFrom::Exit)], value)?,
+            "cost" => rate.cost = Some(value.parse()?),
+            "key" => rate.key = Some(Selector::parse_part(value)?),
+            "only" => rate.only = Some(value.to_owned()),
             _ => bail!("unknown option: the options are {}=", Self::OPTIONS.join("=, ")),
         }
         Ok(())
@@ -105,43 +102,36 @@ impl RateText {
     /// # Errors
     /// Options that contradict each other or the algorithm, or a margin that makes the period too long.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
-        let (algorithm, margin) = match self.from {
+        let written = &self.amount.rate;
+        let (algorithm, margin) = match written.from {
             CountFrom::Running => (Algorithm::Sliding, 0),
             _ => (self.algorithm.unwrap_or(defaults.algorithm), self.margin.unwrap_or(defaults.margin)),
         };
         let has_burst = algorithm.facts().takes(Extra::Burst);
         ensure!(
-            has_burst || self.burst.is_none(),
+            has_burst || written.burst.is_none(),
             "burst= is for {0}: add algo={0}, or leave it out",
             Algorithm::taking(Extra::Burst, " or ")
         );
         ensure!(
-            self.from == CountFrom::Start || algorithm.facts().takes(Extra::FromExit),
+            written.from == CountFrom::Start || algorithm.facts().takes(Extra::FromExit),
             "from=exit is for {}: a {algorithm} limit frees its place before the command ends",
             Algorithm::taking(Extra::FromExit, " and ")
         );
-        ensure!(
-            self.amount.period.checked_add(margin).is_some(),
-            "period and margin together exceed 584 years"
-        );
+        ensure!(written.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
         let zone = self.zone(algorithm)?;
-        let burst = self.burst.or(defaults.burst).unwrap_or(self.amount.count);
-        let key = self.key.as_ref().or(defaults.key.as_ref());
-        ensure!(self.only.is_none() || key.is_some(), "only= needs a key to compare with: add key=");
+        let burst = written.burst.or(defaults.burst).unwrap_or(written.count);
+        let key = written.key.as_ref().or(defaults.key.as_ref());
+        ensure!(written.only.is_none() || key.is_some(), "only= needs a key to compare with: add key=");
         let rate = Rate {
-            count: self.amount.count,
-            period: self.amount.period,
             algorithm,
             burst: has_burst.then_some(burst),
             margin,
             hours: zone
                 .map(|zone| Box::new(Hours { week: self.hours().cloned().unwrap_or_else(Week::all), zone })),
-            starts_empty: self.starts_empty,
-            from: self.from,
-            cost: self.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
+            cost: written.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
             key: key.cloned(),
-            only: self.only.clone(),
-            rounded_from: self.amount.rounded_from.clone(),
+            ..written.clone()
         };
         (algorithm.facts().check)(&rate.padded_terms())?;
         Ok(rate)
@@ -186,7 +176,7 @@ impl FromStr for RateText {
 
     fn from_str(text: &str) -> Result<Self> {
         let rate = RateText::parse_pausing(text)?;
-        if rate.amount.count == 0 {
+        if rate.amount.rate.count == 0 {
             let week =
                 rate.during.as_ref().context("a count of 0 would release nothing: the minimum is 1")?;
             ensure!(
@@ -213,7 +203,7 @@ impl FromStr for Rate {
 /// Not a whole number. If it is a rate, the error says how to write it.
 pub fn parse_limit_count(text: &str) -> Result<u64> {
     parse_count(text).map_err(|error| match Amount::parse(&format!("{text}/s")) {
-        Ok(Amount { count, period, .. }) => {
+        Ok(Amount { rate: Rate { count, period, .. }, .. }) => {
             let period = format_duration(period);
             Error::msg(format!("{error}: for {text} a second, use -n {count} -p {period} or -r {text}/s"))
         }

@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, VecDeque};
 use std::io::Read;
 
+use anyhow::Result;
+
 use super::recorded::{Moment, Recorded};
 use crate::config::{Arrivals, InputOptions, format_duration};
-use crate::source::{Delimiter, Reader, Segment, SourceError};
+use crate::source::{Delimiter, Reader, Segment, bad_item};
 use crate::time::Time;
 
 /// Puts values in the order of the instants of their records: holds each until no earlier one can come.
@@ -41,7 +43,7 @@ impl<T> InOrder<T> {
     ///
     /// # Errors
     /// The stamp or the item is missing or invalid.
-    pub(crate) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>, SourceError> {
+    pub(crate) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>> {
         let moment = self.recorded.read(record)?;
         if self.recorded.is_log() && self.given.is_none() {
             // A job log is in the order of ends, and one job may have run the whole time.
@@ -55,9 +57,9 @@ impl<T> InOrder<T> {
     ///
     /// # Errors
     /// The record is out of order by more than is allowed: a later value has been returned.
-    pub(crate) fn put(&mut self, at: Time, number: u64, value: T) -> Result<(), SourceError> {
+    pub(crate) fn put(&mut self, at: Time, number: u64, value: T) -> Result<()> {
         if at < self.last {
-            return Err(SourceError::Item { record: number, why: self.out_of_order(at) });
+            return Err(bad_item(number, &self.out_of_order(at)));
         }
         self.newest = self.newest.max(at);
         if self.slack == 0 {
@@ -109,7 +111,7 @@ pub(crate) fn stamped<R: Read>(
     mut reader: Reader<R>,
     arrivals: &Arrivals,
     input: &InputOptions,
-) -> impl Iterator<Item = Result<Segment, SourceError>> + use<R> {
+) -> impl Iterator<Item = Result<Segment>> + use<R> {
     let mut in_order = InOrder::new(arrivals, input);
     let (delimiter, cleaning) = (Delimiter::new(&input.delimiter), input.cleaning);
     let (mut gathered, mut ready) = ((Vec::new(), 0), VecDeque::new());

@@ -2,12 +2,14 @@
 
 use std::borrow::Cow;
 
+use anyhow::Result;
+
 use super::json;
 use super::row::RowItems;
 use super::tsv::Columns;
 use crate::config::{Arrivals, Cleaning, Selector};
 use crate::printable::excerpt;
-use crate::source::{Fault, Fields, SourceError, Stamps};
+use crate::source::{Fault, Fields, Stamps, bad_item};
 use crate::time::Time;
 
 /// Reads the instant at which each record of an input happened.
@@ -76,7 +78,7 @@ impl Recorded {
     ///
     /// # Errors
     /// The stamp or the item is missing or invalid.
-    pub(super) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>, SourceError> {
+    pub(super) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>> {
         self.number += 1;
         let number = self.number;
         if self.cleaning.skips(record) {
@@ -102,7 +104,7 @@ impl Recorded {
                 self.read_item(record).map(|at| (at, RowItems::from_buf([record.into()])))
             }
         };
-        let (at, items) = read.map_err(|why| SourceError::Item { record: number, why })?;
+        let (at, items) = read.map_err(|why| bad_item(number, &why))?;
         Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items }))
     }
 

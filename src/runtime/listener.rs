@@ -6,13 +6,15 @@
 use std::os::fd::{AsFd, BorrowedFd};
 use std::time::Duration;
 
+use anyhow::Error;
+
 use super::clock::Clock;
 use super::input::Input;
 use super::readable;
 use super::reaper::Reaper;
 use super::waker::Events;
 use super::world::{Event, Wake};
-use crate::source::{Reader, SourceError};
+use crate::source::Reader;
 use crate::time::Time;
 
 pub(super) struct Listener {
@@ -85,7 +87,7 @@ impl Listener {
         }
     }
 
-    fn end(&mut self, error: Option<SourceError>) -> Wake {
+    fn end(&mut self, error: Option<Error>) -> Wake {
         self.is_fed = false;
         Wake::End(error)
     }

@@ -12,7 +12,7 @@ use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
 use crate::schedule::Stop;
-use crate::source::{Charger, Delimiter, Segment, SourceError, Together};
+use crate::source::{Charger, Delimiter, Segment, Together, bad_item};
 use crate::time::Time;
 use crate::ui::audit::AuditReport;
 
@@ -74,7 +74,7 @@ impl Review {
                     until = Some(Time::ZERO);
                 }
                 Wake::End(None) => return Ok(None),
-                Wake::End(Some(error)) => return Err(error.into()),
+                Wake::End(Some(error)) => return Err(error),
                 Wake::Event(Event::Stop(stop)) => return Ok(Some(stop)),
                 Wake::Event(_) => {}
                 Wake::Due | Wake::Soon | Wake::Output | Wake::Stalled => {
@@ -126,12 +126,12 @@ impl Review {
     }
 }
 
-fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>, SourceError> {
+fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>> {
     let mut release = Together::default();
     for item in &moment.items {
         let mut draft = Draft::default();
         let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
-        result.map_err(|why| SourceError::Item { record: moment.number, why })?;
+        result.map_err(|why| bad_item(moment.number, &why))?;
         release.add(charger, draft);
     }
     Ok(release.charges)

@@ -6,8 +6,10 @@ use std::cell::Cell;
 use std::iter::Peekable;
 use std::rc::Rc;
 
+use anyhow::Error;
+
 use super::world::{Wait, Wake, World};
-use crate::source::{Segment, SourceError};
+use crate::source::Segment;
 use crate::time::{SECOND, Time, Wall};
 
 /// A clock that stands still until it is set.
@@ -30,14 +32,14 @@ impl SimClock {
 const DATED: Time = Time(100_000_000 * SECOND);
 
 /// A world whose arrivals are known in advance.
-pub struct Sim<I: Iterator<Item = Result<Segment, SourceError>>> {
+pub struct Sim<I: Iterator<Item = Result<Segment, Error>>> {
     clock: SimClock,
     wall: Wall,
     arrivals: Peekable<I>,
     ended: bool,
 }
 
-impl<I: Iterator<Item = Result<Segment, SourceError>>> Sim<I> {
+impl<I: Iterator<Item = Result<Segment, Error>>> Sim<I> {
     /// A world that starts with its first arrival, or at `clock` if that is later. Its instants count from 1970.
     pub fn new(clock: SimClock, arrivals: I) -> Self {
         let mut arrivals = arrivals.peekable();
@@ -71,13 +73,13 @@ impl<I: Iterator<Item = Result<Segment, SourceError>>> Sim<I> {
         }
     }
 
-    fn end(&mut self, error: Option<SourceError>) -> Wake {
+    fn end(&mut self, error: Option<Error>) -> Wake {
         self.ended = true;
         Wake::End(error)
     }
 }
 
-impl<I: Iterator<Item = Result<Segment, SourceError>>> World for Sim<I> {
+impl<I: Iterator<Item = Result<Segment, Error>>> World for Sim<I> {
     fn now(&self) -> Time {
         self.clock.now()
     }

@@ -7,7 +7,7 @@ use anyhow::Error;
 use crate::config::Rate;
 use crate::gate::{Answer, Order, Slot};
 use crate::schedule::Stop;
-use crate::source::{Segment, SourceError};
+use crate::source::Segment;
 use crate::store::StoreError;
 use crate::time::{Time, Wall};
 
@@ -76,7 +76,7 @@ pub enum Wake {
     /// A command has printed something.
     Output,
     /// No more will arrive: the input has ended, or failed with an error.
-    End(Option<SourceError>),
+    End(Option<Error>),
     /// Something else has happened.
     Event(Event),
     /// Nothing will ever happen.

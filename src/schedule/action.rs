@@ -6,7 +6,6 @@ use super::Admission;
 use crate::config::{HaltOn, Rate};
 use crate::exit::{End, Exit};
 use crate::gate::{Order, Slot};
-use crate::source::{ArgumentError, SourceError};
 use crate::time::Time;
 
 /// The next thing for the driver to do.
@@ -51,7 +50,7 @@ pub enum Notice {
     /// Failed items were to be retried, but the run is over.
     FailedSoFar(Failed),
     /// An item is skipped, as it cannot be charged.
-    BadItem(SourceError),
+    BadItem(Error),
     /// An item came too early, which ends the run.
     Refused {
         /// The number of the item.
@@ -142,8 +141,8 @@ pub enum Failure {
     Ended(End),
     /// Their command timed out.
     TimedOut,
-    /// They could not be given to a command.
-    ArgumentError(ArgumentError),
+    /// They could not be given to a command, and why.
+    ArgumentError(&'static str),
 }
 
 impl Failure {

@@ -7,7 +7,7 @@ use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule, Stop};
 use crate::config::Rate;
 use crate::exit::{Exit, JobEnd};
 use crate::gate::{Answer, Order, Request};
-use crate::source::{ArgumentError, Segment, SourceError};
+use crate::source::{LONG_LINE, Segment};
 use crate::time::{SECOND, Time, Wall};
 
 /// A notice of a shorter pause would be out of date before it is read.
@@ -27,7 +27,7 @@ impl Schedule {
 
     /// There will be no more items; with an error if that is not the end of the input. Either way, what was read is
     /// still released.
-    pub fn end_of_input(&mut self, now: Time, error: Option<SourceError>) {
+    pub fn end_of_input(&mut self, now: Time, error: Option<Error>) {
         self.queue.end(now, error);
         if let Some(all) = self.queue.ahead().all {
             self.results.know_all(all);
@@ -89,7 +89,7 @@ impl Schedule {
             queue.lanes.batcher.shrink(items);
             return self.sent(now, admission, 0);
         }
-        let why = Failure::ArgumentError(ArgumentError::Line);
+        let why = Failure::ArgumentError(LONG_LINE);
         let failed = queue.lanes.failed(admission.batch.segments(), why);
         queue.commit(now, &mut admission, 0, results);
         results.reject(failed.item, Notice::Failed(failed), Exit::CommandFailed, queue.ahead());

@@ -205,7 +205,7 @@ impl Schedule {
             }
         }
         if let Some(error) = supply.bad_end.take().filter(|_| has_released_all) {
-            course.give_up(Exit::Error, error.into());
+            course.give_up(Exit::Error, error);
         }
         course.next().unwrap_or(Action::Finish(course.exit))
     }

@@ -1,6 +1,6 @@
 //! Items still to be released: those that were read, those that wait in lanes, and the gate they wait for.
 
-use anyhow::anyhow;
+use anyhow::{Error, anyhow};
 
 use super::course::Course;
 use super::jobs::Attempt;
@@ -13,7 +13,7 @@ use crate::config::{OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
 use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
 use crate::rule::Verdict;
-use crate::source::{Delimiter, Items, Segment, SourceError};
+use crate::source::{Delimiter, Items, Segment};
 use crate::time::{SECOND, Time};
 
 /// Owns all that is still to be released, and the gate.
@@ -61,7 +61,7 @@ impl Queue {
     }
 
     /// There will be no more items; with an error if that is not the end of the input.
-    pub(super) fn end(&mut self, now: Time, error: Option<SourceError>) {
+    pub(super) fn end(&mut self, now: Time, error: Option<Error>) {
         self.lanes.batcher.ended = Some(now);
         self.lanes.reopen_all(&*self.gate);
         self.supply.bad_end = error;

@@ -6,10 +6,12 @@
 
 use std::collections::BTreeMap;
 
+use anyhow::Error;
+
 use super::{Notice, Stats};
 use crate::config::{OnBad, Plan, Rate};
 use crate::exit::Exit;
-use crate::source::{Charger, Delimiter, Intake, Segment, SourceError};
+use crate::source::{Charger, Delimiter, Intake, Segment};
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
 const MOST_REJECTS: usize = 1024;
@@ -28,7 +30,7 @@ pub(super) struct Supply {
     /// The warnings of limits that no item matched were given.
     unmatched_told: bool,
     /// The error that ended the input, if one did.
-    pub(super) bad_end: Option<SourceError>,
+    pub(super) bad_end: Option<Error>,
 }
 
 /// An item that can never be released.
@@ -49,7 +51,7 @@ pub(super) enum Next {
     /// An item that cannot be charged, and is skipped.
     Rejected,
     /// An item that cannot be charged, and ends the input.
-    End(SourceError),
+    End(Error),
 }
 
 impl Supply {

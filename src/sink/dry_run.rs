@@ -60,8 +60,4 @@ impl Sink for DryRun {
             }
         }
     }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
-    }
 }

@@ -16,7 +16,7 @@ pub use jobs::parse_headers;
 pub(crate) use jobs::{Commands, Expander, exec};
 pub use permit::PermitSink;
 pub(crate) use stdout::Stdout;
-pub(crate) use writer::Writer;
+pub(crate) use writer::TextWriter;
 
 use crate::exit::{Exit, JobEnd};
 use crate::source::{Batch, Capacity};
@@ -30,8 +30,10 @@ pub trait Sink {
     /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
-    /// The command line that sending `batch` will run, quoted for a shell, if it is to be shown.
-    fn trace(&self, batch: &Batch) -> Option<String>;
+    /// The command line that sending a batch will run, quoted for a shell, if it is to be shown.
+    fn trace(&self, _batch: &Batch) -> Option<String> {
+        None
+    }
 
     /// Prints the remaining outputs, once nothing is running and nothing more will be sent.
     fn finish(&mut self) -> Flushed {

@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::writer::Writer;
+use super::writer::print;
 use super::{Cause, Sent, Sink};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
@@ -12,7 +12,7 @@ use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
 
 pub(crate) struct Stdout {
-    writer: Writer,
+    interrupt: Arc<Interrupt>,
     delimiter: Delimiter,
     /// A reused buffer for items that are not contiguous in memory.
     gathered: Vec<u8>,
@@ -23,7 +23,7 @@ pub(crate) struct Stdout {
 impl Stdout {
     /// Writes to standard output. Once `interrupt` is raised, writing ends early, after a whole item if possible.
     pub(crate) fn new(delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Self {
-        Stdout { writer: Writer::new(interrupt), delimiter, gathered: Vec::new(), is_fast: false }
+        Stdout { interrupt, delimiter, gathered: Vec::new(), is_fast: false }
     }
 
     /// Writes whole records. An error comes with the number of bytes written before it.
@@ -35,7 +35,7 @@ impl Stdout {
             let whole = self.delimiter.whole(&bytes[..written]).1;
             if whole == written { whole } else { whole + self.delimiter.first(&bytes[whole..]) }
         };
-        self.writer.print(Target::Stdout, bytes, end_of_record)
+        print(&self.interrupt, Target::Stdout, bytes, end_of_record)
     }
 }
 
@@ -60,9 +60,5 @@ impl Sink for Stdout {
         };
         self.gathered = gathered;
         sent
-    }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
     }
 }

@@ -16,68 +16,51 @@ use crate::output::{Leave, Target};
 /// The time that an interrupted write has to complete what it has begun.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// Writes all that it is given, unless it is interrupted.
-#[derive(Clone)]
-pub(crate) struct Writer {
-    interrupt: Arc<Interrupt>,
-}
-
-impl Writer {
-    /// A writer that stops early once `interrupt` is raised.
-    pub(crate) fn new(interrupt: Arc<Interrupt>) -> Self {
-        Writer { interrupt }
+/// Writes `bytes`. Once `interrupt` is raised, it goes on, if time allows, to where `boundary` says that something whole ends,
+/// given the number of bytes written.
+///
+/// # Errors
+/// The number of bytes that were written, and why no more.
+pub(super) fn print(
+    interrupt: &Interrupt,
+    target: Target,
+    bytes: &[u8],
+    boundary: impl Fn(usize) -> usize,
+) -> Result<(), (usize, Cause)> {
+    if target == Target::Stdout {
+        inherited().check_stdout().map_err(|error| (0, Cause::Failed(Exit::Error, error)))?;
     }
-
-    /// A writer of text to `target`.
-    pub(crate) fn text(self, target: Target) -> TextWriter {
-        TextWriter { writer: self, target }
-    }
-
-    /// Writes `bytes`. If interrupted, it goes on, if time allows, to where `boundary` says that something whole ends,
-    /// given the number of bytes written.
-    ///
-    /// # Errors
-    /// The number of bytes that were written, and why no more.
-    pub(super) fn print(
-        &self,
-        target: Target,
-        bytes: &[u8],
-        boundary: impl Fn(usize) -> usize,
-    ) -> Result<(), (usize, Cause)> {
-        if target == Target::Stdout {
-            inherited().check_stdout().map_err(|error| (0, Cause::Failed(Exit::Error, error)))?;
+    let (mut written, mut end, mut give_up) = (0, bytes.len(), None);
+    let result = target.write(bytes, &mut written, |written| {
+        if !interrupt.is_raised() {
+            return Some(Leave { end, may_block: true });
         }
-        let (mut written, mut end, mut give_up) = (0, bytes.len(), None);
-        let result = target.write(bytes, &mut written, |written| {
-            if !self.interrupt.is_raised() {
-                return Some(Leave { end, may_block: true });
-            }
-            // From here on, no write may block: there may be no other signal to end it.
-            let give_up = *give_up.get_or_insert_with(|| Instant::now() + GRACE);
-            end = boundary(written).min(end);
-            (Instant::now() < give_up).then_some(Leave { end, may_block: false })
-        });
-        match result {
-            Ok(()) if written == bytes.len() => Ok(()),
-            Ok(()) => Err((written, Cause::Interrupted)),
-            // As with our own messages, a missing reader of stderr does not end the run.
-            Err(Errno::EPIPE) if target == Target::Stderr => Ok(()),
-            Err(Errno::EPIPE) => Err((written, Cause::ReaderGone)),
-            Err(errno) => Err((written, failed(target, errno))),
-        }
+        // From here on, no write may block: there may be no other signal to end it.
+        let give_up = *give_up.get_or_insert_with(|| Instant::now() + GRACE);
+        end = boundary(written).min(end);
+        (Instant::now() < give_up).then_some(Leave { end, may_block: false })
+    });
+    match result {
+        Ok(()) if written == bytes.len() => Ok(()),
+        Ok(()) => Err((written, Cause::Interrupted)),
+        // As with our own messages, a missing reader of stderr does not end the run.
+        Err(Errno::EPIPE) if target == Target::Stderr => Ok(()),
+        Err(Errno::EPIPE) => Err((written, Cause::ReaderGone)),
+        Err(errno) => Err((written, failed(target, errno))),
     }
 }
 
 /// Text for people.
 #[derive(Clone)]
 pub(crate) struct TextWriter {
-    writer: Writer,
-    target: Target,
+    pub(crate) target: Target,
+    /// Once it is raised, writing ends early.
+    pub(crate) interrupt: Arc<Interrupt>,
 }
 
 impl io::Write for TextWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.writer.print(self.target, bytes, |_| bytes.len()).map_err(|(_, cause)| match cause {
+        print(&self.interrupt, self.target, bytes, |_| bytes.len()).map_err(|(_, cause)| match cause {
             Cause::ReaderGone => io::ErrorKind::BrokenPipe.into(),
             Cause::Failed(_, error) => io::Error::other(format!("{error:#}")),
             Cause::Interrupted => io::Error::other("interrupted"),

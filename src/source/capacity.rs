@@ -1,7 +1,5 @@
 //! The capacity of a sink.
 
-use std::fmt;
-
 /// The capacity of a sink. Batches are formed to fit it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Capacity {
@@ -39,32 +37,10 @@ pub struct CommandLine {
 }
 
 /// Why an item can never be passed to a command.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum ArgumentError {
-    /// No argument can hold a NUL byte.
-    Nul,
-    /// It does not fit into an argument.
-    Argument,
-    /// It does not fit beside the environment and the rest of the command line.
-    Line,
-}
-
-impl fmt::Display for ArgumentError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            ArgumentError::Nul => {
-                "it contains a NUL byte, which an argument cannot: use --null, or filter it out"
-            }
-            ArgumentError::Argument => {
-                "it is too long for an argument (the kernel allows 128 KiB): use --pipe"
-            }
-            ArgumentError::Line => {
-                "it is too long together with the environment and the other arguments: use --pipe, or a \
-                 smaller environment"
-            }
-        })
-    }
-}
+const NUL: &str = "it contains a NUL byte, which an argument cannot: use --null, or filter it out";
+const LONG_ARGUMENT: &str = "it is too long for an argument (the kernel allows 128 KiB): use --pipe";
+pub(crate) const LONG_LINE: &str = "it is too long together with the environment and the other arguments: use --pipe, or a smaller \
+     environment";
 
 impl Capacity {
     /// Takes everything at once.
@@ -87,13 +63,13 @@ impl Capacity {
     }
 
     /// Why `item`, which is without its delimiter, can never be an argument; `None` if it can.
-    pub(crate) fn argument_error(&self, item: &[u8]) -> Option<ArgumentError> {
+    pub(crate) fn argument_error(&self, item: &[u8]) -> Option<&'static str> {
         let line = self.line?;
         match item.len() {
-            _ if line.times > 0 && memchr::memchr(0, item).is_some() => Some(ArgumentError::Nul),
-            length if length > line.longest => Some(ArgumentError::Argument),
+            _ if line.times > 0 && memchr::memchr(0, item).is_some() => Some(NUL),
+            length if length > line.longest => Some(LONG_ARGUMENT),
             length if line.text(length, line.times).saturating_add(line.pointers) > line.single => {
-                Some(ArgumentError::Line)
+                Some(LONG_LINE)
             }
             _ => None,
         }

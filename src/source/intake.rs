@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Charger, Delimiter, Fields, Items, Segment, SourceError};
+use anyhow::Result;
+
+use super::{Charger, Delimiter, Fields, Items, Segment, bad_item};
 use crate::charge::{Charge, Draft};
 use crate::config::{Cleaning, Plan};
 use crate::time::Time;
@@ -161,7 +163,7 @@ impl Intake {
     ///
     /// # Errors
     /// A part of the item is missing or invalid; [`Intake::pass`] still takes it.
-    pub(crate) fn look(&mut self) -> Option<Result<(), SourceError>> {
+    pub(crate) fn look(&mut self) -> Option<Result<()>> {
         while self.front.is_none() {
             let segment = self.segments.front()?;
             let length = self.delimiter.first(segment.bytes());
@@ -180,7 +182,7 @@ impl Intake {
                 .charge_into(record, charged, &mut self.draft)
                 .and_then(|()| self.needed.check(record, charged))
             {
-                return Some(Err(SourceError::Item { record: segment.first(), why }));
+                return Some(Err(bad_item(segment.first(), &why)));
             }
         }
         Some(Ok(()))

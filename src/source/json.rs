@@ -68,10 +68,6 @@ impl PathNode {
         &mut self.children[at]
     }
 
-    fn named(&self, name: &str) -> Option<&PathNode> {
-        self.children.iter().find(|child| child.name == name)
-    }
-
     /// Clears the values at this node and below, as a later member of the same name replaces them.
     fn clear(&self, values: &mut PathValues<'_>) {
         self.path.iter().for_each(|&path| values[path] = Selected::Missing);
@@ -191,7 +187,7 @@ impl<'n> Visitor<'_> for Name<'n> {
     }
 
     fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
-        Ok(self.0.named(name))
+        Ok(self.0.children.iter().find(|child| child.name == name))
     }
 }
 

@@ -17,10 +17,10 @@ mod select;
 mod stamp;
 mod together;
 
-use std::fmt;
-use std::io;
+use anyhow::{Error, anyhow};
 
-pub use capacity::{ArgumentError, Capacity, CommandLine};
+pub(crate) use capacity::LONG_LINE;
+pub use capacity::{Capacity, CommandLine};
 pub use charger::Charger;
 pub use delimiter::Delimiter;
 pub use fields::Fields;
@@ -34,41 +34,7 @@ pub use segment::Segment;
 pub(crate) use stamp::{Fault, Stamps};
 pub(crate) use together::Together;
 
-/// Why reading stopped before the end of the input.
-#[derive(Debug)]
-pub enum SourceError {
-    /// The input cannot be read.
-    Read(io::Error),
-    /// A record is longer than allowed.
-    TooLong {
-        /// The number of the record, counted from 1.
-        record: u64,
-        /// Where it starts, in bytes from the start of the input.
-        offset: u64,
-        /// The longest record allowed, in bytes.
-        max: usize,
-    },
-    /// A record lacks a valid arrival, cost or other part that is needed.
-    Item {
-        /// The number of the record, counted from 1.
-        record: u64,
-        /// The reason, with an excerpt of the item.
-        why: String,
-    },
-}
-
-impl std::error::Error for SourceError {}
-
-impl fmt::Display for SourceError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            SourceError::Read(error) => write!(f, "cannot read the input: {error}"),
-            SourceError::TooLong { record, offset, max } => write!(
-                f,
-                "item {record}, at byte {offset}, is longer than {max} bytes: raise --max-record, or check the \
-                 delimiter"
-            ),
-            SourceError::Item { record, why } => write!(f, "item {record}: {why}"),
-        }
-    }
+/// The error for a record that lacks a valid arrival, cost or other part that is needed. `why` has an excerpt of it.
+pub(crate) fn bad_item(record: u64, why: &str) -> Error {
+    anyhow!("item {record}: {why}")
 }

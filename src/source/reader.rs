@@ -2,8 +2,10 @@
 
 use std::io::{self, Read};
 
+use anyhow::{Error, Result, anyhow, bail};
+
 use super::segment::{Buffer, Pool};
-use super::{Delimiter, Segment, SourceError};
+use super::{Delimiter, Segment};
 
 /// The most bytes that one `read` asks for, unless a record is longer.
 const CHUNK: usize = 128 << 10;
@@ -25,7 +27,7 @@ pub struct Reader<R> {
     records: u64,
     offset: u64,
     /// The error to return after the segment handed out last.
-    failed: Option<SourceError>,
+    failed: Option<Error>,
     ended: bool,
     /// True if bytes that were read ahead have not been looked at.
     has_unseen: bool,
@@ -34,7 +36,7 @@ pub struct Reader<R> {
 
 /// Ends with the input. Not to be called again after an error.
 impl<R: Read> Iterator for Reader<R> {
-    type Item = Result<Segment, SourceError>;
+    type Item = Result<Segment>;
 
     fn next(&mut self) -> Option<Self::Item> {
         while !self.is_over() {
@@ -83,8 +85,8 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// The input cannot be read.
-    pub(crate) fn is_empty(&mut self) -> Result<bool, SourceError> {
-        self.fill().map_err(SourceError::Read)?;
+    pub(crate) fn is_empty(&mut self) -> Result<bool> {
+        self.fill()?;
         self.has_unseen = self.filled > 0;
         Ok(self.is_over())
     }
@@ -93,11 +95,11 @@ impl<R: Read> Reader<R> {
     ///
     /// # Errors
     /// The input cannot be read, or a record is too long.
-    pub(crate) fn read_once(&mut self) -> Result<Option<Segment>, SourceError> {
+    pub(crate) fn read_once(&mut self) -> Result<Option<Segment>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
-        self.fill().map_err(SourceError::Read)?;
+        self.fill()?;
         let unsearched = &self.buffer[self.searched..self.filled];
         let (records, length) = match self.delimiter.whole(unsearched) {
             _ if self.ended => (u64::from(self.filled > 0), self.filled),
@@ -116,7 +118,7 @@ impl<R: Read> Reader<R> {
     /// Reads more, after making room for it. Never reads again after the end: a terminal would go on.
     ///
     /// If bytes were read ahead, they count as read now.
-    fn fill(&mut self) -> io::Result<()> {
+    fn fill(&mut self) -> Result<()> {
         if self.ended || std::mem::take(&mut self.has_unseen) {
             return Ok(());
         }
@@ -129,7 +131,7 @@ impl<R: Read> Reader<R> {
                 self.ended = read == 0;
             }
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-            Err(error) => return Err(error),
+            Err(error) => bail!("cannot read the input: {error}"),
         }
         Ok(())
     }
@@ -156,12 +158,13 @@ impl<R: Read> Reader<R> {
         (records, length)
     }
 
-    fn too_long(&self, records: u64, length: usize) -> SourceError {
-        SourceError::TooLong {
-            record: self.records + records + 1,
-            offset: self.offset + length as u64,
-            max: self.max_record,
-        }
+    fn too_long(&self, records: u64, length: usize) -> Error {
+        let (record, offset) = (self.records + records + 1, self.offset + length as u64);
+        let max = self.max_record;
+        anyhow!(
+            "item {record}, at byte {offset}, is longer than {max} bytes: raise --max-record, or check the \
+             delimiter"
+        )
     }
 
     /// Hands out the first `length` bytes and keeps the rest.
@@ -212,12 +215,7 @@ mod tests {
         }
     }
 
-    fn read_all(
-        input: &[u8],
-        step: usize,
-        delimiter: &[u8],
-        max: usize,
-    ) -> (Vec<Vec<u8>>, Option<SourceError>) {
+    fn read_all(input: &[u8], step: usize, delimiter: &[u8], max: usize) -> (Vec<Vec<u8>>, Option<Error>) {
         let delimiter = Delimiter::new(delimiter);
         let mut reader = Reader::new(Trickle(input, step), delimiter.clone(), max);
         let mut records = Vec::new();
@@ -265,11 +263,12 @@ mod tests {
         for (input, good, place) in table {
             for step in 1..=input.len() {
                 let (read, error) = read_all(input, step, b"\n", 3);
-                let found = error.map(|error| match error {
-                    SourceError::TooLong { record, offset, max: 3 } => (record, offset),
-                    other => panic!("{other:?}"),
-                });
-                assert_eq!((read.len(), found), (good, place), "{} by {step}", input.escape_ascii());
+                assert_eq!(read.len(), good, "{} by {step}", input.escape_ascii());
+                let told =
+                    |(record, offset)| format!("item {record}, at byte {offset}, is longer than 3 bytes");
+                let error = error.map(|error| error.to_string());
+                assert_eq!(error.is_some(), place.is_some(), "{error:?}");
+                assert!(error.zip(place.map(told)).is_none_or(|(error, told)| error.starts_with(&told)));
             }
         }
     }

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::output::Target;
 use crate::printable::escaped_json;
 use crate::runtime::{Clock, RealWorld, Review};
-use crate::sink::Writer;
+use crate::sink::TextWriter;
 use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
 use anyhow::{Error, Result};
@@ -29,7 +29,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     if config.report != Report::Quiet {
         world.watch_reader()?;
     }
-    let stdout = Writer::new(world.interrupt()).text(Target::Stdout);
+    let stdout = TextWriter { target: Target::Stdout, interrupt: world.interrupt() };
     let mut report = AuditReport::new(config.report, stdout.clone());
     let exit = review.run(&mut world, &mut report).and_then(|exit| {
         let drawn = config.plot.as_ref().map_or(Ok(()), |path| plot::draw(&review.audit, path, stdout));

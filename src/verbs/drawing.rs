@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::output::Target;
 use crate::schedule::{Release, Schedule, Stop};
-use crate::sink::Writer;
+use crate::sink::TextWriter;
 use crate::time::Wall;
 use crate::ui::plot;
 
@@ -42,7 +42,7 @@ impl<'a> Drawing<'a> {
 
     /// Draws them, unless interrupted.
     pub(super) fn draw(&self, interrupt: Arc<Interrupt>) -> Result<()> {
-        let stderr = Writer::new(interrupt).text(Target::Stderr);
+        let stderr = TextWriter { target: Target::Stderr, interrupt };
         plot::draw(&self.audit.borrow(), self.path, stderr)
     }
 }

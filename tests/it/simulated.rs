@@ -11,6 +11,7 @@ use std::collections::VecDeque;
 use std::mem;
 use std::rc::Rc;
 
+use anyhow::Error;
 use fastrand::Rng;
 use throttle::cli;
 use throttle::config::{Config, Plan};
@@ -20,7 +21,7 @@ use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, TextFile, Wait, Wake, World};
 use throttle::schedule::{Schedule, Stats};
 use throttle::sink::{Sent, Sink};
-use throttle::source::{Batch, Capacity, Delimiter, Segment, SourceError};
+use throttle::source::{Batch, Capacity, Delimiter, Segment};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
@@ -196,7 +197,7 @@ impl Delay {
 }
 
 /// The simulated world of a run.
-struct Simulated<I: Iterator<Item = Result<Segment, SourceError>>> {
+struct Simulated<I: Iterator<Item = Result<Segment, Error>>> {
     sim: Sim<I>,
     run: Simulation,
     releases: Rc<RefCell<Vec<Release>>>,
@@ -204,7 +205,7 @@ struct Simulated<I: Iterator<Item = Result<Segment, SourceError>>> {
     waits: u32,
 }
 
-impl<I: Iterator<Item = Result<Segment, SourceError>>> Simulated<I> {
+impl<I: Iterator<Item = Result<Segment, Error>>> Simulated<I> {
     /// What happens next before the end of a wait, apart from arrivals, and when.
     fn next(&self, wait: &Wait) -> Option<(Time, fn(&mut Self) -> Wake)> {
         let set = self.run.settings.front().map(|(at, _)| Time(*at));
@@ -225,7 +226,7 @@ impl<I: Iterator<Item = Result<Segment, SourceError>>> Simulated<I> {
     }
 }
 
-impl<I: Iterator<Item = Result<Segment, SourceError>>> World for Simulated<I> {
+impl<I: Iterator<Item = Result<Segment, Error>>> World for Simulated<I> {
     fn now(&self) -> Time {
         self.sim.now()
     }
@@ -285,9 +286,5 @@ impl<F: FnMut() -> u64> Sink for Recorder<F> {
             left = rest;
         }
         Sent::All
-    }
-
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
     }
 }

@@ -22,13 +22,12 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
     if let Some(state) = env::var_os(VARIABLE) {
         command.env(VARIABLE, State::inherited(&state));
     }
-    let inherited = inherited();
-    restore(&mut command, inherited.to_ignore().collect(), inherited.to_block());
+    restore(&mut command);
     // A descriptor that was closed is one of ours now, which the command must not get.
-    if inherited.stdin_closed {
+    if inherited().stdin_closed {
         let _ = fcntl(io::stdin(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
-    if inherited.stdout_closed {
+    if inherited().stdout_closed {
         let _ = fcntl(io::stdout(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     let error = command.exec();

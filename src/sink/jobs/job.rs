@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::ptr;
 
-use nix::libc::{self, c_int};
-use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::libc;
+use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::capture::Capture;
@@ -48,17 +48,12 @@ impl Job {
 /// still ask for passwords on /dev/tty. In a group of its own, it gets our Ctrl-C passed on.
 pub(super) struct Parent {
     own_group: bool,
-    /// The signals that commands must ignore, and must have blocked, as we inherited them.
-    ignored: Vec<c_int>,
-    blocked: Option<SigSet>,
 }
 
 impl Parent {
     pub(super) fn new(is_timed: bool) -> Self {
         let has_terminal = File::open("/dev/tty").is_ok();
-        let own_group = is_timed || !has_terminal;
-        let inherited = inherited();
-        Parent { own_group, ignored: inherited.to_ignore().collect(), blocked: inherited.to_block() }
+        Parent { own_group: is_timed || !has_terminal }
     }
 
     pub(super) fn start(&self, mut command: Command) -> io::Result<Pid> {
@@ -66,13 +61,13 @@ impl Parent {
             command.process_group(0);
         }
         // This makes std start the command in a slower way, so only if needed.
-        if !self.ignored.is_empty() || self.blocked.is_some() {
-            restore(&mut command, self.ignored.clone(), self.blocked);
+        if inherited().to_ignore().next().is_some() || inherited().to_block().is_some() {
+            restore(&mut command);
         }
         let child = match command.spawn() {
             // A script without `#!`, which execvp(3) runs with sh: std calls execvp only in its slower way.
             Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
-                restore(&mut command, Vec::new(), None);
+                restore(&mut command);
                 command.spawn()
             }
             child => child,
@@ -91,16 +86,17 @@ impl Parent {
     }
 }
 
-/// Makes a command ignore and block these signals.
-pub(super) fn restore(command: &mut Command, ignored: Vec<c_int>, blocked: Option<SigSet>) {
+/// Makes a command ignore and block the signals that we inherited so.
+pub(super) fn restore(command: &mut Command) {
+    let inherited = inherited();
     let restore = move || {
         // SAFETY: an action that runs none of our code, and calls that are allowed between fork and exec.
         #[expect(unsafe_code)]
         unsafe {
-            for &signal in &ignored {
+            for signal in inherited.to_ignore() {
                 libc::signal(signal, libc::SIG_IGN);
             }
-            if let Some(mask) = &blocked {
+            if let Some(mask) = inherited.to_block() {
                 libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ref(), ptr::null_mut());
             }
         }

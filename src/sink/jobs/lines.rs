@@ -9,9 +9,10 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::capture::unreadable;
 use super::tag::Tagged;
+use crate::interrupt::Interrupt;
 use crate::output::Target;
 use crate::sink::Cause;
-use crate::sink::writer::Writer;
+use crate::sink::writer;
 
 /// A longer line is printed in pieces, each a line of its own.
 const LONGEST_LINE: usize = 1 << 20;
@@ -75,12 +76,12 @@ impl Lines {
         own.for_each(|stream| stream.has_ended = true);
     }
 
-    /// Prints the lines that have come; for commands that have ended, all that they printed. Without a `writer`, output
-    /// is discarded, so that no command waits for a reader.
-    pub(super) fn print(&mut self, buffer: &mut [u8], writer: Option<&Writer>) -> Result<(), Cause> {
+    /// Prints the lines that have come; for commands that have ended, all that they printed. Ends early once `interrupt`
+    /// is raised. Without it, output is discarded, so that no command waits for a reader.
+    pub(super) fn print(&mut self, buffer: &mut [u8], interrupt: Option<&Interrupt>) -> Result<(), Cause> {
         let mut result = Ok(());
         self.0.retain_mut(|stream| {
-            let read = stream.read(buffer, writer);
+            let read = stream.read(buffer, interrupt);
             let is_open = matches!(read, Ok(true) | Err(Cause::Interrupted));
             result = std::mem::replace(&mut result, Ok(())).and(read.map(drop));
             is_open
@@ -95,7 +96,7 @@ impl Lines {
 
 impl OutputStream {
     /// Reads what has come, and prints whole lines. Returns whether more may come.
-    fn read(&mut self, buffer: &mut [u8], writer: Option<&Writer>) -> Result<bool, Cause> {
+    fn read(&mut self, buffer: &mut [u8], interrupt: Option<&Interrupt>) -> Result<bool, Cause> {
         // There may be more, but other streams have their turn first.
         let most = if self.has_ended { FULL_PIPE } else { buffer.len() };
         let mut is_open = true;
@@ -105,7 +106,7 @@ impl OutputStream {
                 Ok(0) => is_open = false,
                 Ok(length) => {
                     read += length;
-                    self.take(&buffer[..length], writer)?;
+                    self.take(&buffer[..length], interrupt)?;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -114,17 +115,17 @@ impl OutputStream {
         }
         if self.has_ended || !is_open {
             let rest = std::mem::take(&mut self.begun);
-            self.write(&rest, writer)?;
+            self.write(&rest, interrupt)?;
         }
         Ok(is_open)
     }
 
-    fn take(&mut self, piece: &[u8], writer: Option<&Writer>) -> Result<(), Cause> {
+    fn take(&mut self, piece: &[u8], interrupt: Option<&Interrupt>) -> Result<(), Cause> {
         let whole = memchr::memrchr(b'\n', piece).map_or(0, |at| at + 1);
         if whole > 0 {
             let mut lines = std::mem::take(&mut self.begun);
             lines.extend_from_slice(&piece[..whole]);
-            self.write(&lines, writer)?;
+            self.write(&lines, interrupt)?;
         }
         self.begun.extend_from_slice(&piece[whole..]);
         if self.begun.len() < LONGEST_LINE {
@@ -132,15 +133,15 @@ impl OutputStream {
         }
         let rest = self.begun.split_off(LONGEST_LINE);
         let line = std::mem::replace(&mut self.begun, rest);
-        self.write(&line, writer)
+        self.write(&line, interrupt)
     }
 
     /// Prints lines, the last of which may lack its newline.
-    fn write(&self, lines: &[u8], writer: Option<&Writer>) -> Result<(), Cause> {
-        let Some(writer) = writer else { return Ok(()) };
+    fn write(&self, lines: &[u8], interrupt: Option<&Interrupt>) -> Result<(), Cause> {
+        let Some(interrupt) = interrupt else { return Ok(()) };
         let mut tagged = Tagged::new(&self.tag);
         let text = [tagged.piece(lines), tagged.end().into()].concat();
-        writer.print(self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
+        writer::print(interrupt, self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
     }
 }
 

@@ -45,7 +45,6 @@ use self::output::Outputs;
 use self::room::command_line;
 use self::shortage::Shortage;
 use self::tag::tag;
-use super::writer::Writer;
 use super::{Cause, Flushed, RunningJobs, Sent, Sink};
 use crate::config::{Feed, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
@@ -95,7 +94,7 @@ impl Commands {
             jobs: Vec::new(),
             slots: Vec::new(),
             shortage: Shortage::default(),
-            outputs: Outputs::new(Writer::new(interrupt), run.output == Output::InOrder),
+            outputs: Outputs::new(interrupt, run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             header_files: HeaderFiles::new(run.retry.times > 0),
             run,

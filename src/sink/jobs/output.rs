@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
+use std::sync::Arc;
 
 use nix::unistd::{SysconfVar, sysconf};
 
@@ -9,8 +10,9 @@ use super::capture::{Capture, Captured, Printed, unreadable};
 use super::lines::Lines;
 use super::space::Space;
 use super::tag::Tagged;
+use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::sink::writer::Writer;
+use crate::sink::writer::print;
 use crate::sink::{Cause, Flushed};
 
 /// The number of commands whose output may wait for its turn before no later ones are started.
@@ -28,7 +30,7 @@ const LEAST_FILES: usize = 20;
 
 /// Prints the output of commands as they end, or in the order of their items.
 pub(super) struct Outputs {
-    writer: Writer,
+    interrupt: Arc<Interrupt>,
     space: Space,
     buffer: Box<[u8]>,
     in_order: bool,
@@ -51,10 +53,10 @@ pub(super) struct Outputs {
 
 impl Outputs {
     /// Prints captured output `in_order`, or else as commands end.
-    pub(super) fn new(writer: Writer, in_order: bool) -> Self {
+    pub(super) fn new(interrupt: Arc<Interrupt>, in_order: bool) -> Self {
         let next = if in_order { 0 } else { u64::MAX };
         Outputs {
-            writer,
+            interrupt,
             space: Space::default(),
             buffer: vec![0; PIECE].into(),
             in_order,
@@ -154,7 +156,7 @@ impl Outputs {
 
     /// Prints what has come, line by line.
     fn print_lines(&mut self) -> Result<(), Cause> {
-        let printed = self.lines.print(&mut self.buffer, (!self.is_broken).then_some(&self.writer));
+        let printed = self.lines.print(&mut self.buffer, (!self.is_broken).then_some(&*self.interrupt));
         self.is_broken |= printed.is_err();
         printed
     }
@@ -163,7 +165,7 @@ impl Outputs {
         let output = output.map_err(|error| unreadable(first, error))?;
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
             let mut write = |bytes: &[u8]| {
-                let written = self.writer.print(target, bytes, |_| bytes.len());
+                let written = print(&self.interrupt, target, bytes, |_| bytes.len());
                 self.is_broken |= written.is_err();
                 written.map_err(|(_, cause)| cause)
             };
@@ -203,15 +205,13 @@ mod tests {
     use std::os::unix::fs::FileExt;
     use std::process::Command;
     use std::rc::Rc;
-    use std::sync::Arc;
 
     use super::super::capture::SMALL;
     use super::*;
-    use crate::interrupt::Interrupt;
 
     fn outputs() -> Outputs {
-        let writer = Writer::new(Arc::new(Interrupt::for_this_thread()));
-        Outputs { most_files: 10, ..Outputs::new(writer, true) }
+        let interrupt = Arc::new(Interrupt::for_this_thread());
+        Outputs { most_files: 10, ..Outputs::new(interrupt, true) }
     }
 
     /// Starts a command for the item numbered `first`, which prints `length` bytes and ends.

@@ -1,42 +1,26 @@
 //! Questions to a server: for slots; and, before any are booked, whether it is near enough for these limits, and
-//! whether all processes that use the name mean these limits.
+//! whether all processes that use the name mean these limits. Checks the answers, and turns them into those of a store.
 
-use super::asked::Asked;
+use super::RedisStore;
+use super::clock::Micros;
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_long};
 use super::failure::ServerFailure;
-use super::nodes::Nodes;
-use super::observations::Observations;
 use super::returnable::NodeSlot;
-use super::script::{BookedSlots, BookingRequest, redis_key, with_rules};
-use super::shared_policy::{SharedPolicy, Stage};
-use super::stored_script::StoredScript;
+use super::script::{Asked, BookedSlots, BookingRequest, Found, redis_key};
+use super::shared_policy::Stage;
 use crate::charge::Key;
 use crate::store::hold::LOOK;
-use crate::store::{Answer, BootClock, Hold, Order};
+use crate::store::ledger::PAUSE;
+use crate::store::{Answer, Hold, Order, Slot};
 use crate::time::Time;
 
 /// If slots are valid for less than this, in nanoseconds, it matters that a server takes tenths of a millisecond to
 /// wake up.
 pub(super) const SHORT: u64 = 5_000_000;
 
-/// Asks over connections that are kept open.
-pub(super) struct Asker {
-    /// The clock on which slots are given.
-    pub(super) now: BootClock,
-    booking: StoredScript,
-    pub(super) nodes: Nodes,
-    pub(super) shared: SharedPolicy,
-    pub(super) observations: Observations,
-    /// The instant of the last question about the name, and the end of the hold of all keys as of then.
-    held: Option<(Time, Option<Time>)>,
-}
+const LOST: &str = "it has lost earlier bookings";
 
-impl Asker {
-    pub(super) fn new(nodes: Nodes, shared: SharedPolicy, now: BootClock) -> Self {
-        let (booking, observations) = (with_rules(include_str!("scripts/book.lua")), Observations::default());
-        Asker { now, booking, nodes, shared, observations, held: None }
-    }
-
+impl RedisStore {
     /// Checks, before anything is booked, that the server is near enough for these limits; and, before keys are charged
     /// and now and then, that all processes that use the name mean these limits.
     pub(super) fn check(&mut self, order: &Order) -> Result<(), ServerFailure> {
@@ -83,7 +67,7 @@ impl Asker {
     pub(super) fn ask(&mut self, order: &Order, given: &[NodeSlot]) -> Result<Asked, ServerFailure> {
         self.shared.prepare(order)?;
         let (key, nothing) = (self.key(&order.key), Order::new(Key::new(), [], 0));
-        let Asker { now, booking, nodes, shared, observations, .. } = self;
+        let RedisStore { now, booking, nodes, shared, observations, .. } = self;
         let replicas = nodes.server.replicas;
         nodes.ask(&key, |node, connection| {
             connection.replicate(replicas, false)?;
@@ -117,5 +101,57 @@ impl Asker {
 
     fn key(&self, key: &[u8]) -> Vec<u8> {
         redis_key(&self.nodes.server.name, key)
+    }
+
+    /// Why an answer cannot be trusted, if it cannot. The next question says so.
+    pub(super) fn check_clock(&mut self, order: &Order, asked: &Asked) -> Option<&'static str> {
+        let terms = &self.shared.terms;
+        let memories = asked.charges.iter().map(|charge| terms[charge.index].memory(charge.cost));
+        // The nanoseconds for which a slot may matter.
+        let memory = memories.max().unwrap_or(0).saturating_mul(1000).saturating_add(self.policy().horizon);
+        let deadline = self.policy().deadline;
+        self.observations.check_clock(&order.key, asked, deadline, memory)
+    }
+
+    pub(super) fn observe(&mut self, order: &Order, asked: &Asked) {
+        match asked.booked.found {
+            Found::SetBack => self.warn("its clock was set back"),
+            Found::Lost => self.warn(LOST),
+            // Another process has noticed already.
+            Found::Nothing if asked.is_of_another_history() => self.warn(LOST),
+            Found::Nothing | Found::Distrusted | Found::NotCovered => {}
+        }
+        if self.shared.began == 0 {
+            self.shared.began = asked.booked.exchange.server;
+        }
+        self.observations.add(&order.key, asked, self.shared.policy.quotas.len());
+    }
+
+    pub(super) fn warn(&mut self, what: &str) {
+        let server = &self.nodes.server;
+        self.warning.get_or_insert_with(|| format!("{server}: {what}"));
+    }
+
+    pub(super) fn answer(&mut self, order: &Order, asked: &Asked) -> Result<Answer, ServerFailure> {
+        let Asked { node, booked, .. } = asked;
+        let exchange = &booked.exchange;
+        let deadline = self.policy().deadline;
+        let slot = |&micros: &Micros| exchange.slot(micros, deadline).map(|slot| (slot, micros));
+        let slots: Vec<_> = booked.slots.iter().filter_map(slot).collect();
+        if slots.is_empty() && !booked.slots.is_empty() {
+            return Err(ServerFailure::away(too_long(exchange.round_trip(), deadline, true)));
+        }
+        self.returnable.add(order, *node, &slots, exchange.answered);
+        let slots: Vec<Slot> = slots.into_iter().map(|(slot, _)| slot).collect();
+        let not_before = |at| exchange.not_before(at).saturating_add(PAUSE);
+        let ask_again = booked.ask_again.map(not_before);
+        let next = booked.next.map(|at| exchange.not_before(at));
+        let warning = self.warning.take();
+        let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
+        let first = slots.first().map(|slot| slot.at).or(turn);
+        let silent_until = first.filter(|_| warning.is_some());
+        let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
+        let (turn, held) = (booked.turn, booked.held_until());
+        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns })
     }
 }

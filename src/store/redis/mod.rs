@@ -40,8 +40,6 @@
 //! Nothing is released then, and it is asked again until a timeout. If an answer is lost after the script ran, its
 //! slots are booked in vain: that costs throughput but never breaks the limit.
 
-mod answering;
-mod asked;
 mod asking;
 mod calendar;
 mod clock;
@@ -71,17 +69,19 @@ use std::time::Duration;
 
 use anyhow::{Result, anyhow};
 
-use self::asking::{Asker, SHORT};
+use self::asking::SHORT;
 use self::failure::ServerFailure;
 use self::nodes::Nodes;
+use self::observations::Observations;
 pub use self::offline::book_over;
 pub(super) use self::remote::Remote;
 use self::retries::persist;
 use self::returnable::Returnable;
-use self::script::Found;
+use self::script::{Found, with_rules};
 use self::shared_policy::{SharedPolicy, Stage};
 use self::socket::Timeouts;
-use super::{Answer, Order, Policy, Reach, Slot, Store, StoreError, Tell};
+use self::stored_script::StoredScript;
+use super::{Answer, BootClock, Order, Policy, Reach, Slot, Store, StoreError, Tell};
 use crate::config::Server;
 use crate::exit::Exit;
 use crate::time::Time;
@@ -94,7 +94,14 @@ const CORRECTIONS: usize = 4;
 
 /// Keeps limits in a Redis server, by the server's clock.
 pub struct RedisStore {
-    asker: Asker,
+    /// The clock on which slots are given.
+    now: BootClock,
+    booking: StoredScript,
+    nodes: Nodes,
+    shared: SharedPolicy,
+    observations: Observations,
+    /// The instant of the last question about the name, and the end of the hold of all keys as of then.
+    held: Option<(Time, Option<Time>)>,
     timeout: Duration,
     returnable: Returnable,
     warning: Option<String>,
@@ -113,7 +120,12 @@ impl RedisStore {
         now: impl Fn() -> Time + Send + 'static,
     ) -> Self {
         RedisStore {
-            asker: Asker::new(Nodes::new(server), SharedPolicy::new(policy, &[]), Box::new(now)),
+            now: Box::new(now),
+            booking: with_rules(include_str!("scripts/book.lua")),
+            nodes: Nodes::new(server),
+            shared: SharedPolicy::new(policy, &[]),
+            observations: Observations::default(),
+            held: None,
             timeout,
             returnable: Returnable::default(),
             warning: None,
@@ -126,13 +138,13 @@ impl RedisStore {
     fn attempt(&mut self, whole: &Order) -> Result<Answer, ServerFailure> {
         let (mut why, mut given) = (String::new(), Vec::new());
         for _ in 0..CORRECTIONS {
-            let checked = self.asker.check(whole);
-            let held = self.asker.held(whole).map(|_| Order { count: 0, ..whole.clone() });
+            let checked = self.check(whole);
+            let held = self.held(whole).map(|_| Order { count: 0, ..whole.clone() });
             let order = held.as_ref().unwrap_or(whole);
             // Slots are given back only once.
             let given_back = mem::take(&mut given);
-            let asked = match checked.and_then(|()| self.asker.ask(order, &given_back)) {
-                Err(ServerFailure::OtherLimits(theirs)) if self.asker.shared.adopt(&theirs) => {
+            let asked = match checked.and_then(|()| self.ask(order, &given_back)) {
+                Err(ServerFailure::OtherLimits(theirs)) if self.shared.adopt(&theirs) => {
                     "the margins of the state keep changing".clone_into(&mut why);
                     continue;
                 }
@@ -155,18 +167,18 @@ impl RedisStore {
                 Err(ServerFailure::Away(late)) if self.policy().deadline < SHORT => {
                     (why, given) = (late, asked.slots());
                 }
-                answer => return answer.map(|answer| self.asker.heed(whole, answer)),
+                answer => return answer.map(|answer| self.heed(whole, answer)),
             }
         }
         Err(ServerFailure::Away(why))
     }
 
     fn policy(&self) -> &Policy {
-        &self.asker.shared.policy
+        &self.shared.policy
     }
 
     fn disagreement(&self, theirs: &str) -> ServerFailure {
-        let (server, ours) = (&self.asker.nodes.server, &self.policy().text);
+        let (server, ours) = (&self.nodes.server, &self.policy().text);
         let name = &server.name;
         let error = anyhow!(
             "'{name}' has other limits: '{theirs}', not '{ours}': give the same limits or another name, or \
@@ -177,10 +189,10 @@ impl RedisStore {
 
     /// Reports, once, limits of which little can be reached: the margins are known only after a booking.
     fn tell_reach(&mut self) {
-        if mem::replace(&mut self.asker.shared.stage, Stage::Told) == Stage::Told {
+        if mem::replace(&mut self.shared.stage, Stage::Told) == Stage::Told {
             return;
         }
-        let low = self.policy().reach(&self.asker.shared.rates).filter(Reach::is_low);
+        let low = self.policy().reach(&self.shared.rates).filter(Reach::is_low);
         low.for_each(|reach| (self.tell)(reach.to_string()));
     }
 }
@@ -188,8 +200,8 @@ impl RedisStore {
 impl Store for RedisStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let tell = Arc::clone(&self.tell);
-        persist(&self.asker.nodes.server.clone(), self.timeout, &*tell, |patience| {
-            self.asker.nodes.patience = patience;
+        persist(&self.nodes.server.clone(), self.timeout, &*tell, |patience| {
+            self.nodes.patience = patience;
             self.attempt(order)
         })
     }
@@ -206,8 +218,8 @@ impl Store for RedisStore {
         }
         let order = Order { count: 0, turn: None, ..order.clone() };
         // Not repeated if the answer is lost: another process may have them by then.
-        self.asker.nodes.patience = Timeouts::within(GIVING_BACK);
-        let _ = self.asker.ask(&order, &given);
+        self.nodes.patience = Timeouts::within(GIVING_BACK);
+        let _ = self.ask(&order, &given);
         Ok(())
     }
 }

@@ -3,11 +3,10 @@
 
 use std::collections::HashMap;
 
-use super::asked::Asked;
 use super::calendar::calendar;
 use super::clock::{Exchange, Micros, ServerClock};
 use super::nodes::NodeId;
-use super::script::{BookedSlots, ScriptCharge, Seen};
+use super::script::{Asked, BookedSlots, ScriptCharge, Seen};
 use crate::charge::Key;
 use crate::gate::Eviction;
 use crate::store::{Order, Overruns, Policy, Quota};

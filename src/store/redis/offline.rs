@@ -22,10 +22,10 @@ pub fn book_over(
     order: &Order,
 ) -> Result<Answer, StoreError> {
     let mut streams = streams.into_iter();
-    store.asker.nodes.connect_by(Box::new(move |_, access| {
+    store.nodes.connect_by(Box::new(move |_, access| {
         let stream = streams.next().ok_or_else(|| ServerFailure::away("nobody answers"))?;
         Connection::over(Socket::over(stream.into(), access.patience.until()), false, access)
     }));
-    store.asker.nodes.patience = Timeouts::within(PATIENCE);
+    store.nodes.patience = Timeouts::within(PATIENCE);
     store.attempt(order).map_err(ServerFailure::given_up)
 }

@@ -59,7 +59,7 @@ impl Keeper for Remote {
         let policy = Policy::new(rates, Reserve::REMOTE);
         terms(&policy).map_err(|error| StoreError { exit: Exit::Usage, error })?;
         let mut store = RedisStore::new(self.server.clone(), policy.clone(), self.timeout, now);
-        store.asker.shared = SharedPolicy::new(policy.clone(), rates);
+        store.shared = SharedPolicy::new(policy.clone(), rates);
         Ok((Box::new(store), policy))
     }
 

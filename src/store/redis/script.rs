@@ -6,6 +6,8 @@ use super::calendar::ScriptCalendar;
 use super::clock::{Exchange, Micros};
 use super::connection::Connection;
 use super::failure::ServerFailure;
+use super::nodes::NodeId;
+use super::returnable::NodeSlot;
 use super::shared_policy::SharedPolicy;
 use super::stored_script::StoredScript;
 use super::terms::{EXACT, ScriptTerms};
@@ -160,6 +162,28 @@ impl BookedSlots {
     /// The end of a hold by our clock.
     pub(super) fn held_until(&self) -> Option<Time> {
         self.held.map(|until| self.exchange.not_before(until))
+    }
+}
+
+/// A question to a node, with its answer.
+pub(super) struct Asked {
+    pub(super) node: NodeId,
+    pub(super) charges: Vec<ScriptCharge>,
+    pub(super) booked: BookedSlots,
+}
+
+impl Asked {
+    /// True if the server has another history than was seen before, of a limit whose past still matters.
+    pub(super) fn is_of_another_history(&self) -> bool {
+        let is_another = |(charge, seen): (&ScriptCharge, &Seen)| {
+            let known = charge.seen;
+            known.epoch > 0 && known.epoch != seen.epoch && known.matters_until > self.booked.exchange.server
+        };
+        self.charges.iter().zip(&self.booked.seen).any(is_another)
+    }
+
+    pub(super) fn slots(&self) -> Vec<NodeSlot> {
+        self.booked.slots.iter().map(|&micros| NodeSlot { node: self.node, micros }).collect()
     }
 }
 

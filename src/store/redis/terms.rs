@@ -3,7 +3,7 @@
 use anyhow::{Result, anyhow, ensure};
 use redis::Cmd;
 
-use crate::config::format_duration;
+use crate::config::{exact, format_duration};
 use crate::rule::{Algorithm, Terms};
 use crate::store::{Policy, Quota};
 
@@ -38,11 +38,13 @@ impl ScriptTerms {
             "a period of {} is too long for Redis: the maximum is 35 years",
             format_duration(period)
         );
-        let accrues = algorithm.facts().accrues;
-        let (count, period) =
-            if accrues { reduced(count.checked_mul(1000), period) } else { (Some(count), micros) };
+        let terms = match algorithm.facts().accrues {
+            // The same rate in the smallest numbers.
+            true => count.checked_mul(1000).and_then(|count| exact(count.into(), period.into(), 1)),
+            false => Some((count, micros)),
+        };
         let too_large = || anyhow!("a count of {} is too large for Redis", quota.terms.count);
-        let count = count.filter(|&count| count < EXACT).ok_or_else(too_large)?;
+        let (count, period) = terms.filter(|&(count, _)| count < EXACT).ok_or_else(too_large)?;
         ensure!(
             !algorithm.facts().is_logged || count <= LONGEST_LOG,
             "{count} per period are too many for algo={algorithm} on Redis, which logs each: the maximum is \
@@ -82,16 +84,6 @@ impl ScriptTerms {
     pub(super) fn memory(&self, cost: u64) -> u64 {
         self.algorithm.facts().matters_for(&self.terms, cost)
     }
-}
-
-/// The same rate in the smallest numbers.
-fn reduced(count: Option<u64>, period: u64) -> (Option<u64>, u64) {
-    let divisor = count.map_or(1, |count| greatest_common_divisor(count, period));
-    (count.map(|count| count / divisor), period / divisor)
-}
-
-fn greatest_common_divisor(a: u64, b: u64) -> u64 {
-    if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 
 /// The terms of all limits.

@@ -17,7 +17,7 @@ use throttle::config::{Defaults, LimitOptions, Rate, RateText, Resume};
 use throttle::exit::End;
 use throttle::records::{Completed, Entry, JobLog};
 use throttle::sink::parse_headers;
-use throttle::source::{Delimiter, Fields, Reader, SourceError};
+use throttle::source::{Delimiter, Fields, Reader};
 use throttle::time::Time;
 
 #[cfg(feature = "redis")]
@@ -196,8 +196,8 @@ struct Case {
     input: Vec<u8>,
 }
 
-/// The records, and the first one that is too long: its number and its offset in bytes.
-type Records = (Vec<Vec<u8>>, Option<(u64, u64)>);
+/// The records, and the place of the first one that is too long, in words.
+type Records = (Vec<Vec<u8>>, Option<String>);
 
 impl Case {
     /// The longest input. Short data is repeated, to get inputs longer than a single read.
@@ -227,8 +227,11 @@ impl Case {
                     records.extend(delimiter.split(block.bytes()).map(<[u8]>::to_vec));
                     assert_eq!(before + block.items(), records.len() as u64);
                 }
-                Err(SourceError::TooLong { record, offset, .. }) => return (records, Some((record, offset))),
-                Err(error) => panic!("{error}"),
+                Err(error) => {
+                    let error = error.to_string();
+                    let (place, _) = error.split_once(" is longer than").unwrap_or_else(|| panic!("{error}"));
+                    return (records, Some(place.to_owned()));
+                }
             }
         }
         (records, None)
@@ -242,7 +245,7 @@ impl Case {
             let record = &rest[..end.unwrap_or(rest.len())];
             if record.len() > self.max_record {
                 let number = records.len() as u64 + 1;
-                return (records, Some((number, start as u64)));
+                return (records, Some(format!("item {number}, at byte {start},")));
             }
             records.push(record.to_vec());
             start += record.len() + self.delimiter.len();

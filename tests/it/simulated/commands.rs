@@ -139,10 +139,6 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<S,
         Sent::All
     }
 
-    fn trace(&self, _: &Batch) -> Option<String> {
-        None
-    }
-
     fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         Some(self)
     }

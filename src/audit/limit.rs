@@ -11,7 +11,7 @@ use super::trace::Trace;
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::rule::{Facts, Stairs, Terms};
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// While there are fewer keys than this, none is forgotten.
 const FEW_KEYS: usize = 4096;
@@ -76,7 +76,7 @@ impl AuditedLimit {
         let early = judge::by(judged.verdict, at).filter(|_| is_early);
         let worst = Worst { count, start: judged.start, end: at, number };
         let (violations, earliest) = (is_early.into(), early.unwrap_or(0));
-        self.tally.add(at, cost, Numbers { releases: 1, violations, earliest, worst });
+        self.tally.add(at, cost, self.terms.period, Numbers { releases: 1, violations, earliest, worst });
         if self.key.is_some() && judged.is_worst {
             let entry = self.worst_keys.entry(key, Numbers::default);
             *entry = entry.with(Numbers { worst, ..Numbers::default() });
@@ -156,7 +156,25 @@ impl AuditedLimit {
 
     /// The mean cost per second; `None` for less than a period, where a burst would pass for the mean.
     pub(crate) fn mean_rate(&self) -> Option<f64> {
-        (self.tally.span() >= self.period()).then(|| self.tally.mean_rate())
+        self.tally.mean_rate(self.period())
+    }
+
+    /// The highest cost per second in any period. Civil periods count by themselves, so the mean may be higher than in
+    /// each.
+    pub(crate) fn highest_rate(&self) -> f64 {
+        let mean = self.mean_rate().filter(|_| self.key.is_none());
+        self.rate_of(self.tally.numbers.worst.count).max(mean.unwrap_or(0.0))
+    }
+
+    /// This cost within one period, per second.
+    #[expect(clippy::cast_precision_loss)]
+    pub(crate) fn rate_of(&self, cost: u64) -> f64 {
+        cost as f64 * SECOND as f64 / self.period() as f64
+    }
+
+    /// The highest share of a period that was used, or that of the whole record: what may go at once counts less in it.
+    pub(crate) fn highest_share(&self) -> Option<f64> {
+        Some(self.share(self.tally.numbers.worst.count)?.max(self.mean_share().unwrap_or(0.0)))
     }
 
     /// The total cost, as a fraction of the most that the limit allows from the first release to the last, both

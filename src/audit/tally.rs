@@ -9,8 +9,8 @@ pub(crate) struct Tally {
     pub(crate) cost: u128,
     /// The highest cost of a release.
     pub(crate) dearest: u64,
-    /// The cost of the releases at the last instant.
-    last_cost: u128,
+    /// The number of whole periods since the first release, and the cost of the releases in them.
+    whole: (u64, u128),
     pub(crate) first: Option<Time>,
     pub(crate) last: Time,
 }
@@ -49,12 +49,15 @@ impl Numbers {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, at: Time, cost: u64, numbers: Numbers) {
+    pub(super) fn add(&mut self, at: Time, cost: u64, period: u64, numbers: Numbers) {
         self.numbers = self.numbers.with(numbers);
+        let first = *self.first.get_or_insert(at);
+        let periods = at.since(first) / period.max(1);
+        if periods > self.whole.0 {
+            self.whole = (periods, self.cost);
+        }
         self.cost += u128::from(cost);
         self.dearest = self.dearest.max(cost);
-        self.last_cost = u128::from(cost) + if self.last == at { self.last_cost } else { 0 };
-        self.first.get_or_insert(at);
         self.last = at;
     }
 
@@ -63,10 +66,11 @@ impl Tally {
         self.first.map_or(0, |first| self.last.since(first))
     }
 
-    /// The mean cost per second. The last instant ends the span, so the releases at it do not count.
+    /// The mean cost per second in the whole periods since the first release; `None` for less than one period. What is
+    /// left of the last period does not count: so no mean is above the highest cost in a period.
     #[expect(clippy::cast_precision_loss)]
-    pub(super) fn mean_rate(&self) -> f64 {
-        let cost = self.cost - self.last_cost;
-        cost as f64 * SECOND as f64 / self.span() as f64
+    pub(super) fn mean_rate(&self, period: u64) -> Option<f64> {
+        let (periods, cost) = self.whole;
+        (periods > 0).then(|| cost as f64 * SECOND as f64 / (periods as f64 * period as f64))
     }
 }

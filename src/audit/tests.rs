@@ -102,6 +102,33 @@ fn a_steady_rate_is_that_rate() {
     assert_eq!(audit.limits[0].tally.numbers.worst.count, 10);
 }
 
+/// The mean rate is that of whole periods, and a civil period or a burst may be a small part of what is allowed.
+#[test]
+fn no_mean_is_above_the_highest() {
+    let (s, day) = (1_000_000_000, 86_400_000_000_000);
+    let steady: Vec<_> = (0..4).map(|second| (second * s, 10)).collect();
+    let around_midnight = [(day - s, 3), (day, 3), (2 * day - s, 1)];
+    let table: [(&str, &[(u64, u64)], [f64; 2], [f64; 2]); 5] = [
+        ("10/s", &[(0, 10), (s, 9), (s + s / 2, 1)], [1.0, 0.8], [10.0, 10.0]),
+        ("10/s", &steady, [1.0, 1.0], [10.0, 10.0]),
+        ("10/s,algo=bucket", &steady, [1.0, 1.0], [10.0, 10.0]),
+        ("10/s,algo=interval", &[(0, 1), (s, 1)], [2.0 / 11.0, 2.0 / 11.0], [1.0, 1.0]),
+        ("3/d,algo=calendar,tz=UTC", &around_midnight, [4.0 / 3.0, 7.0 / 6.0], [6.0 / 86_400.0; 2]),
+    ];
+    for (limit, releases, shares, rates) in table {
+        let audit = audited(limit, releases);
+        let limit = &audit.limits[0];
+        let found =
+            [Some(limit.highest_rate()), limit.mean_rate(), limit.highest_share(), limit.mean_share()];
+        let is_it = |(found, wanted): (Option<f64>, f64)| (found.unwrap() - wanted).abs() < 1e-9;
+        assert!(
+            found.into_iter().zip(rates.into_iter().chain(shares)).all(is_it),
+            "{}: {found:?}",
+            limit.rate
+        );
+    }
+}
+
 fn audited(limit: &str, releases: &[(u64, u64)]) -> Audit {
     let mut audit = Audit::new(&[rate(limit)]);
     releases.iter().for_each(|&(at, cost)| audit.judge(1, Time(at), &[cost], &[], |_| {}));

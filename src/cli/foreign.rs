@@ -72,15 +72,20 @@ pub(super) fn source_advice(args: &[OsString]) -> Option<String> {
 /// Fills in the value for each placeholder; without a value, their names.
 fn with_value(advice: &str, value: Option<&str>) -> String {
     PLACEHOLDERS.iter().fold(advice.to_owned(), |advice, name| {
-        let told = value.map_or_else(|| (*name).to_owned(), |value| as_ours(name, value));
+        let is_it = |value: &&str| *name != "N" || value.starts_with(|c: char| c.is_ascii_digit());
+        let told = value.filter(is_it).map_or_else(|| (*name).to_owned(), |value| as_ours(name, value));
         advice.replace(&format!("{{{name}}}"), &told)
     })
 }
 
-/// A value as written here: numbers have units in capitals, and no `b` for bytes.
+/// A value as written here. Units of numbers are binary in all these programs: pv's `1m` is `1Mi`.
 fn as_ours(name: &str, value: &str) -> String {
-    match value.strip_suffix(['b', 'B']).unwrap_or(value) {
-        number if name == "N" => number.replace('m', "M").replace('g', "G").replace('t', "T"),
+    let number = value.trim_end_matches(['b', 'B']).trim_end_matches('i');
+    match number.char_indices().next_back() {
+        Some((at, unit)) if name == "N" && "kmgtKMGT".contains(unit) => {
+            format!("{}{}i", &number[..at], unit.to_ascii_uppercase())
+        }
+        _ if name == "N" => number.to_owned(),
         _ => value.to_owned(),
     }
 }
@@ -111,7 +116,10 @@ mod tests {
             ("--delay", "throttle --delay", "use -n 1 -p DUR"),
             ("-L", "throttle -L10", "use -r 10/s for items, or -r 10/s,cost=bytes,algo=bucket for bytes"),
             ("-L", "throttle -L -j2", "use -r N/s for items"),
-            ("-L", "throttle -L 2mb", "use -r 2M/s for items"),
+            ("-L", "throttle -L M", "use -r N/s for items"),
+            ("-L", "throttle -L 2mb", "use -r 2Mi/s for items, or -r 2Mi/s,cost=bytes,algo=bucket"),
+            ("-L", "throttle -L 1.5K", "use -r 1.5Ki/s for items"),
+            ("--limit-rate", "throttle --limit-rate=200k", "use -r 200Ki/s,cost=bytes,algo=bucket"),
             ("--joblog", "throttle --joblog my.log", "use --log my.log"),
             ("--max-procs", "throttle --max-procs=0", "use -j N"),
         ] {

@@ -2,8 +2,8 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, anyhow, ensure};
-use jiff::civil::DateTime;
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use jiff::civil::{self, DateTime};
 use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::{OffsetConflict, TimeZone};
 use jiff::{Timestamp, Zoned};
@@ -23,12 +23,23 @@ pub fn parse_instant(text: &str) -> Result<Time> {
         nanos.is_some() || by_zone.parse_zoned(text).is_err(),
         "'{text}': the zone has another offset then: leave out the zone or the offset"
     );
+    if let Some(next) = next_of_day(text, &Zoned::now()) {
+        bail!("'{text}' has no date: for the next one, write {}", next.strftime("%Y-%m-%dT%H:%M:%S"));
+    }
     nanos.map(Time).with_context(|| {
         format!(
             "'{text}' is not a time from 1970 to 2554: write 2026-11-21, 2026-11-21T09:00, \
              2026-11-21T09:00Z, 2026-11-21T09:00+01:00 or 2026-11-21T09:00[Europe/Berlin]"
         )
     })
+}
+
+/// The next time after `now` that a clock shows a time of day, such as `9:00`. `None` if the text is none.
+fn next_of_day(text: &str, now: &Zoned) -> Option<Zoned> {
+    let time = ["%H:%M", "%H:%M:%S"].iter().find_map(|format| civil::Time::strptime(format, text).ok())?;
+    let days = [now.date(), now.date().tomorrow().ok()?].into_iter();
+    let shown = days.filter_map(|day| day.to_datetime(time).to_zoned(now.time_zone().clone()).ok());
+    shown.into_iter().find(|at| at > now)
 }
 
 /// The instant of a date, with or without a time, an offset and a zone. Without the last two, it is in `zone`.
@@ -93,7 +104,7 @@ mod tests {
     fn what_is_no_time_is_told_what_is() {
         for text in [
             "",
-            "9:00",
+            "25:00",
             "noon",
             "2023-02-29",
             "2023-11-14T25:00",
@@ -115,6 +126,24 @@ mod tests {
     }
 
     #[test]
+    fn a_time_of_day_is_told_its_next_date() {
+        let now: Zoned = "2026-12-31T09:00[Europe/Berlin]".parse().unwrap();
+        for (text, next) in [
+            ("9:00", Some("2027-01-01T09:00:00+01:00[Europe/Berlin]")),
+            ("09:00:01", Some("2026-12-31T09:00:01+01:00[Europe/Berlin]")),
+            ("00:00", Some("2027-01-01T00:00:00+01:00[Europe/Berlin]")),
+            ("24:00", None),
+            ("9", None),
+        ] {
+            let found = next_of_day(text, &now).map(|at| at.to_string());
+            assert_eq!(found.as_deref(), next, "{text}");
+        }
+        let error = parse_instant("17:00").unwrap_err().to_string();
+        let date = error.strip_prefix("'17:00' has no date: for the next one, write ").expect(&error);
+        assert!(parse_instant(date).is_ok(), "{error}");
+    }
+
+    #[test]
     fn a_time_or_a_duration() {
         let until = |text: &str| text.parse::<Until>().unwrap();
         assert_eq!(until("1h30m"), Until::After(5400 * SECOND));
@@ -123,7 +152,8 @@ mod tests {
         for (text, why) in [
             ("-1s", "duration"),
             ("tomorrow", "or 1h, nor a time such as 2026-11-21T09:00"),
-            ("17:00", "from 1970 to 2554"),
+            ("17:00", "has no date"),
+            ("17:60", "from 1970 to 2554"),
         ] {
             let error = text.parse::<Until>().unwrap_err().to_string();
             assert!(error.contains(why), "{text}: {error}");

@@ -2,18 +2,37 @@
 
 use anyhow::Error;
 
-use super::amount::Amount;
 use super::duration::parse_duration;
 use super::quantity::{parse_count, parse_decimal, without_exponent};
 
-/// Extends `error` with what `text` may have been meant to be. A rate in bytes is suggested only if it `is_rate`.
+/// Units that are not read as they are, and what they are here.
+const ALIASES: [(&str, &str); 8] = [
+    ("hz", "s"),
+    ("tps", "s"),
+    ("rps", "s"),
+    ("qps", "s"),
+    ("rpm", "m"),
+    ("rph", "h"),
+    ("rpd", "d"),
+    ("running", "running"),
+];
+
+/// Units of which the beginning, or more than the whole, is understood: `mon`, `hourly`.
+const PERIODS: [&str; 7] = ["second", "minute", "hour", "day", "week", "month", "year"];
+
+/// Words after the period that say nothing.
+const FILLERS: [&str; 6] = ["per", "for", "by", "each", "max", "maximum"];
+
+/// Extends `error` with what `text` may have been meant to be. Only what `is_rate`, and means the same, is suggested.
 pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool) -> Error {
     if let Some(rate) = in_bytes(text).filter(|rate| is_rate(rate)) {
         return Error::msg(format!("bytes are a cost, not a count: try {rate}"));
     }
-    // A count of 0 is a pause, valid only in files: it is never what a bare 0 was meant to be.
-    let is_valid = |rate: &String| Amount::parse(rate).is_ok_and(|amount| amount.rate.count > 0);
-    let valid: Vec<_> = candidates(text).into_iter().filter(is_valid).collect();
+    let parts: Vec<_> = text.split([' ', ';', '+', '|', '&']).filter(|part| !part.is_empty()).collect();
+    if parts.len() > 1 && parts.iter().all(|part| is_rate(part)) {
+        return Error::msg(format!("for several limits, use several -r: -r {}", parts.join(" -r ")));
+    }
+    let valid: Vec<_> = candidates(text).into_iter().filter(|rate| is_rate(rate)).collect();
     match valid.split_last() {
         None => {
             Error::msg(format!("{error:#}; a rate is a count and a period, such as 10/s, 100/2m or 1/500ms"))
@@ -24,28 +43,71 @@ pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool)
 }
 
 fn candidates(text: &str) -> Vec<String> {
-    let (digits, rest) = leading_number(text);
-    let rest = rest.split(',').next().unwrap_or_default();
-    let words: Vec<_> =
-        rest.split(['/', ' ']).filter(|word| !word.is_empty()).map(str::to_lowercase).collect();
-    let Some((word, others)) = words.split_last() else {
-        return ["s", "m", "500ms"].map(|period| format!("{digits}/{period}")).into();
-    };
-    // It is not clear which of several numbers is the count.
-    if others.iter().any(|word| word.contains(|c: char| c.is_ascii_digit())) {
-        return Vec::new();
-    }
-    match word.as_str() {
-        "hz" => return vec![format!("{digits}/s")],
-        _ if rest == word && parse_duration(&format!("1{word}")).is_ok() => {
-            return vec![format!("{digits}/{word}"), format!("1/{digits}{word}")];
+    let (count, rest) = leading_number(text);
+    let (rest, options) = rest.split_once(',').map_or((rest, ""), |(rest, options)| (rest, options.trim()));
+    let Some((count, rest)) = with_unit(&count, rest) else { return Vec::new() };
+    let words: Vec<_> = rest.split(['/', ' ', ';']).filter(|word| !word.is_empty()).collect();
+    let rates = match &words[..] {
+        [] => ["s", "m", "500ms"].map(|period| format!("{count}/{period}")).into(),
+        [unit] if rest == *unit && parse_duration(&format!("1{unit}")).is_ok() => {
+            let mut rates = vec![format!("{count}/{unit}"), format!("1/{count}{unit}")];
+            rates.truncate(if count == "1" { 1 } else { 2 });
+            rates
         }
-        _ => {}
+        _ => per_period(&count, &words).into_iter().collect(),
+    };
+    let options = options.split(',').map(str::trim).filter(|option| !option.is_empty());
+    let options = options.flat_map(|option| [",", option]).collect::<String>();
+    rates.into_iter().map(|rate| rate + &options).collect()
+}
+
+/// A unit that is written in lower case follows the count. `None` if another seems to: then the count is not known.
+fn with_unit<'a>(count: &str, rest: &'a str) -> Option<(String, &'a str)> {
+    let word = &rest[..rest.find(|c: char| !c.is_alphabetic()).unwrap_or(rest.len())];
+    let after = &rest[word.len()..];
+    match word {
+        "m" | "g" | "t" | "mi" | "gi" | "ti" | "ki" if after.starts_with(['/', ' ']) => {
+            Some((format!("{count}{}{}", word[..1].to_uppercase(), &word[1..]), after))
+        }
+        _ if word.starts_with(['k', 'K', 'M', 'G', 'T']) && alias(&word.to_lowercase()).is_none() => None,
+        _ => Some((count.to_owned(), rest)),
     }
-    let almost = [word.trim_start_matches("per"), word.get(..1).unwrap_or_default()];
-    let periods = words.iter().rev().map(String::as_str).chain(almost);
-    let rates = periods.map(|period| format!("{digits}/{period}"));
-    rates.filter(|rate| Amount::parse(rate).is_ok()).take(1).collect()
+}
+
+/// The first of these words that is a period; before it, anything may name the items. `None` if words after it say what
+/// is not understood.
+fn per_period(count: &str, words: &[&str]) -> Option<String> {
+    let is_number = |word: &&str| word.contains(|c: char| c.is_ascii_digit());
+    let (at, period) = words.iter().enumerate().find_map(|(at, word)| Some((at, period(word)?)))?;
+    if words[..at].iter().any(is_number) {
+        return None;
+    }
+    let options = words[at + 1..].iter().filter(|word| !FILLERS.contains(*word));
+    let options = options.map(|word| match *word {
+        "host" => Some(",key=host".to_owned()),
+        // A regular expression may have been taken apart.
+        word => (word.contains('=') && !word.contains("=re:")).then(|| format!(",{word}")),
+    });
+    let options = options.collect::<Option<String>>()?;
+    let needs_bucket = options.contains(",burst=") && !options.contains(",algo=");
+    Some(format!("{count}/{period}{options}{}", if needs_bucket { ",algo=bucket" } else { "" }))
+}
+
+/// The period that a word stands for.
+fn period(word: &str) -> Option<String> {
+    let word = word.to_lowercase();
+    let word = word.strip_prefix("per").unwrap_or(&word);
+    let has_number = word.starts_with(|c: char| c.is_ascii_digit());
+    let length = if has_number { word.to_owned() } else { format!("1{word}") };
+    if word.contains(char::is_alphabetic) && parse_duration(&length).is_ok() {
+        return Some(word.to_owned());
+    }
+    let is_about = |name: &&&str| word.len() > 1 && (name.starts_with(word) || word.starts_with(**name));
+    alias(word).or_else(|| PERIODS.iter().find(is_about).copied()).map(str::to_owned)
+}
+
+fn alias(word: &str) -> Option<&'static str> {
+    ALIASES.iter().find(|(name, _)| *name == word).map(|(_, period)| *period)
 }
 
 /// The number at the start, as this program writes it, and the rest. Without a number, it is 1.
@@ -85,7 +147,8 @@ fn in_bytes(text: &str) -> Option<String> {
         Some(word) => (word, "s", true),
         None => (word, period.trim().trim_start_matches("per ").trim_start_matches('/').trim(), false),
     };
-    let period = period.split(',').next().filter(|period| !period.is_empty()).unwrap_or("s");
+    let (period, options) = period.split_once(',').unwrap_or((period, ""));
+    let period = if period.is_empty() { "s" } else { period };
     let unit = word.len() - word.trim_start_matches(['k', 'K', 'm', 'M', 'g', 'G', 't', 'T', 'i']).len();
     let (unit, what) = word.split_at(unit);
     let is_in_bits = match what {
@@ -98,7 +161,9 @@ fn in_bytes(text: &str) -> Option<String> {
     let number = if is_in_bits { eighth(&number)? } else { number };
     let unit = unit.replace('m', "M").replace('g', "G").replace('t', "T");
     // A sliding window would never admit an item of more than N bytes.
-    Some(format!("{number}{unit}/{period},cost=bytes,algo=bucket"))
+    let ours = ["cost=bytes", "algo=bucket"].into_iter().filter(|ours| !options.contains(&ours[..5]));
+    let options = ours.chain(options.split(',').filter(|option| !option.is_empty()));
+    Some(format!("{number}{unit}/{period},{}", options.collect::<Vec<_>>().join(",")))
 }
 
 /// An eighth of a decimal number, exactly.
@@ -128,14 +193,26 @@ mod tests {
             ("10/Min", &["10/min"]),
             ("10//s", &["10/s"]),
             ("10/x s", &["10/s"]),
-            ("10/s/host", &["10/s"]),
-            ("10/s algo=bucket", &["10/s"]),
+            ("10/s/host", &["10/s,key=host"]),
+            ("10 per second per host", &["10/second,key=host"]),
+            ("10/s algo=bucket", &["10/s,algo=bucket"]),
+            ("10/s;burst=5", &["10/s,burst=5,algo=bucket"]),
+            ("10/S,key=re:(A/b)", &["10/s,key=re:(A/b)"]),
+            ("10/s max", &["10/s"]),
+            ("10 RPM", &["10/m"]),
+            ("10TPS", &["10/s"]),
+            ("10/mo", &["10/month"]),
+            ("10 hourly", &["10/hour"]),
+            ("1m", &["1/m"]),
+            ("5m/s", &["5M/s"]),
+            ("1ki req/s", &["1Ki/s"]),
+            ("every 5s", &["1/5s"]),
             ("10Hz", &["10/s"]),
             ("10s", &["10/s", "1/10s"]),
             ("10 req/s", &["10/s"]),
             ("10 requests per minute", &["10/minute"]),
             ("10persec", &["10/sec"]),
-            ("10/seconde", &["10/s"]),
+            ("10/seconde", &["10/second"]),
             ("1,000/s", &["1000/s"]),
             ("1,5/s", &["1.5/s"]),
             ("1,000,000/h", &["1000000/h"]),
@@ -158,12 +235,33 @@ mod tests {
             "99999999999999999999/s",
             "10/\u{fc}",
             "\u{fc}",
-            "10/s 20/m",
             "-r 10/s",
             "1/2/s",
+            "1/600y",
+            "1/1h30",
+            "1/1000000000000s",
+            "10/s/5",
+            "10/s burst 5",
+            "10/h/key",
+            "10/host",
+            "10/m/s",
+            "10mps",
+            "10kreq/s",
+            "10kk/h",
+            "5 every 10 seconds",
+            "10/s key=re:(A/b)",
         ] {
             let error = text.parse::<RateText>().unwrap_err().to_string();
-            assert!(error.contains("10/s, 100/2m or 1/500ms") || error.contains("try 1"), "{text}: {error}");
+            assert!(error.contains("10/s, 100/2m or 1/500ms"), "{text}: {error}");
+        }
+    }
+
+    #[test]
+    fn several_limits_are_several_options() {
+        for text in ["10/s 100/m", "10/s+100/m", "10/s | 100/m"] {
+            let error = text.parse::<RateText>().unwrap_err().to_string();
+            assert!(error.starts_with("for several limits, use several -r: -r 10/s"), "{error}");
+            assert!(error.ends_with(" -r 100/m"), "{error}");
         }
     }
 
@@ -179,7 +277,7 @@ mod tests {
             ("100Mbps", "12.5M/s"),
             ("8mbps", "1M/s"),
             ("16MBps", "16M/s"),
-            ("1Gb/s,margin=5ms", "0.125G/s"),
+            ("1Gb/s", "0.125G/s"),
             ("9600 bits/s", "1200/s"),
             ("10Mbit", "1.25M/s"),
             ("64kB", "64k/s"),
@@ -187,6 +285,13 @@ mod tests {
             let error = text.parse::<RateText>().unwrap_err().to_string();
             let wanted = format!("bytes are a cost, not a count: try {suggested},cost=bytes,algo=bucket");
             assert_eq!(error, wanted, "{text}");
+        }
+        for (text, suggested) in [
+            ("1MB/s,margin=5ms", "1M/s,cost=bytes,algo=bucket,margin=5ms"),
+            ("1MB/s,cost=bytes", "1M/s,algo=bucket,cost=bytes"),
+        ] {
+            let error = text.parse::<RateText>().unwrap_err().to_string();
+            assert!(error.ends_with(&format!(": try {suggested}")), "{text}: {error}");
         }
     }
 }

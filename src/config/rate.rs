@@ -102,6 +102,11 @@ impl Rate {
         self.from != CountFrom::Start
     }
 
+    /// True if each key has a limit of its own.
+    pub(crate) fn is_by_key(&self) -> bool {
+        self.key.is_some() && self.only.is_none()
+    }
+
     /// True if nothing is released until the limit is changed.
     pub fn pauses(&self) -> bool {
         self.count == 0 && self.during().is_none()

@@ -57,12 +57,17 @@ impl RateText {
     /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
         let (rate, options) = split_options(text);
-        let amount = Amount::parse(rate)
-            .map_err(|error| nearest(text, &error, |rate| rate.parse::<RateText>().is_ok()))?;
+        let amount = Amount::parse(rate).map_err(|error| nearest(text, &error, is_rate))?;
+        RateText::with_options(amount, &options)
+    }
+
+    fn with_options(amount: Amount, options: &[&str]) -> Result<Self> {
         let mut rate = RateText::of(amount)?;
         for (at, option) in options.iter().enumerate() {
+            let option = option.trim_start();
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
-            let is_repeated = options[..at].iter().any(|other| other.split('=').next() == Some(name));
+            let is_repeated =
+                options[..at].iter().any(|other| other.trim_start().split('=').next() == Some(name));
             ensure!(!is_repeated, "'{option}': {name}= is given twice; for several limits, use several -r");
             // One message instead of a chain, as clap prints no causes.
             rate.set(name, value).map_err(|error| anyhow!("'{option}': {error:#}"))?;
@@ -87,6 +92,9 @@ impl RateText {
             "cost" => rate.cost = Some(value.parse()?),
             "key" => rate.key = Some(Selector::parse_part(value)?),
             "only" => rate.only = Some(value.to_owned()),
+            _ if value.is_empty() && is_rate(name) => bail!("for several limits, use several -r"),
+            _ if name.parse::<Algorithm>().is_ok() => bail!("for an algorithm, write algo={name}"),
+            "host" if value.is_empty() => bail!("for a limit per host, write key=host"),
             _ => bail!("unknown option: the options are {}=", Self::OPTIONS.join("=, ")),
         }
         Ok(())
@@ -152,6 +160,14 @@ impl RateText {
         );
         (self.hours().is_some() || has_calendar).then(|| self.zone.map_or_else(Zone::local, Ok)).transpose()
     }
+}
+
+/// Reports whether `text` is a RATE that releases anything. A suggestion has to be.
+fn is_rate(text: &str) -> bool {
+    let (rate, options) = split_options(text);
+    let amount = Amount::parse(rate).ok().filter(|amount| amount.rate.count > 0);
+    let rate = amount.and_then(|amount| RateText::with_options(amount, &options).ok());
+    rate.is_some_and(|rate| rate.resolve(&Defaults::default()).is_ok())
 }
 
 /// Splits at commas; in a regular expression or a value to compare, only before the name of an option.
@@ -254,6 +270,7 @@ mod tests {
             "9/s,during=Sat-Mon+Tue@09:00-24:00,tz=America/New_York",
             "9/s,during=Mon-Sun,tz=America/New_York",
             "9/d,during=00:00-24:00,algo=calendar,tz=UTC",
+            "9/s, key=host,  cost=bytes",
             "9/s,cost=bytes,key=re:(a{1,2}),only=a,b",
         ] {
             let rate = resolved(text);
@@ -272,6 +289,9 @@ mod tests {
             ("1/x", "500ms"),
             ("1/s,algo=magic", "sliding, bucket, interval, fixed"),
             ("1/s,bust=3", "burst="),
+            ("1/s,bucket", "algo=bucket"),
+            ("1/s,host", "key=host"),
+            ("1/s,5/m", "several -r"),
             ("1/s,start=half", "full or empty"),
             ("1/s,burst=3", "algo=bucket"),
             ("1/s,only=x", "add key="),

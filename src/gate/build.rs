@@ -9,7 +9,7 @@ use crate::time::{Time, Wall};
 pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
     let keys = keys(rates);
     let part = |rate: &Rate| {
-        let key = rate.key.as_ref().filter(|_| rate.only.is_none())?;
+        let key = rate.key.as_ref().filter(|_| rate.is_by_key())?;
         keys.iter().position(|known| *known == key)
     };
     rates.iter().map(part).collect()

@@ -107,7 +107,7 @@ pub use reach::Reach;
 #[cfg(feature = "redis")]
 pub use redis::{RedisStore, book_over};
 pub use reserve::Reserve;
-pub use status::{LimitStatus, LockStatus, Status};
+pub use status::{KeysInUse, LimitStatus, LockStatus, Status};
 
 /// Why a store can no longer be asked.
 #[derive(Debug)]

@@ -33,7 +33,7 @@ pub enum LockStatus {
 #[cfg(any(feature = "redis", feature = "sqlite"))]
 pub(super) const MOST_KEYS: u32 = 10;
 
-/// The use of one limit.
+/// The use of one limit; if each key has its own slots, by the empty key.
 #[derive(Debug)]
 pub struct LimitStatus {
     /// The limit.
@@ -44,4 +44,31 @@ pub struct LimitStatus {
     pub free: u64,
     /// Nanoseconds until the next slot.
     pub next_in: u64,
+    /// The use by all keys. `None` if they have no slots of their own, or are on a server, where finding them is slow.
+    pub keys: Option<KeysInUse>,
+}
+
+/// The keys that have used slots of a limit.
+#[derive(Debug, Default)]
+pub struct KeysInUse {
+    /// Their number.
+    pub number: u64,
+    /// Those with the most used slots, and how many these are: at most [`MOST_FULLEST`].
+    pub fullest: Vec<(Vec<u8>, u64)>,
+}
+
+#[cfg(feature = "sqlite")]
+const MOST_FULLEST: usize = 3;
+
+#[cfg(feature = "sqlite")]
+impl KeysInUse {
+    /// Counts a key that has used this many slots.
+    pub(super) fn count(&mut self, key: &[u8], used: u64) {
+        if used > 0 {
+            self.number += 1;
+            let place = self.fullest.partition_point(|(_, other)| *other >= used);
+            self.fullest.insert(place, (key.to_owned(), used));
+            self.fullest.truncate(MOST_FULLEST);
+        }
+    }
 }

@@ -1,6 +1,7 @@
 //! The findings of an audit: each release that was too early, and statistics for each limit.
 
 use std::io::{self, BufWriter, Write};
+use std::time::Duration;
 
 use serde_json::{Value, json};
 
@@ -9,7 +10,7 @@ use crate::audit::{Audit, AuditedLimit, Numbers, Violation};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
 use crate::printable::{escaped, excerpt};
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 /// The number of keys that are named, at most.
 const MOST_KEYS: usize = 5;
@@ -89,15 +90,14 @@ impl AuditReport {
         let out = &mut self.out;
         writeln!(out, "  worst window  {count} in {period}: {start} to {end}, {noun} {number}")?;
         let [one, all] = if limit.rate.key.is_some() { [" for one key", " for all"] } else { [""; 2] };
-        if let Some(share) = limit.share(count) {
+        if let Some(share) = limit.highest_share() {
             let mean = limit.mean_share().map(|mean| format!(", {} on average", percent(mean)));
             let mean = mean.unwrap_or_default();
             writeln!(out, "  limit used    {} at most{one}{mean}", percent(share))?;
         }
         let mean =
             limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", pace(mean)));
-        let highest = as_float(count) * as_float(SECOND) / as_float(limit.period());
-        writeln!(out, "  rate          {} at most{one}{mean}", pace(highest))?;
+        writeln!(out, "  rate          {} at most{one}{mean}", pace(limit.highest_rate()))?;
         if let Some(keys) = limit.keys() {
             let worst = limit.worst_keys(MOST_KEYS);
             let worst = worst.iter().map(|(key, of)| format!("{} {}", excerpt(key), of.worst.count));
@@ -134,8 +134,10 @@ pub(crate) fn json(audit: &Audit, exit: Exit) -> Value {
 fn limit_json(limit: &AuditedLimit) -> Value {
     let mut numbers = numbers_json(limit, limit.tally.numbers);
     numbers["limit"] = limit.rate.to_string().into();
-    numbers["share_mean"] = limit.mean_share().into();
-    numbers["rate_mean"] = limit.mean_rate().into();
+    numbers["highest_share"] = limit.highest_share().into();
+    numbers["mean_share"] = limit.mean_share().into();
+    numbers["highest_rate"] = limit.highest_rate().into();
+    numbers["mean_rate"] = limit.mean_rate().into();
     if let Some(keys) = limit.keys() {
         let worst_keys = limit.worst_keys(MOST_KEYS).into_iter().map(|(key, of)| {
             let mut numbers = numbers_json(limit, of);
@@ -153,15 +155,15 @@ fn numbers_json(limit: &AuditedLimit, numbers: Numbers) -> Value {
     json!({
         "items": numbers.releases,
         "too_early": numbers.violations,
-        "seconds_too_early": as_float(numbers.earliest) / as_float(SECOND),
+        "seconds_too_early": Duration::from_nanos(numbers.earliest).as_secs_f64(),
         "worst_window": {
             "count": worst.count,
             "first": worst.start.to_string(),
             "last": worst.end.to_string(),
             "item": worst.number,
         },
-        "share_highest": limit.share(worst.count),
-        "rate_highest": as_float(worst.count) * as_float(SECOND) / as_float(limit.period()),
+        "highest_share": limit.share(worst.count),
+        "highest_rate": limit.rate_of(worst.count),
     })
 }
 
@@ -175,9 +177,4 @@ fn pace(per_second: f64) -> String {
     let (rate, unit) = paces.find(|(rate, unit)| *rate >= 1.0 || *unit == "y").unwrap_or_default();
     let decimals = usize::from(rate < 100.0);
     format!("{rate:.decimals$}/{unit}")
-}
-
-#[expect(clippy::cast_precision_loss)]
-fn as_float(number: u64) -> f64 {
-    number as f64
 }

@@ -23,14 +23,13 @@ pub(super) fn explanation(
     wait_reason: &WaitReason,
 ) -> Option<String> {
     let (reason, until) = (reason(wait_reason), next.map(|next| clock_at(wall, now, next)));
-    let text = match (wait_reason, until) {
-        (WaitReason::Input | WaitReason::Command, _) => return None,
-        (WaitReason::Pause(_), _) => format!("paused by the limit {reason} until it changes"),
-        (WaitReason::Limit(_), Some(until)) => format!("waiting until {until} for the limit {reason}"),
-        (_, Some(until)) => format!("waiting until {until}: {reason}"),
-        (_, None) => return None,
-    };
-    Some(format!("{text} (--progress shows more)"))
+    match (wait_reason, until) {
+        (WaitReason::Input | WaitReason::Command, _) => None,
+        (WaitReason::Pause(_), _) => Some(format!("paused by the limit {reason} until it changes")),
+        (WaitReason::Limit(_), Some(until)) => Some(format!("waiting until {until} for the limit {reason}")),
+        (_, Some(until)) => Some(format!("waiting until {until}: {reason}")),
+        (_, None) => None,
+    }
 }
 
 /// A dry run in words, with its end if `wall` is given. The table on stdout is for programs.

@@ -71,6 +71,11 @@ impl Reporter {
         Reporter { display, explains, total: Some(Box::new(total)), counts_rest, ..self }
     }
 
+    /// Explains the first long wait, and has no progress to show.
+    pub(crate) fn with_explanation(self) -> Self {
+        Reporter { explains: Cell::new(self.is_watched), ..self }
+    }
+
     fn total(&self, within: Duration) -> Option<Total> {
         self.total.as_ref()?(within)
     }
@@ -134,7 +139,8 @@ impl Reporter {
             let Forecast { next, wait_reason, .. } = schedule.forecast(now, None);
             if let Some(text) = hints::explanation(wall(), now, next, &wait_reason) {
                 self.explains.set(false);
-                self.notice(&text);
+                let more = if self.total.is_some() { " (--progress shows more)" } else { "" };
+                self.notice(&format_args!("{text}{more}"));
             }
         }
     }

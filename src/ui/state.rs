@@ -1,8 +1,9 @@
 //! The status of shared limits in words.
 
+use super::stats::count_of;
 use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
-use crate::store::{LimitStatus, LockStatus, Status};
+use crate::store::{KeysInUse, LimitStatus, LockStatus, Status};
 
 /// A line for each limit and each hold, for runs that wait for their turn, and for the lock, if there are any.
 pub(crate) fn describe(status: &Status) -> String {
@@ -24,13 +25,27 @@ pub(crate) fn describe(status: &Status) -> String {
     limits.chain(held).chain(turns).chain(lock).collect::<Vec<_>>().join("\n")
 }
 
+fn keys_in_use(keys: &KeysInUse, capacity: u64) -> String {
+    let fullest = keys.fullest.iter().map(|(key, used)| format!("{} {used} of {capacity}", excerpt(key)));
+    let fullest = fullest.collect::<Vec<_>>().join(", ");
+    match keys.number {
+        0 => "no key in use".to_owned(),
+        number => format!("{} in use, the fullest: {fullest}", count_of(number, "key")),
+    }
+}
+
 /// Rounded up to the millisecond: it changes while it is read.
 fn roughly(nanos: u64) -> String {
     rounded_duration(nanos.next_multiple_of(1_000_000))
 }
 
 fn limit(status: &LimitStatus) -> String {
-    let LimitStatus { rate, capacity, free, next_in } = status;
+    let LimitStatus { rate, capacity, free, next_in, keys } = status;
+    if rate.is_by_key() {
+        let of_keys = keys.as_ref().map(|keys| keys_in_use(keys, *capacity));
+        let of_keys = of_keys.unwrap_or_else(|| "keys on a server are not listed".to_owned());
+        return format!("{}: {capacity} for each key; {of_keys}", escaped(&rate.to_string()));
+    }
     let next = match next_in {
         0 => "now".to_owned(),
         _ => format!("in {}", roughly(*next_in)),

@@ -12,7 +12,7 @@ use crate::time::{SECOND, Time, seconds};
 
 /// A limit in as few words as distinguish it from others.
 pub(super) fn short(rate: &Rate) -> String {
-    let key = rate.key.as_ref().filter(|_| rate.only.is_none()).map(|key| format!(" per {key}"));
+    let key = rate.key.as_ref().filter(|_| rate.is_by_key()).map(|key| format!(" per {key}"));
     let period = match rate.from {
         CountFrom::Running => "running".to_owned(),
         CountFrom::Start | CountFrom::Exit => format_duration(rate.period),

@@ -40,13 +40,13 @@ fn zoned(wall: Wall, at: Time) -> Zoned {
     timestamp.to_zoned(TimeZone::system())
 }
 
-/// A duration in its two largest units: `9 h 0 min`.
+/// A duration in its two largest units, `9 h 0 min`, rounded down: what is told is never longer than what was.
 pub(super) fn words(nanos: u64) -> String {
-    let whole = (nanos / 1_000_000).div_ceil(1000);
+    let whole = nanos / SECOND;
     match whole {
-        0 => "no time".to_owned(),
-        _ if nanos < 10 * SECOND => format!("{} s", seconds(nanos)),
-        1..60 => format!("{whole} s"),
+        0 if nanos == 0 => "no time".to_owned(),
+        0..10 => format!("{} s", seconds(nanos)),
+        10..60 => format!("{whole} s"),
         60..3600 => format!("{} min {} s", whole / 60, whole % 60),
         3600..86400 => format!("{} h {} min", whole / 3600, whole % 3600 / 60),
         _ => format!("{} d {} h", whole / 86400, whole % 86400 / 3600),
@@ -98,11 +98,13 @@ mod tests {
     fn durations_in_words() {
         let table = [
             (0, "no time"),
+            (1, "0.000 s"),
             (SECOND / 4, "0.250 s"),
-            (12 * SECOND, "12 s"),
+            (10 * SECOND - 1, "9.999 s"),
+            (13 * SECOND - 1, "12 s"),
             (240 * SECOND, "4 min 0 s"),
             (9 * 3600 * SECOND, "9 h 0 min"),
-            (30 * 3600 * SECOND, "1 d 6 h"),
+            (31 * 3600 * SECOND - 1, "1 d 6 h"),
         ];
         for (nanos, expected) in table {
             assert_eq!(words(nanos), expected);

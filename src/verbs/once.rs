@@ -19,6 +19,7 @@ use crate::ui::stderr;
 /// or if there was no release.
 pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let Setup { config, files, rates, reader, reporter, .. } = setup;
+    let reporter = reporter.with_explanation();
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let plain: Vec<_> = rates.iter().map(|rate| plain(rate, once)).collect();
     let store = config.shared.as_ref().map(|shared| open(shared, &plain, clock)).transpose()?;

@@ -24,7 +24,7 @@ item 3 at 0.500000000: 500ms too early, 3 in 1s, limit 2/1s,algo=sliding
 limit 2/1s,algo=sliding: 1 of 4 items too early, by up to 500ms
   worst window  3 in 1s: 0.000000000 to 0.500000000, item 3
   limit used    150% at most, 83% on average
-  rate          3.0/s at most, 2.1/s on average
+  rate          3.0/s at most, 3.0/s on average
 ";
     assert_eq!(report, wanted);
     let report = audit(&["-n2", "-p1s"], "0 a\n0.4 b\n1 c\n1.4 d\n", 0);
@@ -51,7 +51,7 @@ fn of_a_limit_that_allows_nothing_no_share_is_used() {
     assert!(!audit(&[limit], "0\n1\n", 0).contains("limit used"));
     let report = audit(&[limit, "-q", "--stats=json"], "0\n1\n", 0);
     let limit = &serde_json::from_str::<Value>(&report).unwrap()["limits"][0];
-    assert!(limit["share_highest"].is_null() && limit["share_mean"].is_null(), "{limit}");
+    assert!(limit["highest_share"].is_null() && limit["mean_share"].is_null(), "{limit}");
 }
 
 #[test]
@@ -186,7 +186,7 @@ fn what_keeps_to_a_limit_never_uses_more_than_all_of_it() {
     assert_eq!(tail("2/d,algo=calendar,tz=UTC", two_days), told);
     // 2026-10-25 has 25 hours in Berlin, and so three periods of 12 hours or less.
     let long_day = "1792879200 a\n1792969199 a\n";
-    let told = "limit used    100% at most, 67% on average; rate          2.0/d at most, 351/y on average";
+    let told = "limit used    100% at most, 67% on average; rate          2.0/d at most, 1.0/d on average";
     assert_eq!(tail("1/12h,algo=calendar,tz=Europe/Berlin", long_day), told);
     for limit in ["1/h,during=00:00-23:00,tz=UTC", "0/s,during=00:00-23:00,tz=UTC"] {
         assert!(tail(limit, "82800 a\n86399 a\n").starts_with("rate          "), "{limit}");
@@ -209,10 +209,10 @@ fn the_numbers_are_told_as_json() {
     assert_eq!(limit["seconds_too_early"], 0.5);
     assert_eq!(limit["worst_window"]["first"], "1.500000000");
     assert_eq!((&limit["worst_window"]["count"], &limit["worst_window"]["item"]), (&3.into(), &3.into()));
-    assert_eq!((&limit["share_highest"], &limit["rate_mean"]), (&1.5.into(), &Value::Null));
-    assert_eq!(limit["share_mean"], 1.0);
+    assert_eq!((&limit["highest_share"], &limit["mean_rate"]), (&1.5.into(), &Value::Null));
+    assert_eq!(limit["mean_share"], 1.0);
     assert_eq!(numbers["limits"][1]["worst_keys"][0]["key"], "a");
-    assert_eq!(numbers["limits"][1]["share_mean"], Value::Null);
+    assert_eq!(numbers["limits"][1]["mean_share"], Value::Null);
 }
 
 #[test]

@@ -31,6 +31,31 @@ fn the_status_of_a_state_says_what_is_used_and_uses_nothing() {
 }
 
 #[test]
+fn the_status_of_limits_per_key_names_the_fullest_keys() {
+    let directory = Directory::new();
+    let state = directory.path().join("state").display().to_string();
+    let status = || text(&throttle(&["-s", &state, "--status"]).output().unwrap().stdout);
+    let run = |items: &str| {
+        let limits = ["-s", &state, "-r5/h,key=col:1", "-r9/h,key=col:1"];
+        throttle(&limits).write_stdin(items).assert().success();
+    };
+    let shown = |one: &str, two: &str| {
+        let limit =
+            |n: u32, of: &str| format!("{n}/1h,algo=sliding,margin=2s,key=col:1: {n} for each key; {of}\n");
+        assert_eq!(status(), limit(5, one) + &limit(9, two) + "lock: free\n");
+    };
+    run("");
+    shown("no key in use", "no key in use");
+    run("b\n");
+    shown("1 key in use, the fullest: 'b' 1 of 5", "1 key in use, the fullest: 'b' 1 of 9");
+    run("a\na\na\nb\n\x1b\nc\nc\nc\nc\n\n");
+    shown(
+        "5 keys in use, the fullest: 'c' 4 of 5, 'a' 3 of 5, 'b' 2 of 5",
+        "5 keys in use, the fullest: 'c' 4 of 9, 'a' 3 of 9, 'b' 2 of 9",
+    );
+}
+
+#[test]
 fn a_state_option_alone_lists_the_states_there_are() {
     let home = Directory::new();
     let home = home.path();

@@ -189,6 +189,24 @@ fn the_first_long_wait_is_explained() {
 }
 
 #[test]
+fn the_wait_for_a_single_release_is_explained() {
+    let directory = Directory::new();
+    let state = directory.path().join("state");
+    let args = ["--once", "-s", state.to_str().unwrap(), "-r1/h"];
+    throttle(&args).assert().success();
+    let table =
+        [(&args[..], ": the shared limit"), (&["--once", "-r1/h,start=empty"], " for the limit 1/1h")];
+    for (args, expected) in table {
+        let screen = Screen::new(100);
+        let mut running = on(&screen, 0, args);
+        let line = screen.wait_for("throttle: waiting until ");
+        assert!(line.ends_with(expected) && !line.contains("--progress"), "{line}");
+        running.signal(SIGTERM);
+        running.wait();
+    }
+}
+
+#[test]
 fn a_pause_is_explained() {
     let directory = Directory::new();
     let limits = directory.file("limits", "0/s\n");

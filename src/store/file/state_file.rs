@@ -12,7 +12,7 @@ use crate::config::Rate;
 use crate::exit::Exit;
 use crate::store::keeper::{BootClock, Keeper};
 use crate::store::ledger::BookingRules;
-use crate::store::{LimitStatus, LockStatus, Policy, Reserve, Status, Store, StoreError};
+use crate::store::{KeysInUse, LimitStatus, LockStatus, Policy, Reserve, Status, Store, StoreError};
 use crate::time::{Time, Wall, shown};
 
 /// The place of a state.
@@ -66,9 +66,18 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
     let limit = |(at, rate): (usize, &Rate)| {
         let capacity = rules.policy().quotas[at].at_once();
         let (free, next) = rules.left(&txn.ledger, &mut txn.rows, now, (at, capacity))?;
-        Ok(LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now) })
+        let keys = rate.is_by_key().then(KeysInUse::default);
+        Ok(LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now), keys })
     };
-    let limits = rates.iter().enumerate().map(limit).collect::<anyhow::Result<_>>()?;
+    let mut limits = rates.iter().enumerate().map(limit).collect::<anyhow::Result<Vec<_>>>()?;
+    txn.for_each_in_use(&mut |key, ledger, rows| {
+        for (at, LimitStatus { capacity, keys, .. }) in limits.iter_mut().enumerate() {
+            let Some(keys) = keys else { continue };
+            let (free, _) = rules.left(ledger, rows, now, (at, *capacity))?;
+            keys.count(key, capacity.saturating_sub(free));
+        }
+        Ok(())
+    })?;
     Ok(Status { limits, held, last_turn, lock: Some(lock_of(database)?) })
 }
 

@@ -141,6 +141,12 @@ pub(super) fn keys(connection: &Connection) -> Result<Vec<Vec<u8>>> {
     connection.prepare("SELECT key FROM account")?.query_map([], |row| row.get(0))?.collect()
 }
 
+/// Keys that are not idle at `now`.
+pub(super) fn keys_in_use(connection: &Connection, now: Time) -> Result<Vec<Vec<u8>>> {
+    let mut select = connection.prepare("SELECT key FROM account WHERE idle > ?1 ORDER BY key")?;
+    select.query_map([now.0.cast_signed()], |row| row.get(0))?.collect()
+}
+
 /// Keys that are held after `now`, up to [`MOST_KEYS`].
 pub(super) fn held_keys(connection: &Connection, now: Time) -> Result<Vec<Vec<u8>>> {
     let held = "SELECT key FROM account WHERE key <> x'' AND ledger ->> '$.hold.until' > ?1 LIMIT ?2";

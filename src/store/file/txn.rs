@@ -222,6 +222,19 @@ impl<'a> StateTxn<'a> {
         }
     }
 
+    /// Calls `tell` for each key whose numbers differ from those of a new one.
+    pub(super) fn for_each_in_use(
+        &self,
+        tell: &mut dyn FnMut(&[u8], &Ledger, &mut KeyRows<'_>) -> Result<()>,
+    ) -> Result<()> {
+        for key in tables::keys_in_use(self.rows.connection, self.now)? {
+            let mut rows = self.rows_of(&key);
+            let ledger = rows.ledger()?.unwrap_or_default();
+            tell(&key, &ledger, &mut rows)?;
+        }
+        Ok(())
+    }
+
     fn ledgers(&self) -> rusqlite::Result<Vec<(Vec<u8>, Ledger)>> {
         let keys = tables::keys(self.rows.connection)?.into_iter();
         keys.map(|key| self.rows_of(&key).ledger().map(|ledger| (key, ledger.unwrap_or_default()))).collect()

@@ -161,7 +161,7 @@ fn read(answer: Value, policy: &Policy, rates: Vec<Rate>) -> Option<Status> {
     let until = |at: Micros| Some(at.saturating_sub(now).saturating_mul(1000));
     let limit = |((rate, quota), (free, next)): ((Rate, &Quota), (u64, Micros))| {
         let next_in = until(next).filter(|_| free == 0).unwrap_or(0);
-        LimitStatus { rate, capacity: quota.at_once(), free, next_in }
+        LimitStatus { rate, capacity: quota.at_once(), free, next_in, keys: None }
     };
     let limits = rates.into_iter().zip(&policy.quotas).zip(limits).map(limit).collect();
     let held = until(held).filter(|left| *left > 0).map(|left| (None, left));

@@ -131,13 +131,18 @@ impl Found {
         let window = &told["worst_window"];
         assert_eq!((&window["count"], &window["item"]), (&count.into(), &number.into()));
         assert_eq!((&window["first"], &window["last"]), (&stamp(start), &stamp(end)));
-        about(&told["share_highest"], Some(float(count) / float(self.most(rate))));
-        about(&told["rate_highest"], Some(float(count) * 1e9 / float(period(rate))));
-        about(&told["rate_mean"], self.mean_rate(rate));
-        match rate.key {
-            None => about(&told["share_mean"], self.mean_share(rate)),
-            Some(_) => self.check_keys(told),
+        let mean_share = self.mean_share(rate).filter(|_| rate.key.is_none());
+        let share = float(count) / float(self.most(rate));
+        about(&told["highest_share"], Some(share.max(mean_share.unwrap_or(0.0))));
+        about(&told["mean_share"], mean_share);
+        let highest = float(count) * 1e9 / float(period(rate));
+        let mean = self.mean_rate(rate);
+        about(&told["highest_rate"], Some(highest));
+        about(&told["mean_rate"], mean);
+        if rate.key.is_some() {
+            return self.check_keys(told);
         }
+        assert!(mean.is_none_or(|mean| mean <= highest * (1.0 + 1e-9)), "{mean:?} above {highest}");
     }
 
     #[track_caller]
@@ -155,11 +160,13 @@ impl Found {
         instants().max().unwrap_or(0) - instants().min().unwrap_or(0)
     }
 
-    /// Leaves out releases at the last instant, as no time follows them.
+    /// Of the whole periods from the first release on.
     fn mean_rate(&self, rate: &Rate) -> Option<f64> {
-        let last = self.charges().map(|charge| charge.at).max()?;
-        let before = self.charges().filter(|charge| charge.at < last).map(|charge| charge.cost).sum();
-        (self.span() >= period(rate)).then(|| float(before) * 1e9 / float(self.span()))
+        let first = self.charges().map(|charge| charge.at).min()?;
+        let length = self.span() / period(rate) * period(rate);
+        let whole = self.charges().filter(|charge| charge.at - first < length);
+        let cost = whole.map(|charge| charge.cost).sum();
+        (length > 0).then(|| float(cost) * 1e9 / float(length))
     }
 
     fn dearest(&self) -> Option<u64> {

@@ -165,6 +165,7 @@ fn what_backs_off_goes_before_what_came_later() {
 fn what_runs_is_charged_by_the_limits_that_hold_when_it_ends() {
     let mut scene = Scene::new("-r 9/s,cost=col:1 -B 2 -j 9 -- cmd");
     scene.happens(Time(0), &Input("1 2 a\n1 3 a\n"));
+    scene.actions(0);
     scene.happens(Time(0), &Due);
     scene.actions(0);
     scene.happens(Time(1), &Limits("99/s,cost=col:2,key=col:3"));

@@ -218,7 +218,8 @@ impl<'a> Driver<'a> {
         let items = attempt
             .segments
             .iter()
-            .flat_map(|segment| (segment.first()..).zip(delimiter.split(segment.bytes())));
+            .flat_map(|segment| (segment.first()..).zip(segment.records(delimiter)))
+            .map(|(number, whole)| (number, delimiter.trim(whole)));
         let entry = Entry { started, wait, runtime, attempt: number, end, items: items.collect() };
         log.note(&entry)
     }

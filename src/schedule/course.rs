@@ -43,9 +43,11 @@ impl Course {
         self.is_stopping = true;
     }
 
-    /// Ends as successful, whatever has failed.
+    /// Ends as successful, whatever has failed or was left. A signal or an error of our own still counts.
     pub(super) fn succeed(&mut self) {
-        self.exit = Exit::Done;
+        if self.exit <= Exit::Refused {
+            self.exit = Exit::Done;
+        }
         self.is_stopping = true;
     }
 

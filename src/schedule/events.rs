@@ -34,9 +34,9 @@ impl Schedule {
         }
     }
 
-    /// The awaited instant has come, and all that arrived by then was reported.
+    /// The awaited instant has come, and all that arrived by then was reported, if the wait accepted input.
     pub fn due(&mut self) {
-        self.queue.is_due = true;
+        self.queue.is_due = self.queue.listens;
     }
 
     /// The limits have changed; the new ones keep the history of past releases.

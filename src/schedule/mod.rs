@@ -163,7 +163,7 @@ impl Schedule {
     /// Waits for something to happen, or for an instant: `again` or any other that is known.
     fn wait(&mut self, now: Time, again: Option<Time>) -> Action {
         let accepting = self.queue.is_accepting(&self.results);
-        self.queue.is_due = false;
+        (self.queue.is_due, self.queue.listens) = (false, accepting);
         if self.results.course.is_stopping {
             return Action::Wait { until: again, accepting };
         }
@@ -251,6 +251,8 @@ impl Schedule {
         } else if queue.is_due || queue.lanes.batcher.has_ended() {
             results.course.is_stopping = true;
         } else {
+            // Until now, there may have been no command to take more.
+            queue.listens = true;
             return Some(Action::Wait { until: Some(now), accepting: true });
         }
         results.course.next()

@@ -27,6 +27,8 @@ pub(super) struct Queue {
     pub(super) not_before: Time,
     /// True if all input that has arrived by now is known.
     pub(super) is_due: bool,
+    /// True if the present wait also listens to the input.
+    pub(super) listens: bool,
     /// The last instant at which the latest admission could be sent, if it needed slots.
     pub(super) good_until: Option<Time>,
     /// The last admission, kept for reuse of its memory; `None` while one is being sent.
@@ -45,6 +47,7 @@ impl Queue {
             next: None,
             not_before: Time::ZERO,
             is_due: false,
+            listens: false,
             good_until: None,
             spare: Some(Box::default()),
         }

@@ -95,12 +95,12 @@ impl Results {
         });
     }
 
-    /// Ends the run if `is_reached`, given the number of items that have failed and the number that have ended.
+    /// Ends the run if `is_reached`, given the number of items that have failed and the number that have ended. Running
+    /// commands and the exit are still at stake if the run was stopped before.
     fn halt_if(&mut self, is_reached: impl Fn(&Halt, u64, u64) -> bool) {
         let stats = &self.account.stats;
         let (failed, ended) = (stats.failed, self.done() - stats.refused);
-        let Some(halt) = self.jobs.halt.filter(|halt| is_reached(halt, failed, ended)) else { return };
-        self.have_succeeded |= halt.on == HaltOn::Succeeded;
+        let Some(halt) = self.jobs.halt.take_if(|halt| is_reached(halt, failed, ended)) else { return };
         if !self.course.is_stopping {
             let items = match halt.on {
                 HaltOn::Failed => failed,
@@ -108,13 +108,14 @@ impl Results {
                 HaltOn::Done => ended,
             };
             self.course.tell(Notice::Halted { items, on: halt.on });
-            match self.have_succeeded {
-                true => self.course.succeed(),
-                false => self.course.is_stopping = true,
-            }
-            if halt.now {
-                self.course.push(self.jobs.interrupt());
-            }
+        }
+        self.have_succeeded = halt.on == HaltOn::Succeeded;
+        match self.have_succeeded {
+            true => self.course.succeed(),
+            false => self.course.is_stopping = true,
+        }
+        if halt.now {
+            self.jobs.terminate().into_iter().for_each(|action| self.course.push(action));
         }
     }
 

@@ -166,7 +166,7 @@ impl Intake {
     pub(crate) fn look(&mut self) -> Option<Result<()>> {
         while self.front.is_none() {
             let segment = self.segments.front()?;
-            let length = self.delimiter.first(segment.bytes());
+            let length = segment.first_length(&self.delimiter);
             let whole = self.delimiter.trim(&segment.bytes()[..length]);
             let record = self.cleaning.trim(whole);
             let charged = length - (whole.len() - record.len());

@@ -109,7 +109,7 @@ impl Batch {
         for segment in &self.segments {
             let bytes = segment.bytes();
             if length < bytes.len() {
-                return items + delimiter.whole(&bytes[..length]).0;
+                return items + delimiter.whole(&bytes[..length]).0.min(segment.items() - 1);
             }
             items += segment.items();
             length -= bytes.len();
@@ -139,13 +139,12 @@ impl Batch {
 
     /// Each item with its delimiter.
     pub fn records<'a>(&'a self, delimiter: &'a Delimiter) -> impl Iterator<Item = &'a [u8]> {
-        self.segments.iter().flat_map(|segment| delimiter.split_inclusive(segment.bytes()))
+        self.segments.iter().flat_map(|segment| segment.records(delimiter))
     }
 
     /// Each item with its number and its delimiter.
     pub(crate) fn numbered<'a>(&'a self, delimiter: &'a Delimiter) -> impl Iterator<Item = (u64, &'a [u8])> {
-        let records =
-            |segment: &'a Segment| (segment.first()..).zip(delimiter.split_inclusive(segment.bytes()));
+        let records = |segment: &'a Segment| (segment.first()..).zip(segment.records(delimiter));
         self.segments.iter().flat_map(records)
     }
 }

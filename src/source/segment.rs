@@ -63,6 +63,22 @@ impl Segment {
         &self.buffer.bytes[self.start..self.end]
     }
 
+    /// The length of the first item with its delimiter. The last one is all that is left: once trimmed, it may form
+    /// another delimiter with its own, as `a-` does with `--`.
+    pub(super) fn first_length(&self, delimiter: &Delimiter) -> usize {
+        if self.items == 1 { self.bytes().len() } else { delimiter.first(self.bytes()) }
+    }
+
+    /// Each item with its delimiter.
+    pub(crate) fn records<'a>(&'a self, delimiter: &'a Delimiter) -> impl Iterator<Item = &'a [u8]> {
+        let mut rest = self.clone();
+        (0..self.items).map(move |_| {
+            let (start, length) = (rest.start, rest.first_length(delimiter));
+            rest.split_at(1, length);
+            &self.buffer.bytes[start..start + length]
+        })
+    }
+
     /// The number of items, all of them whole.
     pub fn items(&self) -> u64 {
         self.items

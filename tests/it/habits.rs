@@ -287,6 +287,11 @@ fn white_space_may_be_trimmed() {
     trimmed(&[UNLIMITED, "--", "printf", "[%s]"], " a \n  ", "[a][]");
     trimmed(&["-n9", "-F,", "--dry-run", "--arrivals=col:2"], "a,1\r\n", "1.000000000\ta,1\n");
     trimmed(&["-r1/s,key=re:.*", "--dry-run"], "a\n a\n", "0.000000000\ta\n1.000000000\ta\n");
+    // The end of an item is not taken for the beginning of its delimiter.
+    for batch in ["-B1", "-B9"] {
+        trimmed(&[UNLIMITED, "-d--", batch, "--", "printf", "[%s]"], " a- --b --", "[a-][b]");
+    }
+    trimmed(&["-r1/s,key=col:1", "-d--", "--dry-run"], "a- --", "0.000000000\ta---");
 }
 
 #[test]

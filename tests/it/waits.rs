@@ -90,6 +90,17 @@ fn nothing_starts_after_the_end_and_what_runs_ends() {
     assert_eq!(run(&args, vec![block(0, &["a"])], fails).exit, Exit::Refused);
 }
 
+/// While it runs, a command keeps the input from being read.
+#[test]
+fn what_has_arrived_unread_by_the_end_is_left() {
+    let blocks = |second| vec![block(0, &["a"]), block(second * SECOND, &["b"])];
+    let args = ["-r1T/s", "--until=4s"];
+    for (second, exit) in [(2, Exit::Refused), (5, Exit::Done)] {
+        let outcome = run(&args, blocks(second), |_, _| takes(60));
+        assert_eq!((starts(&outcome), outcome.exit), (vec![("a", 0)], exit), "{second}");
+    }
+}
+
 #[test]
 fn an_end_by_the_clock() {
     let plan = |until: &str| {

@@ -22,6 +22,7 @@ pub(super) struct Jobs {
     pub(super) in_flight: HashMap<u64, Attempt>,
     pub(super) items_in_flight: u64,
     pub(super) retries: Retries,
+    /// `None` once it has ended the run.
     pub(super) halt: Option<Halt>,
     /// True if a signal has been passed on to the commands.
     interrupted: bool,
@@ -59,7 +60,12 @@ impl Jobs {
 
     /// The first signal asks the running commands to end, the second kills them.
     pub(super) fn interrupt(&mut self) -> Action {
-        if std::mem::replace(&mut self.interrupted, true) { Action::Kill } else { Action::Terminate }
+        self.terminate().unwrap_or(Action::Kill)
+    }
+
+    /// Asks the running commands to end, unless they have been asked before.
+    pub(super) fn terminate(&mut self) -> Option<Action> {
+        (!std::mem::replace(&mut self.interrupted, true)).then_some(Action::Terminate)
     }
 }
 

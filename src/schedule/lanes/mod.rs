@@ -124,7 +124,10 @@ impl Lanes {
 
     /// The first item of a segment, without its delimiter.
     pub(super) fn text(&self, segment: &Segment) -> Vec<u8> {
-        self.delimiter.split(segment.bytes()).next().unwrap_or_default().to_vec()
+        segment
+            .records(&self.delimiter)
+            .next()
+            .map_or_else(Vec::new, |whole| self.delimiter.trim(whole).to_vec())
     }
 
     pub(super) fn failed(&self, segments: &[Segment], why: Failure) -> Failed {

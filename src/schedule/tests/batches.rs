@@ -4,10 +4,8 @@ use super::*;
 
 #[test]
 fn all_that_has_arrived_by_the_release_is_in_its_batch() {
-    let mut scene = Scene::new("-r 1/100ns,key=col:1 -B 2");
-    scene.happens(Time(0), &Input("a\na\n"));
-    scene.happens(Time(0), &Due);
-    assert_eq!(scene.actions(0), "send a a; wait 1000000000 or input");
+    Scene::new("-r 1/100ns,key=col:1 -B 2")
+        .check(&[(0, Input("a\na\n"), "wait 0 or input"), (0, Due, "send a a; wait 1000000000 or input")]);
 }
 
 #[test]

@@ -75,6 +75,37 @@ fn failures_add_up_until_they_end_the_run() {
     ]);
 }
 
+/// All items have been started by the end of the time, and one exits with 255.
+#[test]
+fn a_run_that_waits_for_its_last_commands_can_still_be_halted() {
+    let halted = |halt: &str, code, last: &str| {
+        Scene::new(&format!("-r 9/s -j 9 --until 5ns --halt now,{halt} -- cmd")).check(&[
+            (0, Input("a\nb\nc\n"), "send a; send b; send c; wait 6 or input"),
+            (6, Due, "wait -"),
+            (7, Ended(1, code), "failed 1; wait -"),
+            (8, Ended(2, 0), last),
+        ]);
+    };
+    halted("success=1", 1, "SIGTERM; wait -");
+    halted("success=1", 255, "SIGTERM; wait -");
+    halted("done=2", 1, "SIGTERM; wait -");
+    halted("fail=2", 1, "wait -");
+    Scene::new("-r 9/s -j 9 --halt now,success=1 -- cmd").check(&[
+        (0, Input("a\nb\nc\nd\n"), "send a; send b; send c; send d; wait - or input"),
+        (1, Ended(1, 255), "failed 1; wait -"),
+        (2, Ended(2, 0), "SIGTERM; wait -"),
+        (3, Ended(3, 0), "wait -"),
+        (4, Ended(4, 1), "finish 0"),
+    ]);
+    // They have been asked to end, and are not killed.
+    Scene::new("-r 9/s -j 9 --halt now,success=1 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; send b; wait - or input"),
+        (1, Interrupt, "SIGTERM; wait -"),
+        (2, Ended(1, 0), "wait -"),
+        (3, Ended(2, 1), "finish 130"),
+    ]);
+}
+
 /// Whichever is known first, the end of the input or that of the command.
 #[test]
 fn a_percentage_is_counted_anew_once_the_number_of_all_items_is_known() {
@@ -165,6 +196,7 @@ fn what_backs_off_goes_before_what_came_later() {
 fn what_runs_is_charged_by_the_limits_that_hold_when_it_ends() {
     let mut scene = Scene::new("-r 9/s,cost=col:1 -B 2 -j 9 -- cmd");
     scene.happens(Time(0), &Input("1 2 a\n1 3 a\n"));
+    scene.actions(0);
     scene.happens(Time(0), &Due);
     scene.actions(0);
     scene.happens(Time(1), &Limits("99/s,cost=col:2,key=col:3"));

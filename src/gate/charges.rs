@@ -32,7 +32,7 @@ impl Charged {
 pub struct Charges {
     releases: Vec<Admitted>,
     /// The cost and account of each release under each limit; one row of all limits per release.
-    rows: Vec<(u64, usize)>,
+    pub(super) rows: Vec<(u64, usize)>,
     /// The sum of the costs under each limit.
     pending: Vec<Pending>,
 }
@@ -108,16 +108,6 @@ impl Charges {
             self.pending = pending.collect();
         }
         self.rows.len()
-    }
-
-    /// Drops a row that is not admitted.
-    pub(super) fn truncate(&mut self, row: usize) {
-        self.rows.truncate(row);
-    }
-
-    /// Adds the cost of a release under the next limit to its row.
-    pub(super) fn charge(&mut self, cost: u64, account: usize) {
-        self.rows.push((cost, account));
     }
 
     /// The sum of what is already admitted under a limit for an account.

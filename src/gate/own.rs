@@ -119,7 +119,7 @@ impl Own {
             if count == 0 {
                 return Err(if limit.key.is_none() { Part::Common } else { Part::Keyed });
             }
-            charges.charge(cost, account);
+            charges.rows.push((cost, account));
         }
         Ok(count)
     }
@@ -216,7 +216,7 @@ impl Gate for Own {
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
         let row = charges.begin(&self.limits);
         let fits = self.available(charges, now, request, 1).is_ok();
-        charges.truncate(row);
+        charges.rows.truncate(row);
         fits
     }
 
@@ -225,7 +225,7 @@ impl Gate for Own {
         let admitted = self.available(charges, now, request, most);
         match admitted {
             Ok(count) => charges.add(Admitted { since: request.since, count, taken: None }),
-            Err(_) => charges.truncate(row),
+            Err(_) => charges.rows.truncate(row),
         }
         admitted
     }

@@ -43,69 +43,47 @@ impl InHours {
     }
 }
 
-/// Slots of a limit that is asked only in its hours.
+/// The slots of a limit that may be asked only in some hours.
 #[derive(Debug)]
 pub struct SlotsInHours {
-    /// The rule inside the hours.
+    /// The rule in those hours, and for all that does not depend on them.
     pub rule: Box<dyn SlotRule>,
-    /// The hours.
-    pub hours: InHours,
-    /// The most that a release inside the hours may cost; one that costs more waits until they end.
+    /// The hours, if it is not always asked.
+    pub hours: Option<InHours>,
+    /// The most that a release may cost while the limit is asked; one that costs more waits until the hours end.
     pub most: u64,
 }
 
-impl SlotRule for SlotsInHours {
-    fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {
+impl SlotsInHours {
+    /// As [`SlotRule::deciding_unit`].
+    pub fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {
         if cost > self.most { None } else { self.rule.deciding_unit(account, cost) }
     }
 
-    /// A release in a slot outside the hours must be outside them even if it is `late`.
-    fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time {
-        let free = self.hours.first_free(ask.since, late);
-        if free <= ask.since || ask.cost > self.most {
+    /// As [`SlotRule::first_slot`]. A release in a slot outside the hours must be outside them even if it is `late`.
+    pub fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time {
+        let free = self.hours.as_ref().map(|hours| hours.first_free(ask.since, late));
+        if let Some(free) = free.filter(|free| *free <= ask.since || ask.cost > self.most) {
             return free;
         }
-        free.min(self.rule.first_slot(account, ask, late, decided))
+        let first = self.rule.first_slot(account, ask, late, decided);
+        free.map_or(first, |free| free.min(first))
     }
 
-    fn book(&self, account: &mut SlotAccount, ask: Ask) {
+    /// As [`SlotRule::book`].
+    pub fn book(&self, account: &mut SlotAccount, ask: Ask) {
         self.rule.book(account, ask);
         self.waive_debt(account, ask.since);
     }
 
-    fn overrun(&self, account: &mut SlotAccount, ask: Ask) {
+    /// As [`SlotRule::overrun`].
+    pub fn overrun(&self, account: &mut SlotAccount, ask: Ask) {
         self.rule.overrun(account, ask);
         self.waive_debt(account, ask.since);
     }
 
-    fn unbook(&self, account: &mut SlotAccount, ask: Ask) {
-        self.rule.unbook(account, ask);
-    }
-
-    fn exhausted(&self, at: Time) -> SlotAccount {
-        self.rule.exhausted(at)
-    }
-
-    fn silent(&self, at: Time) -> SlotAccount {
-        self.rule.silent(at)
-    }
-
-    fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time {
-        self.rule.fresh_from(account, newest)
-    }
-
-    fn restarted(&self, account: &SlotAccount, newest: Option<Time>) -> SlotAccount {
-        self.rule.restarted(account, newest)
-    }
-
-    fn owes_nothing(&self, account: &mut SlotAccount) {
-        self.rule.owes_nothing(account);
-    }
-}
-
-impl SlotsInHours {
     fn waive_debt(&self, account: &mut SlotAccount, at: Time) {
-        if !self.hours.contain(at) {
+        if self.hours.as_ref().is_some_and(|hours| !hours.contain(at)) {
             self.rule.owes_nothing(account);
         }
     }

@@ -114,7 +114,10 @@ impl Schedule {
                 // A backoff delays only its own items; a pause that a server asked for delays the lane.
                 match holds || queue.lanes.options.in_order {
                     true => queue.requeue(again),
-                    false => results.jobs.retries.back_off(until, ended.first, again.collect()),
+                    false => {
+                        let place = (until, ended.first);
+                        results.jobs.retries.backing_off.insert(place, again.collect());
+                    }
                 }
             }
             Outcome::Completed => results.complete(&attempt, None, queue.ahead()),

@@ -87,7 +87,8 @@ impl Forecast {
         let is_exact = |total: Total| total.is_exact && !supply.intake.may_skip();
         let precision = |total| if is_exact(total) { Precision::Exact } else { Precision::About };
         let size = total.map_or(Precision::AtLeast, precision);
-        let backoff = schedule.results.jobs.retries.last_backoff().map(|last| (last, Precision::AtLeast));
+        let backoffs = schedule.results.jobs.retries.backing_off.keys();
+        let backoff = backoffs.max().map(|(last, _)| (*last, Precision::AtLeast));
         // The end is never before the next release, which takes holds into account, nor before the end of a backoff.
         let ends = last_release_of(schedule, now, left)
             .map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision.max(size)))

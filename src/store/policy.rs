@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::reserve::{MILLISECOND, Reserve};
 use crate::config::{Defaults, Rate, RateText, format_duration};
-use crate::rule::{Algorithm, Extra, InHours, SlotRule, SlotsInHours, Terms};
+use crate::rule::{Algorithm, Extra, InHours, SlotsInHours, Terms};
 use crate::time::{Civil, Hours, SECOND, Wall};
 
 /// One limit as a store keeps it: its terms are those for slots, with the reserve included.
@@ -43,10 +43,10 @@ impl Quota {
     }
 
     /// The rule for booking slots, by this wall clock.
-    pub fn rule(&self, wall: Wall) -> Box<dyn SlotRule> {
+    pub fn rule(&self, wall: Wall) -> SlotsInHours {
         let rule = (self.algorithm.facts().slots)(Terms { wall, ..self.terms });
-        let Some(hours) = self.during() else { return rule };
-        Box::new(SlotsInHours { rule, hours: InHours::new(hours.clone(), wall), most: self.dearest() })
+        let hours = self.during().map(|hours| InHours::new(hours.clone(), wall));
+        SlotsInHours { rule, hours, most: self.dearest() }
     }
 
     /// As [`Facts::is_logged`](crate::rule::Facts::is_logged).

@@ -22,7 +22,7 @@ use crate::time::Time;
 #[derive(Clone, Debug, Default)]
 pub(super) struct Claims {
     /// Each key has its own slots.
-    by_key: bool,
+    pub(super) by_key: bool,
     keys: HashMap<Key, KeyClaims, RandomState>,
     eviction: Eviction,
 }
@@ -30,10 +30,6 @@ pub(super) struct Claims {
 impl Claims {
     pub(super) fn new(by_key: bool) -> Self {
         Claims { by_key, ..Claims::default() }
-    }
-
-    pub(super) fn is_by_key(&self) -> bool {
-        self.by_key
     }
 
     /// The claims of a request's key, if anything is known about it.

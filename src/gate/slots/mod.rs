@@ -148,9 +148,9 @@ impl Slots {
     fn order(&mut self, now: Time, claims: &[Claim], vacancies: u64, needs: &mut Needs) {
         let soon = now.saturating_add(self.orders.lead());
         let is_bounded = vacancies < u64::MAX;
-        let taken = if is_bounded { self.claims.until(soon).saturating_add(self.orders.coming()) } else { 0 };
+        let taken = if is_bounded { self.claims.until(soon).saturating_add(self.orders.coming) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
-        let by_key = self.claims.is_by_key();
+        let by_key = self.claims.by_key;
         for (key, costs) in claims {
             let known = self.claims.of(key);
             let (heard, lease) = (known.heard, known.lease(costs));
@@ -174,7 +174,7 @@ impl Slots {
 
     /// At the end of the run: when to stop waiting for answers, if any are still to come.
     fn last_answer(&mut self, now: Time) -> Option<Time> {
-        if self.orders.coming() == 0 {
+        if self.orders.coming == 0 {
             return None;
         }
         let ends = *self.ends.get_or_insert_with(|| now.saturating_add(self.terms.patience));
@@ -183,7 +183,7 @@ impl Slots {
 
     /// Notes that answers for this key later than `at` may have become more lenient.
     fn tell(&mut self, at: Time, key: &Key) {
-        let are_keyed = self.claims.is_by_key();
+        let are_keyed = self.claims.by_key;
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
     }
 
@@ -355,11 +355,11 @@ impl Gate for Slots {
     }
 
     fn is_asking(&self) -> bool {
-        self.orders.coming() > 0
+        self.orders.coming > 0
     }
 
     fn store_failed(&mut self) {
-        self.orders.give_up();
+        self.orders.coming = 0;
     }
 
     fn expire(&mut self, now: Time) {

@@ -20,7 +20,7 @@ pub(super) struct Orders {
     /// Future slots are booked, too.
     waits: bool,
     /// The number of slots in unanswered orders.
-    coming: u64,
+    pub(super) coming: u64,
     /// Nanoseconds that the last answer took.
     took: u64,
     /// The number of times that the span is halved, as no slot came in time.
@@ -43,10 +43,6 @@ impl Orders {
         let times = self.took.saturating_mul(2).div_ceil(LEAD).max(1);
         let span = self.span.saturating_mul(times).min(self.longest_span);
         (span >> self.halvings).max(1)
-    }
-
-    pub(super) fn coming(&self) -> u64 {
-        self.coming
     }
 
     /// The order for what is needed of a key's lease, when only `vacancies` more slots can be used. `heard` is the
@@ -115,7 +111,7 @@ impl Orders {
     ) -> Option<Ordered> {
         if let Some(Ordered::Coming(since, count)) = ordered {
             self.took = now.since(since);
-            // Saturates, as `give_up` sets it to 0.
+            // Saturates, as it is 0 once the store has failed.
             self.coming = self.coming.saturating_sub(count);
         }
         // The more slots are booked at once, the longer the answer takes.
@@ -128,11 +124,6 @@ impl Orders {
         let pause =
             if answer.slots.is_empty() && order.count > 0 { now.checked_add(PAUSE.into()) } else { None };
         answer.ask_again.or(pause).map(|not_before| Ordered::NotBefore(not_before, answer.turn))
-    }
-
-    /// No order will be answered any more.
-    pub(super) fn give_up(&mut self) {
-        self.coming = 0;
     }
 }
 
@@ -218,7 +209,7 @@ mod tests {
         let mut asker = Asker::new();
         let order = Order::new(Key::new(), [1], 3);
         assert_eq!(plan(&mut asker, one, 3, 9, &[]), Ok(3));
-        assert_eq!((plan(&mut asker, one, 9, 9, &[]), asker.orders.coming()), (Err(None), 3));
+        assert_eq!((plan(&mut asker, one, 9, 9, &[]), asker.orders.coming), (Err(None), 3));
         asker.answered(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });
         assert_eq!(plan(&mut asker, two, 3, 9, &[]), Err(Some(three)));
         assert_eq!(plan(&mut asker, three, 3, 9, &[]), Ok(3));

@@ -31,7 +31,7 @@ pub(crate) struct Retries {
     pub(crate) rules: Retry,
     jitter: Rng,
     /// Items that wait for their next attempt, by its earliest instant and the first item.
-    backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
+    pub(crate) backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
     /// The last failure of each attempt that is to be retried, by the first item.
     pub(crate) failed_so_far: BTreeMap<u64, Failed>,
 }
@@ -67,19 +67,9 @@ impl Retries {
         if codes.is_empty() { end != End::Exited(255) } else { codes.contains(&end.code()) }
     }
 
-    /// Makes items wait until an instant before they are retried.
-    pub(crate) fn back_off(&mut self, until: Time, first: u64, segments: Vec<Segment>) {
-        self.backing_off.insert((until, first), segments);
-    }
-
     /// The end of the first backoff; `None` if nothing backs off.
     pub(crate) fn backoff_until(&self) -> Option<Time> {
         self.backing_off.keys().next().map(|(until, _)| *until)
-    }
-
-    /// The end of the last backoff.
-    pub(crate) fn last_backoff(&self) -> Option<Time> {
-        self.backing_off.keys().next_back().map(|(until, _)| *until)
     }
 
     /// Takes out items whose backoff is over by `now`.

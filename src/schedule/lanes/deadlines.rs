@@ -21,10 +21,6 @@ impl Deadlines {
         Deadlines { wait, by_item: BTreeMap::new(), items: Vec::new() }
     }
 
-    pub(super) fn clear(&mut self) {
-        *self = Deadlines::new(self.wait);
-    }
-
     /// Sets which item of a lane is the first that was never sent.
     pub(super) fn set(&mut self, at: usize, fresh: Option<&Segment>) {
         if self.items.len() <= at {

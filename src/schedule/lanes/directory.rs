@@ -169,7 +169,7 @@ mod tests {
         directory.forget_emptied(Time(4));
         assert_eq!(directory.names.len(), 200);
         // Its last release was over later than it was admitted.
-        directory.entries[7].lane.released(Time(6));
+        directory.entries[7].lane.previous = Time(6);
         directory.forget_emptied(Time(5));
         assert_eq!((directory.names.len(), directory.free.len()), (1, 199));
         assert_eq!((open(&mut directory, 300), directory.entries.len()), (199, 200));

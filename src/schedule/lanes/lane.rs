@@ -87,18 +87,13 @@ impl Lane {
         self.waiting.front()
     }
 
-    pub(crate) fn waiting(&self) -> impl Iterator<Item = &Items> {
+    pub(crate) fn waiting(&self) -> impl ExactSizeIterator<Item = &Items> {
         self.waiting.iter()
     }
 
     /// The first item that was never sent, and its place. Others may be before it.
     pub(crate) fn fresh(&self) -> Option<(usize, &Items)> {
         self.waiting.iter().enumerate().find(|(_, items)| items.segment.attempt() == 1)
-    }
-
-    /// The number of parts that hold the items.
-    pub(crate) fn len(&self) -> usize {
-        self.waiting.len()
     }
 
     /// The number of items at the front that are charged the same, up to `most`.
@@ -146,11 +141,6 @@ impl Lane {
         self.items -= count;
         self.reopen(batcher);
         taken
-    }
-
-    /// Notes that the last release was over only at `at`.
-    pub(crate) fn released(&mut self, at: Time) {
-        self.previous = self.previous.max(at);
     }
 
     /// Takes out the items that were never sent.

@@ -14,7 +14,7 @@ mod next;
 mod size;
 mod turns;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
@@ -234,8 +234,10 @@ impl Lanes {
     /// Takes out all that waits, in input order. `other_keys`: the limits' keys have changed, so lanes are not kept,
     /// and what was held for some keys is held for all.
     pub(super) fn take_all(&mut self, now: Time, other_keys: bool) -> Vec<Segment> {
-        (self.turns, self.size) = (self.turns.emptied(), Size::default());
-        self.deadlines.iter_mut().for_each(Deadlines::clear);
+        let fronts = self.turns.fronts.take().map(|_| BTreeSet::new());
+        (self.turns, self.size) = (Turns::default(), Size::default());
+        self.turns.fronts = fronts;
+        self.deadlines = self.options.wait_of_each().map(Deadlines::new);
         let waiting = self.directory.take_all(now);
         if other_keys && !self.options.in_order {
             self.directory.forget_keys();
@@ -312,9 +314,9 @@ impl Lanes {
     fn take_out(&mut self, at: usize, place: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let remember = self.depend_on_since(gate);
         let lane = &mut self.directory.entries[at].lane;
-        let before = lane.len();
+        let before = lane.waiting().len();
         let taken = lane.take(place, count, now, &self.delimiter, &self.batcher);
-        self.size.remove(&taken, before - lane.len());
+        self.size.remove(&taken, before - lane.waiting().len());
         let is_empty = lane.front().is_none();
         self.note_deadline(at);
         if is_empty {
@@ -325,7 +327,10 @@ impl Lanes {
 
     /// Ends an admission, as of `now`: places the lanes it came from and those that were passed over.
     pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &dyn Gate) {
-        admission.lanes.iter().for_each(|&at| self.directory.entries[at].lane.released(now));
+        for &at in &admission.lanes {
+            let previous = &mut self.directory.entries[at].lane.previous;
+            *previous = now.max(*previous);
+        }
         for &at in admission.lanes.iter().chain(&admission.deferred) {
             if std::mem::take(&mut self.directory.entries[at].is_uncharged) || self.is_stale(at, gate, now) {
                 self.place(at, gate);

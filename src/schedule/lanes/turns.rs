@@ -38,11 +38,6 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// As this one, but with no lanes.
-    pub(super) fn emptied(&self) -> Turns {
-        Turns { fronts: self.fronts.as_ref().map(|_| BTreeSet::new()), ..Turns::default() }
-    }
-
     /// Sets the place of a lane that has none.
     pub(super) fn set(&mut self, at: usize, position: Position, place: Place) {
         self.fronts.iter_mut().for_each(|fronts| _ = fronts.insert(position));

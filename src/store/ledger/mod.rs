@@ -24,7 +24,7 @@ use self::unlogged::Unlogged;
 use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot};
 use crate::charge::Key;
 pub use crate::rule::SlotAccount;
-use crate::rule::{Ask, SlotRule};
+use crate::rule::{Ask, SlotsInHours};
 use crate::time::{SECOND, Time, Wall};
 
 /// The nanoseconds after which a process may ask again at the earliest.
@@ -80,14 +80,14 @@ pub trait UnitLog {
 pub struct BookingRules {
     policy: Policy,
     wall: Wall,
-    rules: Arc<[Box<dyn SlotRule>]>,
+    rules: Arc<[SlotsInHours]>,
 }
 
 /// A limit that an order charges.
 struct Debit<'a> {
     limit: usize,
     quota: &'a Quota,
-    rule: &'a dyn SlotRule,
+    rule: &'a SlotsInHours,
     cost: u64,
 }
 
@@ -129,8 +129,8 @@ impl BookingRules {
 
     /// The state of limits that begin at `now`.
     pub fn begin(&self, now: Time) -> Ledger {
-        let accounts = self.limits().map(|(quota, rule)| match quota.starts_empty {
-            true => rule.exhausted(now),
+        let accounts = self.limits().map(|(quota, limit)| match quota.starts_empty {
+            true => limit.rule.exhausted(now),
             false => SlotAccount::default(),
         });
         Ledger { accounts: accounts.collect(), ..Ledger::default() }
@@ -140,20 +140,22 @@ impl BookingRules {
     ///
     /// They count as used up at `last`, so nothing is released for one window from then on.
     pub fn silence(&self, last: Time) -> Ledger {
-        let accounts = self.rules.iter().map(|rule| rule.silent(last));
+        let accounts = self.rules.iter().map(|limit| limit.rule.silent(last));
         Ledger { accounts: accounts.collect(), ..Ledger::default() }
     }
 
     /// The first instant at which [`BookingRules::silence`] equals a new state.
     pub fn end_of_silence(&self, last: Time) -> Time {
-        let ends = self.rules.iter().map(|rule| rule.fresh_from(&rule.silent(last), Time::ZERO));
+        let rules = self.rules.iter().map(|limit| &limit.rule);
+        let ends = rules.map(|rule| rule.fresh_from(&rule.silent(last), Time::ZERO));
         ends.max().unwrap_or(last)
     }
 
     /// The first instant at which no slot that was given out matters any more.
     pub fn fresh_from(&self, ledger: &Ledger) -> Time {
-        let accounts = self.rules.iter().zip(&ledger.accounts);
-        accounts.map(|(rule, account)| rule.fresh_from(account, ledger.newest)).max().unwrap_or_default()
+        let limits = self.rules.iter().zip(&ledger.accounts);
+        let fresh = limits.map(|(limit, account)| limit.rule.fresh_from(account, ledger.newest));
+        fresh.max().unwrap_or_default()
     }
 
     /// The first instant at which the state equals that of limits that were never used.
@@ -167,7 +169,7 @@ impl BookingRules {
     /// The log cannot be written.
     pub fn restart(&self, ledger: &Ledger, log: &mut dyn UnitLog) -> Result<Ledger> {
         let mut accounts = Vec::with_capacity(ledger.accounts.len());
-        for (limit, ((quota, rule), account)) in self.limits().zip(&ledger.accounts).enumerate() {
+        for (limit, ((quota, in_hours), account)) in self.limits().zip(&ledger.accounts).enumerate() {
             if quota.is_logged() && account.used > 0 {
                 log.forget(limit, account.used)?;
                 log.record(limit, 0..account.used, Time::ZERO)?;
@@ -175,7 +177,7 @@ impl BookingRules {
             // After a silence, nothing has been booked yet, so the newest slot says nothing.
             let is_alone = ledger.accounts.len() == 1 && ledger.newest > Time::ZERO;
             let newest = Some(ledger.newest).filter(|_| is_alone);
-            accounts.push(rule.restarted(account, newest));
+            accounts.push(in_hours.rule.restarted(account, newest));
         }
         Ok(Ledger { accounts: accounts.into(), hold: ledger.hold.restarted(Time::ZERO), ..Ledger::default() })
     }
@@ -299,7 +301,7 @@ impl BookingRules {
     pub fn unbook(&self, ledger: &mut Ledger, now: Time) {
         for (costs, at) in ledger.owned.all().filter(|(_, at)| *at > now) {
             let charged = self.rules.iter().zip(&mut ledger.accounts).zip(costs);
-            charged.for_each(|((rule, account), &cost)| rule.unbook(account, Ask { since: at, cost }));
+            charged.for_each(|((limit, account), &cost)| limit.rule.unbook(account, Ask { since: at, cost }));
         }
         (ledger.owned, ledger.turns) = (OwnedSlots::default(), Time::ZERO);
     }
@@ -349,8 +351,8 @@ impl BookingRules {
         Slot { at, until: at.saturating_add(self.policy.deadline) }
     }
 
-    fn limits(&self) -> impl Iterator<Item = (&Quota, &dyn SlotRule)> {
-        self.policy.quotas.iter().zip(self.rules.iter().map(AsRef::as_ref))
+    fn limits(&self) -> impl Iterator<Item = (&Quota, &SlotsInHours)> {
+        self.policy.quotas.iter().zip(&*self.rules)
     }
 
     fn debits<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = Debit<'a>> {

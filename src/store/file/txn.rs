@@ -133,10 +133,10 @@ impl<'a> StateTxn<'a> {
 
     /// Evicts idle keys. If the wall clock is set back, it may show again a period in which they were used.
     pub(super) fn evict(&mut self) -> Result<()> {
-        let idle = tables::evict(self.rows.connection, self.now)?.filter(|_| self.rules.go_by_wall());
-        let shown = idle.map_or(Time::ZERO, |idle| self.rules.wall().shows(idle));
-        if shown > self.header.evicted {
-            self.header.evicted = shown;
+        let idle = tables::evict(self.rows.connection, self.now)?.map(|idle| self.rules.wall().shows(idle));
+        let has_periods = self.rules.policy().of_calendar().next().is_some();
+        if let Some(idle) = idle.filter(|idle| has_periods && *idle > self.header.evicted) {
+            self.header.evicted = idle;
             self.header.write(self.rows.connection)?;
         }
         Ok(())

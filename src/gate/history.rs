@@ -334,37 +334,55 @@ mod tests {
         assert_eq!(answers, [Verdict::At(Time(4 * DAY)); 2]);
     }
 
-    /// Keys, evictions, and a wall clock that is set by up to 15 hours, forwards and back.
+    /// Keys, evictions, other terms, and a wall clock that is set by up to 300 hours, forwards and back.
     #[test]
     fn no_period_of_the_calendar_has_more_however_the_clock_is_set() {
         const HOUR: u64 = 3600 * SECOND;
-        for seed in 0..300 {
+        const OFFSETS: [(&str, u64); 3] = [("UTC", 0), ("Etc/GMT-5", 5), ("Etc/GMT+3", 165)];
+        for seed in 0..1000 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let (count, period) = (random.u64(1..4), random.choice([1, 6, 24, 168]).unwrap() * HOUR);
-            let mut wall = Wall::new(Time(0), Time(240 * HOUR));
-            let mut limiter = History::keyed(Calendar::new(Terms { wall, ..terms(count, period) }), period);
+            let draw = |random: &mut fastrand::Rng, wall| {
+                let (count, period) = (random.u64(1..4), random.choice([1, 6, 24, 168]).unwrap() * HOUR);
+                let (zone, offset) = random.choice(OFFSETS).unwrap();
+                // The 1st of January 1970 was a Thursday.
+                let period_of = move |shown| (shown + (72 + offset) * HOUR) / period;
+                (Terms { wall, zone: Some(zone.parse().unwrap()), ..terms(count, period) }, period_of)
+            };
+            let mut wall = Wall::new(Time(0), Time(2400 * HOUR));
+            let (mut drawn, mut period_of) = draw(&mut random, wall);
+            let rule = Calendar::new(drawn);
+            let mut limiter =
+                if random.bool() { History::keyed(rule, drawn.period) } else { History::common(rule) };
             let (mut now, mut released) = (HOUR, Vec::new());
             for _ in 0..60 {
-                match random.u8(0..12) {
+                match random.u8(0..13) {
                     0 => limiter.evict(Time(now), Time(now)),
                     1 => {
-                        let shown = wall.shows(Time(now)).0 + random.u64(0..30 * HOUR) - 15 * HOUR;
-                        wall = Wall::new(Time(now), Time(shown));
-                        limiter.retune(Time(now), Terms { wall, ..terms(count, period) });
+                        let by = random.choice([1, 15, 300]).unwrap() * HOUR;
+                        wall =
+                            Wall::new(Time(now), Time(wall.shows(Time(now)).0 + random.u64(0..2 * by) - by));
+                        drawn.wall = wall;
+                        limiter.retune(Time(now), drawn);
                     }
-                    2..=4 => now += random.u64(0..9 * HOUR),
+                    2 => {
+                        (drawn, period_of) = draw(&mut random, wall);
+                        limiter.retune(Time(now), drawn);
+                    }
+                    3..=5 => now += random.u64(0..9 * HOUR),
                     _ => {
-                        let key = random.choice([&b"a"[..], b"b"]).unwrap();
+                        let keys: &[&[u8]] =
+                            if limiter.accounts.are_keyed() { &[b"a", b"b"] } else { &[b""] };
+                        let (key, shown) = (random.choice(keys).unwrap(), wall.shows(Time(now)).0);
                         if earliest(&limiter, key, one(now)).allows(Time(now)) {
                             commit(&mut limiter, key, now);
-                            // The 1st of January 1970 was a Thursday.
-                            released.push((key, (wall.shows(Time(now)).0 + 72 * HOUR) / period));
+                            released.push((key, shown));
+                            let like = |(key, shown): &(_, u64)| (*key, period_of(*shown));
+                            let of_period = released.iter().filter(|one| like(one) == like(&(key, shown)));
+                            assert!(of_period.count() as u64 <= drawn.count, "seed {seed}");
                         }
                     }
                 }
             }
-            let most = released.iter().map(|one| released.iter().filter(|other| *other == one).count());
-            assert!(most.max().is_none_or(|most| most as u64 <= count), "seed {seed}");
         }
     }
 

@@ -27,6 +27,8 @@ pub struct Page {
     start: Time,
     end: Time,
     used: u64,
+    /// When the last of it was released.
+    last: Time,
     /// The end of the earlier periods in which something was released; how much is no longer known.
     forgotten: Time,
 }
@@ -81,7 +83,7 @@ impl Calendar {
     /// The period around `at`, with `used` of its quota used.
     fn page(&self, at: i128, used: u64) -> Page {
         let Stretch { start, end } = self.civil.around(self.zone, at);
-        Page { start: clamped(start), end: clamped(end), used, forgotten: Time::ZERO }
+        Page { start: clamped(start), end: clamped(end), used, last: clamped(at), forgotten: Time::ZERO }
     }
 
     fn page_of(&self, account: &SlotAccount) -> Page {
@@ -169,7 +171,8 @@ impl Rule for Calendar {
         let at = self.shown(page, now);
         let used = Self::used(page, self.around(page, at)).saturating_add(ask.cost);
         let next = || Page { forgotten: page.last_end(), ..self.page(at, used) };
-        *page = if used > ask.cost { Page { used, ..*page } } else { next() };
+        *page =
+            if used > ask.cost { Page { used, last: page.last.max(clamped(at)), ..*page } } else { next() };
     }
 
     fn idle_at(&self, page: &Page) -> Verdict {
@@ -194,9 +197,9 @@ impl Rule for Calendar {
             return;
         }
         // A clock that was set back does not reopen what is over.
-        let last = if page.used > 0 { page.start } else { Time::ZERO };
-        let last = i128::from(last.0).max(i128::from(page.forgotten.0) - 1);
-        let period = new.page(new.wall.nanos(now).max(last), u64::MAX);
+        let last = if page.used > 0 { page.last } else { Time::ZERO };
+        let known = i128::from(last.0).max(i128::from(page.forgotten.0) - 1);
+        let period = Page { last, ..new.page(new.wall.nanos(now).max(known), u64::MAX) };
         let is_within = page.used > 0 && page.end > period.start;
         let forgotten = if is_within { page.forgotten } else { page.last_end() };
         *page = match is_within {

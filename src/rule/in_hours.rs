@@ -1,6 +1,5 @@
 //! Limits that count always but are asked only in their hours.
 
-use super::slots::instant;
 use super::{Ask, SlotAccount, SlotRule, Verdict};
 use crate::time::{Hours, Time, Wall};
 
@@ -28,17 +27,17 @@ impl InHours {
         first.map_or(Verdict::Never, |first| Verdict::At(first.max(at)))
     }
 
-    /// The first instant from `at` on that is followed by more than `nanos` nanoseconds in which the limit is not
-    /// asked.
-    fn first_free(&self, at: Time, nanos: u64) -> Time {
-        let mut at = at;
+    /// The first instant from `at` on at which a release is outside the hours even if it is `late` and the wall clock
+    /// is set by as much, either way.
+    fn first_free(&self, at: Time, late: u64) -> Time {
+        let late = i128::from(late);
+        let mut from = self.wall.nanos(at) - late;
         loop {
-            let free = instant(self.first(at, false));
-            let next = instant(self.first(free, true));
-            if free.saturating_add(nanos) < next || next == Time(u64::MAX) {
-                return free;
+            let Some(free) = self.hours.first(from, false) else { return Time(u64::MAX) };
+            match self.hours.first(free, true) {
+                Some(next) if next <= free + 3 * late => from = next,
+                _ => return self.wall.when(free + late).unwrap_or(Time(u64::MAX)),
             }
-            at = next;
         }
     }
 }

@@ -103,7 +103,7 @@ impl Policy {
     /// # Errors
     /// Civil periods are shorter than the time to be kept free at their ends.
     pub fn check(&self) -> Result<()> {
-        for quota in self.quotas.iter().filter(|quota| quota.algorithm.facts().takes(Extra::Zone)) {
+        for quota in self.of_calendar() {
             let free = quota.terms.margin.saturating_mul(2).saturating_add(self.deadline);
             ensure!(
                 Civil::new(quota.terms.period).is_none_or(|civil| free < civil.longest()),
@@ -115,6 +115,11 @@ impl Policy {
             );
         }
         Ok(())
+    }
+
+    /// The limits that count by periods of the calendar.
+    pub fn of_calendar(&self) -> impl Iterator<Item = &Quota> {
+        self.quotas.iter().filter(|quota| quota.algorithm.facts().takes(Extra::Zone))
     }
 
     /// The limits that a [`text`](Self::text) stands for, each with its margin.

@@ -45,7 +45,8 @@ impl Time {
 }
 
 /// The wall clock: maps the time line of a run to the calendar.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[serde(transparent)]
 pub struct Wall {
     /// The time it shows at the origin of the run, in nanoseconds since 1970.
     origin: i128,

@@ -2,6 +2,7 @@
 //! whatever is lost.
 
 use std::cell::Cell;
+use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
@@ -303,4 +304,45 @@ fn nobody_releases_anything_in_a_pause_that_all_can_know_of() {
         let early = releases.iter().find(|release| known < release.at && release.at < until);
         assert!(early.is_none(), "{early:?} in a pause known from {known} on");
     });
+}
+
+/// Whoever notices first that the clock is set.
+#[test]
+fn a_wall_clock_that_is_set_opens_no_period_again() {
+    for_each_case(200, |seed, random| {
+        let (count, seconds) = (random.u64(1..6), random.u64(1..4));
+        let rate = format!("-r{count}/{seconds}s,algo=calendar,tz=UTC");
+        let releases = run_while_the_clock_is_set(&rate, seed, random);
+        let mut periods = BTreeMap::new();
+        for release in &releases {
+            *periods.entry(release.shown / (seconds * 1000 * MILLI)).or_insert(0) += 1;
+        }
+        assert!(periods.values().all(|used| *used <= count), "{rate}: {periods:?}");
+    });
+}
+
+#[test]
+fn a_wall_clock_that_is_set_lets_no_more_go_in_the_hours_of_a_limit() {
+    const NOON: u64 = 12 * 3600 * 1000 * MILLI;
+    for_each_case(200, |seed, random| {
+        let (count, millis, is_morning) = (random.u64(1..6), random.u64(100..2000), random.bool());
+        let hours = if is_morning { "00:00-12:00" } else { "12:00-24:00" };
+        let rate = format!("-r{count}/{millis}ms,during={hours},tz=UTC");
+        let releases = run_while_the_clock_is_set(&rate, seed, random);
+        let is_asked = |release: &&Release| (release.shown % (2 * NOON) < NOON) == is_morning;
+        for release in releases.iter().filter(is_asked) {
+            let is_close =
+                |other: &&Release| (0..millis * MILLI).contains(&(release.at.wrapping_sub(other.at)));
+            let close = releases.iter().filter(is_close).count() as u64;
+            assert!(close <= count, "{rate}: {close} in {millis} ms up to {release:?}");
+        }
+    });
+}
+
+fn run_while_the_clock_is_set(rate: &str, seed: u64, random: &mut Rng) -> Vec<Release> {
+    let margin = random.choice(["", ",margin=20ms", ",margin=100ms"]).expect("one");
+    let steps = random.choice([20, 500, 5000, 60_000]).expect("one") * MILLI;
+    let (processes, items) = (random.usize(1..6), random.u64(1..30));
+    let faults = Faults { steps, ..faults(random) };
+    run(&[&format!("{rate}{margin}")], processes, items, 6000 * MILLI, seed, faults)
 }

@@ -7,9 +7,12 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use throttle::charge::Key;
 use throttle::exit::Exit;
-use throttle::store::ledger::{BookingRules, Ledger, UnitLog};
+use throttle::store::ledger::{BookingRules, Ledger, Owner, UnitLog};
 use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError};
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
+
+/// The owner of all slots that someone holds.
+const USERS: Owner = 1;
 
 /// Users share a store by cloning it. It keeps every key that it has seen.
 #[derive(Clone)]
@@ -18,6 +21,7 @@ pub(crate) struct MemoryStore(Arc<Mutex<MemoryBooks>>);
 struct MemoryBooks {
     rules: BookingRules,
     clock: Box<dyn Fn() -> Time + Send>,
+    wall: Box<dyn Fn() -> Wall + Send>,
     began: Time,
     states: HashMap<Key, (Ledger, MemoryLog)>,
 }
@@ -25,27 +29,43 @@ struct MemoryBooks {
 impl MemoryStore {
     /// A store whose limits begin now.
     pub(crate) fn new(policy: Policy, clock: impl Fn() -> Time + Send + 'static) -> Self {
-        let began = clock();
-        let (rules, clock) = (BookingRules::new(policy), Box::new(clock));
-        MemoryStore(Arc::new(Mutex::new(MemoryBooks { rules, clock, began, states: HashMap::new() })))
+        Self::with_wall(policy, clock, || Wall::EPOCH)
+    }
+
+    /// As [`MemoryStore::new`], with a wall clock that may be set.
+    pub(crate) fn with_wall(
+        policy: Policy,
+        clock: impl Fn() -> Time + Send + 'static,
+        wall: impl Fn() -> Wall + Send + 'static,
+    ) -> Self {
+        let (rules, began, states) = (BookingRules::new(policy), clock(), HashMap::new());
+        let books = MemoryBooks { rules, clock: Box::new(clock), wall: Box::new(wall), began, states };
+        MemoryStore(Arc::new(Mutex::new(books)))
     }
 }
 
 impl Store for MemoryStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let MemoryBooks { rules, clock, began, states } = &mut *books;
+        let MemoryBooks { rules, clock, wall, began, states } = &mut *books;
+        rules.follow_wall(rules.wall(), wall());
         let fresh = || (rules.begin(*began), MemoryLog::default());
         let (ledger, log) = states.entry(order.key.clone()).or_insert_with(fresh);
-        let booked = rules.book(ledger, log, clock(), order);
-        booked.map_err(|error| StoreError { exit: Exit::Error, error })
+        let now = clock();
+        let answer = rules.book(ledger, log, now, order);
+        let answer = answer.map_err(|error| StoreError { exit: Exit::Error, error })?;
+        let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > now);
+        ledger.owned.add(USERS, &order.costs, rules.wall(), ahead);
+        Ok(answer)
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let MemoryBooks { rules, clock, states, .. } = &mut *books;
         if let Some((ledger, _)) = states.get_mut(&order.key) {
-            rules.give_back(ledger, clock(), &order.costs, slots.iter().map(|slot| slot.at).collect());
+            let slots: Vec<_> = slots.iter().map(|slot| slot.at).collect();
+            let slots = ledger.owned.remove(USERS, &order.costs, &slots);
+            rules.give_back(ledger, clock(), &order.costs, slots);
         }
         Ok(())
     }

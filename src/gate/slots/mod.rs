@@ -89,10 +89,8 @@ pub struct Slots {
     rates: Vec<Rate>,
     properties: Properties,
     wall: Wall,
-    /// The wall clock by which slots have been booked since they were last given up.
-    booked_by: Wall,
-    /// The instant of that.
-    wall_set: Time,
+    /// The wall clock by which the slots were booked, if it is this machine's and matters.
+    booked_by: Option<Wall>,
     claims: Claims,
     /// Given up, and to be given back.
     surrendered: Vec<(Order, Vec<Slot>)>,
@@ -121,9 +119,8 @@ impl Slots {
             properties: Properties::new(&rates, Some(&terms), false),
             rates,
             wall: Wall::EPOCH,
-            booked_by: Wall::EPOCH,
+            booked_by: None,
             claims: Claims::new(by_key),
-            wall_set: Time::ZERO,
             surrendered: Vec::new(),
             orders: Orders::new(terms.span, terms.longest_span, wait && !is_mixed),
             charged: Vec::new(),
@@ -194,6 +191,15 @@ impl Slots {
         self.surrendered.drain(..).chain(surplus).collect()
     }
 
+    /// Gives up all slots that were booked by another wall clock than this. All who share limits book by the same one.
+    fn keep_booked_by(&mut self, now: Time, wall: Option<Wall>) {
+        if self.booked_by != wall && self.booked_by.is_some() {
+            self.surrendered.extend(self.claims.forget_booked(now));
+            self.revision += 1;
+        }
+        self.booked_by = wall;
+    }
+
     /// Records an answer, and has the lanes it may concern ask again.
     fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
         let was_held = self.claims.of(&order.key).held_until > now;
@@ -229,15 +235,11 @@ impl Gate for Slots {
     }
 
     /// Slots booked by a clock that has been set since may be in another period of the calendar, or in the hours of a
-    /// limit. If it was set by no more than half of what they keep from the ends of a period, or drifts, they are good.
+    /// limit. If it was set by no more than half of what they keep from the ends of these, they are good.
     fn set_wall(&mut self, now: Time, wall: Wall) {
         self.wall = wall;
-        let goes_by_wall = self.rates.iter().any(|rate| rate.hours.is_some());
-        if goes_by_wall && wall.differs(self.booked_by, self.terms.deadline / 2) {
-            self.booked_by = wall;
-            self.wall_set = now;
-            self.surrendered.extend(self.claims.forget_booked(now));
-            self.revision += 1;
+        if self.booked_by.is_some_and(|by| wall.differs(by, self.terms.deadline / 2)) {
+            self.keep_booked_by(now, None);
         }
     }
 
@@ -337,19 +339,12 @@ impl Gate for Slots {
     }
 
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
+        if answer.wall.is_some() {
+            self.keep_booked_by(now, answer.wall);
+        }
         if order.is_for_slots() {
             let ordered = &mut self.claims.of(&order.key).lease(&order.costs).ordered;
-            let is_stale = matches!(*ordered, Some(order::Ordered::Coming(sent, _)) if sent < self.wall_set);
             *ordered = self.orders.answered(now, *ordered, order, answer);
-            if is_stale {
-                // The slots were booked before the wall clock was set.
-                *ordered = None;
-                let count = answer.slots.len() as u64;
-                let booked = Order::new(order.key.clone(), order.costs.clone(), count);
-                self.surrendered.push((booked, answer.slots.clone()));
-                let rest = Answer { slots: Vec::new(), ask_again: None, next: None, ..answer.clone() };
-                return self.note(now, order, &rest);
-            }
         }
         self.note(now, order, answer);
     }
@@ -430,13 +425,12 @@ mod tests {
         let order = |count| Order::new(key.clone(), [1], count);
         let booked = [3, 9].map(|at| Slot { at: Time(at), until: Time(at + 5) });
         let ask_again = Some(Time(90));
-        slots.set_wall(Time(1), Wall::new(Time(1), Time(50)));
-        slots.claims.put(
-            Time(1),
-            &order(2),
-            &Answer { slots: booked.into(), ask_again, ..Answer::default() },
-        );
-        slots.claims.of(&key).lease(&costs).ordered = ask_again.map(|at| order::Ordered::NotBefore(at, None));
+        let answer = |shown| {
+            let wall = Some(Wall::new(Time(1), Time(shown)));
+            Answer { slots: booked.into(), ask_again, wall, ..Answer::default() }
+        };
+        slots.set_wall(Time(1), Wall::new(Time(1), Time(51)));
+        slots.answered(Time(1), &order(2), &answer(50));
         // By up to half of the reserve, altogether.
         for shown in [53, 54, 55] {
             slots.set_wall(Time(4), Wall::new(Time(4), Time(shown)));
@@ -452,9 +446,17 @@ mod tests {
         assert_eq!(needs.returned, [(order(1), vec![booked[1]])]);
         assert_eq!(needs.orders.len(), 1);
         // Those on their way were booked by the clock as it was.
-        slots.set_wall(Time(5), Wall::new(Time(5), Time(90)));
-        slots.answered(Time(6), &order(2), &Answer { slots: booked.into(), ..Answer::default() });
+        slots.answered(Time(5), &order(2), &answer(50));
+        slots.set_wall(Time(5), Wall::new(Time(5), Time(57)));
         assert_eq!((slots.count(), slots.surrendered.len()), (0, 1));
         assert!(slots.claims.of(&key).lease(&costs).ordered.is_none());
+        // Those of another run were booked by another clock, so that state has let go of ours.
+        [52, 53].into_iter().for_each(|shown| slots.answered(Time(5), &order(2), &answer(shown)));
+        assert_eq!((slots.count(), slots.surrendered.len()), (2, 2));
+        // A server has its own clock.
+        let mut far = Slots::new(slots.rates, slots.terms, true);
+        far.answered(Time(1), &order(2), &Answer { wall: None, ..answer(50) });
+        far.set_wall(Time(1), Wall::new(Time(1), Time(90)));
+        assert_eq!(far.count(), 2);
     }
 }

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use crate::charge::Key;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// The stretch of time in which a release may happen, on the clock of the process that booked it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -87,6 +87,9 @@ pub struct Answer {
     pub held: Option<Time>,
     /// The overruns of all processes under the limits of this key.
     pub overruns: Overruns,
+    /// The wall clock by which the slots were booked, if it is this machine's and matters. Slots that were booked by
+    /// another one before are for others.
+    pub wall: Option<Wall>,
 }
 
 /// The costs of releases that were over only after their slots had ended.

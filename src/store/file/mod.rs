@@ -12,6 +12,9 @@
 //! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half
 //!   minute or so, as nothing waits for the disk. A limit with a longer period may be exceeded by that many, once; or
 //!   the file is damaged, which is noticed. The file itself is on the disk before it is first used.
+//! - **The wall clock is set**, with limits of the calendar or with hours: all slots are booked by one wall clock, which
+//!   the file names. Whoever books finds that it is off by more than D/4 and replaces it; whoever holds slots gives them
+//!   up on hearing of that, or at D/2. They stay charged until then.
 //! - **Damage**: noticed by SQLite, by the checksum that each row has, by a gap between rows, or because the log lacks
 //!   some of what its index says was written since boot. The files are left as they are, for anyone who wants to
 //!   examine them, so the next run notices as well.
@@ -36,7 +39,6 @@ mod tests;
 mod txn;
 
 use std::fs::File;
-use std::iter;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,9 +61,8 @@ use crate::time::{SECOND, Time, Wall, shown};
 /// Nanoseconds between two rounds of deleting past slots and looking for ended processes.
 const BETWEEN_LOOKS: u64 = SECOND / 10;
 
-/// The most times that the wall clock is read, and the nanoseconds that a good reading may take.
-const LOOKS_AT_WALL: usize = 10;
-const LOOK: u64 = SECOND / 10_000;
+/// The number of times that the wall clock is read.
+const LOOKS_AT_WALL: usize = 4;
 
 /// The number of new keys that are added between two evictions of idle ones.
 const BETWEEN_EVICTIONS: u32 = 1024;
@@ -81,16 +82,16 @@ pub struct FileStore {
     /// True if there was a loss that the user has not been told of yet.
     is_lost: bool,
     looked: Option<Time>,
-    /// The nanoseconds by which the wall clock may be ahead of what was read.
-    wall_within: u64,
     new_keys: u32,
     tell: Tell,
 }
 
-/// Our clock, and the longest wait for a lock.
+/// Our clocks, and the longest wait for a lock.
 #[derive(Clone)]
 struct Setting {
     clock: ClockOrigin,
+    /// Reads the wall clock.
+    shown: fn() -> Time,
     patience: Duration,
 }
 
@@ -126,7 +127,6 @@ impl FileStore {
             is_replaced: false,
             is_lost: false,
             looked: None,
-            wall_within: 0,
             new_keys: 0,
             tell: Arc::new(drop),
         };
@@ -179,13 +179,13 @@ impl FileStore {
         key: &[u8],
         mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
     ) -> Result<Option<T>, StoreError> {
-        // Read before the file is looked up: if another one replaces it later, that is after this instant.
-        let now = self.follow_wall();
-        let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
         let mut is_tried = false;
         let (done, has_restarted) = loop {
+            // Read before the file is looked up: if another one replaces it later, that is after this instant.
+            let (wall, now) = (self.wall(), (self.clock)());
+            let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
             let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
-            let result = self.transact(database, transaction, key, (now, looks), &mut task);
+            let result = self.transact(database, transaction, key, (now, wall, looks), &mut task);
             // The log may be what takes up the space. Once it is in the database, it is restarted.
             let is_full = result.as_ref().is_err_and(refusal::is_full);
             if is_full && !std::mem::replace(&mut is_tried, true) && database.empty_log().is_ok() {
@@ -202,7 +202,6 @@ impl FileStore {
             let _ = database.empty_log();
         }
         self.is_replaced = false;
-        self.looked = if looks { Some(now) } else { self.looked };
         Ok(Some(done))
     }
 
@@ -212,14 +211,13 @@ impl FileStore {
         database: &Database,
         transaction: Transaction<'_>,
         key: &[u8],
-        (now, looks): (Time, bool),
+        (now, wall, looks): (Time, Wall, bool),
         task: &mut impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
     ) -> Result<(T, bool)> {
-        let mut txn = StateTxn::begin(&transaction, &database.path, &self.rules, key, (now, looks))?;
+        let reading = (now, wall, looks);
+        let mut txn = StateTxn::begin(&transaction, &database.path, &mut self.rules, key, reading)?;
         let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
-        if self.wall_within <= self.rules.policy().deadline / 4 {
-            txn.follow_wall()?;
-        }
+        txn.note_wall()?;
         if let Some(known) = &self.known {
             self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;
         }
@@ -228,7 +226,7 @@ impl FileStore {
         }
         if txn.is_new {
             if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
-                tables::evict(&transaction, now)?;
+                txn.evict()?;
             }
             self.new_keys = self.new_keys.wrapping_add(1);
         }
@@ -236,33 +234,19 @@ impl FileStore {
         let known = txn.fingerprint();
         transaction.commit()?;
         self.known = Some(known);
+        self.looked = if looks { Some(now) } else { self.looked };
         Ok((done, has_restarted))
     }
 
-    /// Sets the wall clock by the fastest of some readings. Each is paired with the instant after it, so the clock is
-    /// never taken to be ahead. Returns the time.
-    fn follow_wall(&mut self) -> Time {
-        if !self.rules.go_by_wall() {
-            return (self.clock)();
-        }
-        let look = || {
-            let (before, shown, now) = ((self.clock)(), shown(), (self.clock)());
+    /// The wall clock, by the fastest of some readings: if we were stopped during one, it would seem to have been set.
+    /// Each is paired with the instant after it, so the clock is never taken to be ahead.
+    fn wall(&self) -> Wall {
+        let look = |_| {
+            let (before, shown, now) = ((self.clock)(), (self.setting.shown)(), (self.clock)());
             (now.since(before), Wall::new(now, shown))
         };
-        // If we were stopped in between, the clock would seem to have been set.
-        let looks = iter::repeat_with(look).take(LOOKS_AT_WALL);
-        let (mut within, mut wall) = (u64::MAX, Wall::EPOCH);
-        for (took, shown) in looks {
-            if took < within {
-                (within, wall) = (took, shown);
-            }
-            if within <= LOOK {
-                break;
-            }
-        }
-        self.rules.set_wall(wall);
-        self.wall_within = within;
-        (self.clock)()
+        let looks = if self.rules.go_by_wall() { LOOKS_AT_WALL } else { 0 };
+        (0..looks).map(look).min_by_key(|(took, _)| *took).unwrap_or_default().1
     }
 
     /// Opens the state that is in place. If there is none, creates one that follows from what was known.
@@ -278,12 +262,14 @@ impl FileStore {
 
     /// Begins a state. Until now, another process may have booked in the one before.
     fn fill(&self, new: &Connection) -> Result<()> {
+        let mut rules = self.rules.clone();
+        rules.set_wall(self.wall());
         let now = (self.clock)();
-        let mut first = Header::first(&self.rules, self.setting.clock.clone(), now);
+        let mut first = Header::first(&rules, self.setting.clock.clone(), now);
         if let Some(known) = &self.known {
-            first.succeed(known, &self.rules, Time::ZERO, now);
+            first.succeed(known, &rules, Time::ZERO, now);
         }
-        txn::fill(new, &first, &self.rules, now)
+        txn::fill(new, &first, &rules, now)
     }
 
     /// Warns once of a loss, and says until when there are no slots.
@@ -321,6 +307,6 @@ impl Setting {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;
-        Ok(Setting { clock, patience: lock::PATIENCE })
+        Ok(Setting { clock, shown, patience: lock::PATIENCE })
     }
 }

@@ -55,12 +55,14 @@ impl StateFile {
 fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Status> {
     let rates = rates(database)?;
     let mut rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));
-    rules.set_wall(Wall::new(now, shown()));
+    let wall = Wall::new(now, shown());
     // Rolled back.
     let transaction = database.connection.unchecked_transaction()?;
-    let mut txn = StateTxn::begin(&transaction, &database.path, &rules, b"", (now, false))?;
+    let mut txn = StateTxn::begin(&transaction, &database.path, &mut rules, b"", (now, wall, false))?;
     txn.carry_over_restart(&setting.clock)?;
     txn.ledger.owned.inherit(|owner| owner::has_ended(&database.file, owner), || now);
+    let rules = txn.rules;
+    rules.unbook(&mut txn.ledger);
     let held = txn.holds()?.into_iter().map(|(key, until)| (key, until.since(now))).collect();
     let last_turn = Some(txn.ledger.turns.since(now)).filter(|turn| *turn > rules.policy().horizon);
     let limit = |(at, rate): (usize, &Rate)| {

@@ -9,7 +9,7 @@ use super::machine::ClockOrigin;
 use crate::store::Hold;
 use crate::store::ledger::{Ledger, UnitLog};
 use crate::store::status::MOST_KEYS;
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Everything but numbers is JSON, for anyone who looks into it. Instants are nanoseconds since boot; units are
 /// big-endian.
@@ -34,9 +34,12 @@ pub(super) struct Header {
     /// A hold of all keys.
     #[serde(default)]
     pub(super) hold: Hold,
-    /// The time that the wall clock showed at the origin of `clock` when slots were booked by it; zero if none was.
+    /// The wall clock by which all slots are booked, if any are.
     #[serde(default)]
-    pub(super) wall: Time,
+    pub(super) wall: Wall,
+    /// What it showed when the last of the keys that were evicted became idle.
+    #[serde(default)]
+    pub(super) evicted: Time,
     /// The clock of all instants.
     #[serde(rename = "domain")]
     pub(super) clock: ClockOrigin,
@@ -160,14 +163,15 @@ pub(super) fn newest(connection: &Connection) -> Result<Time> {
     connection.query_row(newest, [], |row| row.get(0)).map(|at: i64| Time(at.cast_unsigned()))
 }
 
-/// Evicts the keys that are idle at `now`: they equal new ones.
-pub(super) fn evict(connection: &Connection, now: Time) -> Result<()> {
-    let delete = "DELETE FROM account WHERE idle <= ?1 AND key <> x'' RETURNING key";
-    let mut delete = connection.prepare(delete)?;
-    let keys =
-        delete.query_map([now.0.cast_signed()], |row| row.get(0))?.collect::<Result<Vec<Vec<u8>>>>()?;
+/// Evicts the keys that are idle at `now`: they equal new ones. Returns the instant at which the last one became idle.
+pub(super) fn evict(connection: &Connection, now: Time) -> Result<Option<Time>> {
+    let mut delete =
+        connection.prepare("DELETE FROM account WHERE idle <= ?1 AND key <> x'' RETURNING key, idle")?;
+    let evicted = delete.query_map([now.0.cast_signed()], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    let evicted = evicted.collect::<Result<Vec<(Vec<u8>, i64)>>>()?;
     let mut delete = connection.prepare("DELETE FROM slot WHERE key = ?1")?;
-    keys.iter().try_for_each(|key| delete.execute([key]).map(drop))
+    evicted.iter().try_for_each(|(key, _)| delete.execute([key]).map(drop))?;
+    Ok(evicted.into_iter().map(|(_, idle)| Time(idle.cast_unsigned())).max())
 }
 
 /// The document in the first column, checked by the checksum in the second.

@@ -28,7 +28,7 @@ pub(super) struct Fingerprint {
 /// A state while it is read and written.
 pub(super) struct StateTxn<'a> {
     path: &'a Path,
-    rules: &'a BookingRules,
+    pub(super) rules: &'a BookingRules,
     /// The instant at which it began.
     now: Time,
     header: Header,
@@ -45,9 +45,9 @@ impl<'a> StateTxn<'a> {
     pub(super) fn begin(
         connection: &'a Connection,
         path: &'a Path,
-        rules: &'a BookingRules,
+        rules: &'a mut BookingRules,
         key: &'a [u8],
-        (now, tidies): (Time, bool),
+        (now, wall, tidies): (Time, Wall, bool),
     ) -> Result<Self> {
         let header = Header::read(connection)?;
         let limits = &rules.policy().text;
@@ -60,6 +60,7 @@ impl<'a> StateTxn<'a> {
             );
             return Err(bad(path, &why).into());
         }
+        rules.follow_wall(header.wall, wall);
         let rows = KeyRows::new(connection, header.generation, key, tidies);
         let mut txn = StateTxn { path, rules, now, header, rows, ledger: Ledger::default(), is_new: true };
         txn.load()?;
@@ -96,7 +97,6 @@ impl<'a> StateTxn<'a> {
         }
         self.header.clock = ours.clone();
         self.header.began = Time::ZERO;
-        self.header.wall = Time::ZERO;
         if !ours.counts_from_boot() {
             let holds = self.ledgers()?.into_iter().map(|(_, ledger)| ledger.hold);
             let longest = holds
@@ -117,25 +117,29 @@ impl<'a> StateTxn<'a> {
         self.load().map(|()| true)
     }
 
-    /// Takes back what is booked ahead if the wall clock was set meanwhile by more than D/2: slots keep further than
-    /// that from both ends of a period.
-    pub(super) fn follow_wall(&mut self) -> Result<()> {
-        let (before, wall) = (Wall::new(Time::ZERO, self.header.wall), self.rules.wall());
-        if !self.rules.go_by_wall() || !wall.differs(before, self.rules.policy().deadline / 2) {
+    /// Notes the wall clock by which slots are booked, for all runs. If it was set, turns are void, and keys are idle
+    /// from another instant on.
+    pub(super) fn note_wall(&mut self) -> Result<()> {
+        if std::mem::replace(&mut self.header.wall, self.rules.wall()) == self.header.wall {
             return Ok(());
         }
-        self.header.wall = wall.shows(Time::ZERO);
         self.header.write(self.rows.connection)?;
-        if before == Wall::EPOCH {
-            return Ok(());
-        }
-        let mut rules = self.rules.clone();
-        rules.set_wall(before);
-        for (key, mut ledger) in self.ledgers()? {
-            rules.unbook(&mut ledger, self.now);
+        for (key, ledger) in self.ledgers()? {
+            let ledger = Ledger { turns: Time::ZERO, ..ledger };
             self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
         self.load()
+    }
+
+    /// Evicts idle keys. If the wall clock is set back, it may show again a period in which they were used.
+    pub(super) fn evict(&mut self) -> Result<()> {
+        let idle = tables::evict(self.rows.connection, self.now)?.map(|idle| self.rules.wall().shows(idle));
+        let has_periods = self.rules.policy().of_calendar().next().is_some();
+        if let Some(idle) = idle.filter(|idle| has_periods && *idle > self.header.evicted) {
+            self.header.evicted = idle;
+            self.header.write(self.rows.connection)?;
+        }
+        Ok(())
     }
 
     /// Begins anew, with silence, if the known state is gone. `is_replaced` means that its files are others. Returns
@@ -166,7 +170,7 @@ impl<'a> StateTxn<'a> {
         }
         let answer = self.rules.book(&mut self.ledger, &mut self.rows, self.now, order)?;
         let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > self.now);
-        self.ledger.owned.add(owner, &order.costs, ahead);
+        self.ledger.owned.add(owner, &order.costs, self.rules.wall(), ahead);
         self.save().map(|()| answer)
     }
 
@@ -262,14 +266,18 @@ impl Header {
     /// The header of a new state.
     pub(super) fn first(rules: &BookingRules, clock: ClockOrigin, now: Time) -> Header {
         let limits = rules.policy().text.clone();
-        let (generation, hold) = (fastrand::u64(..), Hold::default());
-        Header { generation, clock, began: now, silent: None, hold, wall: Time::ZERO, limits }
+        let (generation, hold, evicted) = (fastrand::u64(..), Hold::default(), Time::ZERO);
+        Header { generation, clock, began: now, silent: None, hold, wall: rules.wall(), evicted, limits }
     }
 
     /// The ledger of a new key.
     fn fresh(&self, rules: &BookingRules, now: Time) -> Ledger {
         match self.silent {
             Some(last) if rules.end_of_silence(last) > now => rules.silence(last),
+            _ if rules.wall().shows(now) < self.evicted => {
+                let last = rules.wall().when(i128::from(self.evicted.0) - 1);
+                rules.silence(last.unwrap_or(now))
+            }
             _ => rules.begin(self.began),
         }
     }

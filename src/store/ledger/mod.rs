@@ -17,6 +17,7 @@ use std::sync::Arc;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
+use self::owned::OwnerSlots;
 pub use self::owned::{NOBODY, OwnedSlots, Owner};
 #[cfg(feature = "redis")]
 pub(super) use self::turns::LONGEST_QUEUE;
@@ -116,10 +117,16 @@ impl BookingRules {
 
     /// Sets the wall clock.
     pub fn set_wall(&mut self, wall: Wall) {
-        if self.go_by_wall() {
+        if self.go_by_wall() && wall != self.wall {
             self.wall = wall;
             self.rules = self.policy.quotas.iter().map(|quota| quota.rule(wall)).collect();
         }
+    }
+
+    /// Sets the wall clock to the one that slots are booked by, or to what it was found to be if that is off by more
+    /// than a quarter of D. Those who hold slots give them up at half of D, so they agree with all who book.
+    pub fn follow_wall(&mut self, booked_by: Wall, found: Wall) {
+        self.set_wall(if found.differs(booked_by, self.policy.deadline / 4) { found } else { booked_by });
     }
 
     /// The policy of these rules.
@@ -201,13 +208,15 @@ impl BookingRules {
         if let Some(until) = ledger.hold.in_force(now) {
             return Ok(self.answer_held(ledger, now, until, order));
         }
+        self.unbook(ledger);
         // A slot that was given back is not later than the newest slot, and so not later than any booked now.
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
         ledger.owned.forget(now);
         let latest = now.saturating_add(order.within);
         let returned = ledger.owned.take(&order.costs, most, latest);
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
-        let mut answer = Answer { slots, overruns: ledger.overruns.clone(), ..Answer::default() };
+        let wall = Some(self.wall).filter(|_| self.go_by_wall());
+        let mut answer = Answer { slots, wall, overruns: ledger.overruns.clone(), ..Answer::default() };
         // True if no slot of this order depends on another one of it.
         let is_small =
             self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.terms.count);
@@ -288,22 +297,26 @@ impl BookingRules {
         Answer { ask_again, turn: order.turn, held: Some(until), overruns, ..Answer::default() }
     }
 
-    /// Takes back slots that were booked at `costs`. They stay charged, so no limit sees a difference when they are
-    /// handed on. Slots that are not after `now` are of no use and dropped. So are those that are too close to an
-    /// overrun, which the process that gives them back may not know of yet.
-    pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<Time>) {
-        let is_good = |at: &Time| *at > now && *at >= ledger.overruns.until;
-        ledger.owned.add(NOBODY, costs, slots.into_iter().filter(is_good));
+    /// Takes back slots that were booked at `costs`, each with the wall clock it was booked by. They stay charged, so
+    /// no limit sees a difference when they are handed on. Slots that are not after `now` are of no use and dropped. So
+    /// are those that are too close to an overrun, which the process that gives them back may not know of yet.
+    pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<(Wall, Time)>) {
+        let until = ledger.overruns.until;
+        for (wall, at) in slots.into_iter().filter(|(_, at)| *at > now && *at >= until) {
+            ledger.owned.add(NOBODY, costs, wall, [at]);
+        }
     }
 
-    /// Takes back what these rules booked ahead of `now`, as the wall clock was set since then. The holders of such
-    /// slots give them up.
-    pub fn unbook(&self, ledger: &mut Ledger, now: Time) {
-        for (costs, at) in ledger.owned.all().filter(|(_, at)| *at > now) {
-            let charged = self.rules.iter().zip(&mut ledger.accounts).zip(costs);
-            charged.for_each(|((limit, account), &cost)| limit.rule.unbook(account, Ask { since: at, cost }));
+    /// Takes back what no one holds and was booked by another wall clock: it may be in another period by this one. What
+    /// someone holds stays charged until it is given back, as its holder may be the last to notice.
+    pub fn unbook(&self, ledger: &mut Ledger) {
+        for OwnerSlots { costs, wall, slots, .. } in ledger.owned.take_others(self.wall) {
+            let charged = self.policy.quotas.iter().zip(&mut ledger.accounts).zip(&costs);
+            for ((quota, account), &cost) in charged {
+                let rule = quota.rule(wall).rule;
+                slots.iter().for_each(|&since| rule.unbook(account, Ask { since, cost }));
+            }
         }
-        (ledger.owned, ledger.turns) = (OwnedSlots::default(), Time::ZERO);
     }
 
     /// Charges the releases of an order once more, as they were over only at `over`.

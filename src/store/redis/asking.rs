@@ -152,6 +152,6 @@ impl RedisStore {
         let silent_until = first.filter(|_| warning.is_some());
         let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
         let (turn, held) = (booked.turn, booked.held_until());
-        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns })
+        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns, wall: None })
     }
 }

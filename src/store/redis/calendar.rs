@@ -16,8 +16,8 @@ use crate::time::Civil;
 ///
 /// - the time from a period's start to its opening, the time from its closing to its end, and the starts of all
 ///   periods;
-/// - the time that the last slot is before the hours, the first and last instant that is covered, and the start and end
-///   of each of the hours.
+/// - the time that the last slot is before the hours, the first and last instant that is covered, and the start of each
+///   of the hours and the instant from which slots are outside them.
 pub(super) type ScriptCalendar = [String; 2];
 
 /// The calendar of a limit when the server's clock shows about `now`.
@@ -45,14 +45,15 @@ fn periods(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> 
     Some(periods)
 }
 
-/// A release that is as late as allowed must not be in the hours.
+/// A release that is as late as allowed must not be in the hours; nor, if the clock is set back by less than that, one
+/// after them.
 fn hours(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> {
     let hours = quota.during()?;
     let mut told = vec![late / 1000, reach.start / 1000, reach.end / 1000];
     let mut at = reach.start;
     while let Some(start) = hours.first(at, true).filter(|start| *start <= reach.end + late) {
         at = hours.first(start, false)?;
-        told.extend([start / 1000, at / 1000]);
+        told.extend([start / 1000, (at + late) / 1000]);
     }
     Some(told)
 }
@@ -95,7 +96,8 @@ mod tests {
         let midnight = 1_774_738_800;
         let now = midnight + hour / 2;
         assert_eq!(told[0], [vec![7, 9, midnight - 24 * hour, midnight, midnight + 23 * hour], vec![]]);
-        let hours = vec![2, now - hour, now + 2 * hour, midnight + 2 * hour, midnight + 2 * hour + hour / 2];
+        let hours =
+            vec![2, now - hour, now + 2 * hour, midnight + 2 * hour, midnight + 2 * hour + hour / 2 + 2];
         assert_eq!(told[1], [vec![], hours]);
         assert!(told[2].iter().all(Vec::is_empty));
     }

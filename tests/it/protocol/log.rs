@@ -3,7 +3,7 @@
 use throttle::config::Rate;
 use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
 use throttle::store::{Answer, Order, Overruns, Policy, Reserve, Slot};
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
 
 use crate::memory_store::MemoryLog;
 
@@ -104,27 +104,28 @@ impl Log {
 
     /// Takes back slots that will not be used.
     pub(super) fn take_back(&mut self, terms: &Terms, now: Time, slots: &[Slot]) {
-        let slots = slots.iter().map(|slot| slot.at).collect();
+        let slots = slots.iter().map(|slot| (Wall::EPOCH, slot.at)).collect();
         terms.rules.give_back(&mut self.ledger, now, &COSTS, slots);
     }
 
     /// Records the owner of the slots that were booked at `now`, as a file does.
     pub(super) fn own(&mut self, owner: Owner, now: Time, slots: &[Slot]) {
-        self.ledger.owned.add(owner, &COSTS, slots.iter().map(|slot| slot.at).filter(|at| *at > now));
+        let ahead = slots.iter().map(|slot| slot.at).filter(|at| *at > now);
+        self.ledger.owned.add(owner, &COSTS, Wall::EPOCH, ahead);
     }
 
     /// Removes slots from `owner`. Returns those that it had.
     pub(super) fn disown(&mut self, owner: Owner, slots: Vec<Slot>) -> Vec<Slot> {
         let instants: Vec<_> = slots.iter().map(|slot| slot.at).collect();
         let had = self.ledger.owned.remove(owner, &COSTS, &instants);
-        slots.into_iter().filter(|slot| had.contains(&slot.at)).collect()
+        slots.into_iter().filter(|slot| had.contains(&(Wall::EPOCH, slot.at))).collect()
     }
 
     /// Leaves the slots of an owner that dies to others, once they notice.
     pub(super) fn bury(&mut self, owner: Owner) {
         let slots = self.ledger.owned.of(owner, &COSTS).to_vec();
         self.ledger.owned.remove(owner, &COSTS, &slots);
-        self.ledger.owned.add(DEAD, &COSTS, slots);
+        self.ledger.owned.add(DEAD, &COSTS, Wall::EPOCH, slots);
     }
 
     /// Hands on the slots of the dead that they cannot have used by `clock`.

@@ -149,10 +149,11 @@ fn a_pause_lets_nothing_through_and_then_everything() {
     };
     let half = HOUR / 2;
     assert!(book(&mut frozen, 3 * HOUR + half + half / 2, 1, 1).is_empty(), "beyond the horizon");
-    // The fourth waits for the end of the hours.
-    assert_eq!(book(&mut frozen, 4 * HOUR + half, 4, 1), [5 * HOUR; 3]);
-    assert_eq!(book(&mut frozen, 5 * HOUR + half, 1, 9), [6 * HOUR]);
-    assert_eq!(book(&mut frozen, 6 * HOUR, 50, 2), [6 * HOUR; 50]);
+    // Slots keep a second from the end of the hours, for which the fourth waits.
+    let second = 1_000_000;
+    assert_eq!(book(&mut frozen, 4 * HOUR + half, 4, 1), [5 * HOUR + second; 3]);
+    assert_eq!(book(&mut frozen, 5 * HOUR + half, 1, 9), [6 * HOUR + second]);
+    assert_eq!(book(&mut frozen, 6 * HOUR + second, 50, 2), [6 * HOUR + second; 50]);
     // On the next day, a late release would fall into the hours, where an expensive one waits for their end.
     let before = 24 * HOUR + 3 * HOUR - 1_000_000;
     assert_eq!(book(&mut frozen, before - 1, 2, 9), [before - 1; 2]);

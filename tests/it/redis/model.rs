@@ -96,19 +96,20 @@ impl Limit {
         }
     }
 
-    /// The first instant from `from` on at which the limit is not asked, nor until a late release is over.
+    /// The first instant from `from` on at which the limit has not been asked for as long as a release may be late, nor
+    /// is asked until a late release is over.
     fn first_free(&self, from: u64, reach: u64) -> Option<u64> {
         let hours = self.hours.as_ref()?;
-        let mut at = nanos(from);
+        let mut at = Time(nanos(from).0.saturating_sub(self.late));
         let last = Time(nanos(reach).0 + self.late);
         loop {
             if hours.first(last, false).allows(at) {
-                return Some(at.0 / 1000);
+                return Some((at.0 + self.late) / 1000);
             }
             let Verdict::At(free) = hours.first(at, false) else { return None };
             match hours.first(free, true) {
-                Verdict::At(next) if next.since(free) <= self.late && next <= last => at = next,
-                _ => return Some(free.0 / 1000),
+                Verdict::At(next) if next.since(free) <= 2 * self.late && next <= last => at = next,
+                _ => return Some((free.0 + self.late) / 1000),
             }
         }
     }

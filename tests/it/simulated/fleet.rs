@@ -37,12 +37,14 @@ pub(crate) struct Faults {
     pub(crate) death: u64,
     /// A pause that a server asks the first process for: its start and its end.
     pub(crate) pause: Option<(u64, u64)>,
+    /// The wall clock is set to anything, each time by up to this.
+    pub(crate) steps: u64,
 }
 
 impl Faults {
     /// Nothing goes wrong.
     pub(crate) const NONE: Faults =
-        Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX, pause: None };
+        Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX, pause: None, steps: 0 };
 }
 
 /// A release of some process.
@@ -51,7 +53,35 @@ pub(crate) struct Release {
     pub(crate) at: u64,
     /// When the write was over.
     pub(crate) end: u64,
+    /// What the wall clock showed when it began.
+    pub(crate) shown: u64,
     pub(crate) process: usize,
+}
+
+/// How the wall clock is set: from each instant on, it shows as much more than the simulated clock.
+#[derive(Clone)]
+struct Steps(Arc<[(u64, u64)]>);
+
+/// What the wall clock shows at the start: ten days after its origin, three seconds before noon.
+const BEFORE_NOON: u64 = (10 * 86_400 + 43_197) * 1_000_000_000;
+
+impl Steps {
+    fn new(random: &mut Rng, longest: u64, span: u64) -> Self {
+        let (mut steps, mut ahead) = (vec![(0, BEFORE_NOON)], BEFORE_NOON);
+        while longest > 0 && random.u8(0..8) > 0 {
+            // Many are about as long as slots are kept apart from the ends of periods.
+            let step = if random.bool() { random.u64(0..=longest) } else { random.u64(0..=longest / 50) };
+            ahead = if random.bool() { ahead + step } else { ahead - step };
+            steps.push((random.u64(0..=span * 2), ahead));
+        }
+        steps.sort_unstable_by_key(|(at, _)| *at);
+        Steps(steps.into())
+    }
+
+    fn wall(&self, now: u64) -> Wall {
+        let (_, ahead) = self.0[self.0.partition_point(|(at, _)| *at <= now) - 1];
+        Wall::new(Time(0), Time(ahead))
+    }
 }
 
 /// Runs `processes` with these arguments, each with items of one of three keys that arrive at random within `span`.
@@ -78,8 +108,9 @@ pub(crate) fn run_with_unused(
 ) -> (Vec<Release>, Vec<u64>) {
     let config = Arc::new(super::config(args));
     let rates = config.limits.given().expect("limits");
-    let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL), processes);
     let mut random = Rng::with_seed(seed);
+    let steps = Steps::new(&mut Rng::with_seed(!seed), faults.steps, span);
+    let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL), processes, steps);
     let runs = (0..processes).map(|process| {
         let mut arrivals: Vec<_> = (0..items).map(|_| random.u64(0..=span)).collect();
         arrivals.sort_unstable();
@@ -117,6 +148,7 @@ pub(crate) fn run_with_unused(
 /// What all processes share.
 struct Fleet {
     clock: Arc<AtomicU64>,
+    steps: Steps,
     state: Mutex<State>,
     /// Wakes the process with this index when its turn has come.
     turns: Vec<Condvar>,
@@ -133,13 +165,15 @@ struct State {
 }
 
 impl Fleet {
-    fn new(policy: Policy, processes: usize) -> Arc<Self> {
+    fn new(policy: Policy, processes: usize, steps: Steps) -> Arc<Self> {
         let clock = Arc::new(AtomicU64::new(0));
-        let shown = Arc::clone(&clock);
-        let store = MemoryStore::new(policy, move || Time(shown.load(SeqCst)));
+        let [shown, of_wall] = [(); 2].map(|()| Arc::clone(&clock));
+        let set = steps.clone();
+        let wall = move || set.wall(of_wall.load(SeqCst));
+        let store = MemoryStore::with_wall(policy, move || Time(shown.load(SeqCst)), wall);
         let state = State { store, given_back: Vec::new(), waiting: BTreeSet::new(), turn: None };
         let turns = (0..processes).map(|_| Condvar::new()).collect();
-        Arc::new(Fleet { clock, state: Mutex::new(state), turns })
+        Arc::new(Fleet { clock, steps, state: Mutex::new(state), turns })
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -220,7 +254,10 @@ impl Member {
         self.close();
         fleet.pass_on(fleet.state());
         let releases = sink.releases.take();
-        let each = |Left { start: at, end, lines }| vec![Release { at, end, process }; lines.len()];
+        let shown = |at| fleet.steps.wall(at).shows(Time(at)).0;
+        let each = |Left { start: at, end, lines }| {
+            vec![Release { at, end, shown: shown(at), process }; lines.len()]
+        };
         releases.into_iter().flat_map(each).collect()
     }
 
@@ -318,10 +355,16 @@ impl World for Member {
     }
 
     fn wall(&mut self) -> Wall {
-        Wall::default()
+        self.fleet.steps.wall(self.fleet.now())
     }
 
-    fn wait(&mut self, Wait { until, accepting, .. }: Wait) -> Wake {
+    fn wait(&mut self, wait: Wait) -> Wake {
+        let Wait { until, accepting, by_wall, .. } = wait;
+        let look = Time(self.fleet.now() + 1_000_000_000);
+        if by_wall && until.is_none_or(|until| until > look) {
+            let wake = self.wait(Wait { until: Some(look), by_wall: false, ..wait });
+            return if let Wake::Due = wake { Wake::Soon } else { wake };
+        }
         loop {
             if let Some(event) = self.event(accepting) {
                 return event;

@@ -5,6 +5,7 @@ mod damage;
 mod held;
 mod told;
 
+use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
@@ -22,6 +23,19 @@ use crate::store::Quota;
 use crate::store::memory_store::MemoryStore;
 use crate::time::SECOND;
 
+/// What the wall clock shows at noon, in seconds.
+const NOON: u64 = 100 * 86_400 + 43_200;
+
+thread_local! {
+    /// What the wall clock shows in a test.
+    static SHOWN: Cell<u64> = const { Cell::new(NOON * SECOND) };
+}
+
+/// Sets the wall clock to this many seconds after noon.
+fn show(seconds: i64) {
+    SHOWN.set((NOON * SECOND).strict_add_signed(seconds * SECOND.cast_signed()));
+}
+
 /// A directory for a state, the clock, and the identity of the machine.
 struct Stage {
     directory: TempDir,
@@ -36,7 +50,7 @@ impl Stage {
         Stage {
             directory: tempfile::tempdir().expect("a directory"),
             clock: Arc::new(AtomicU64::new(1000 * SECOND)),
-            setting: Setting { clock, patience: Duration::from_secs(60) },
+            setting: Setting { clock, shown: || Time(SHOWN.get()), patience: Duration::from_secs(60) },
         }
     }
 

@@ -56,7 +56,7 @@ impl Books {
     }
 
     fn give_back(&mut self, now: u64, order: &Order, slots: &[Slot]) {
-        let slots = slots.iter().map(|slot| slot.at).collect();
+        let slots = slots.iter().map(|slot| (Wall::EPOCH, slot.at)).collect();
         self.rules.give_back(&mut self.ledger, Time(now), &order.costs, slots);
     }
 
@@ -202,9 +202,9 @@ fn what_is_left_is_what_could_be_booked() {
             let costs = costs(random, &quotas);
             let booked = state.book(now, &order(&costs, random.u64(1..=3))).slots;
             let returned = random.usize(0..=booked.len());
-            state.ledger.owned.add(7, &costs, booked.iter().map(|slot| slot.at));
+            state.ledger.owned.add(7, &costs, Wall::EPOCH, booked.iter().map(|slot| slot.at));
             let returned: Vec<_> = booked[..returned].iter().map(|slot| slot.at).collect();
-            state.ledger.owned.remove(7, &costs, &returned);
+            let returned = state.ledger.owned.remove(7, &costs, &returned);
             state.rules.give_back(&mut state.ledger, Time(now), &costs, returned);
             for (limit, quota) in quotas.iter().enumerate() {
                 let capacity = quota.at_once();

@@ -39,6 +39,6 @@ fn after_a_restart_only_logs_are_written_anew_that_have_something_in_them() {
 fn a_slot_that_is_due_is_not_given_to_another() {
     let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 4, 100)]));
     let mut ledger = rules.begin(Time(5));
-    rules.give_back(&mut ledger, Time(10), &[1], [9, 10, 11].map(Time).to_vec());
+    rules.give_back(&mut ledger, Time(10), &[1], [9, 10, 11].map(|at| (Wall::EPOCH, Time(at))).to_vec());
     assert_eq!(ledger.owned.of(NOBODY, &[1]), [Time(11)]);
 }

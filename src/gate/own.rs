@@ -114,8 +114,8 @@ impl Gate for Own {
         (costs, Some(request.since).filter(|_| depends))
     }
 
-    fn why(&self, request: &Request) -> Option<Why> {
-        self.limits.binding(request).map(|(limit, verdict)| match verdict {
+    fn why(&self, request: &Request, now: Time) -> Option<Why> {
+        self.limits.binding(request, now).map(|(limit, verdict)| match verdict {
             Verdict::Never => Why::Never(limit),
             Verdict::At(_) => Why::Limit(limit),
         })

@@ -2,7 +2,7 @@
 
 use super::Stats;
 use super::admission::Admission;
-use super::limit_counts::LimitCounts;
+use super::limit_counts::{Awaited, LimitCounts};
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::time::{SECOND, Time};
@@ -21,6 +21,9 @@ pub struct Release<'a> {
 /// A callback for each release.
 pub type Observer = Box<dyn FnMut(Release)>;
 
+/// What decides what is waited for: revisions of the lanes and of the gate, and the next release as far as known.
+pub(super) type Changed = (u64, u64, Option<Time>);
+
 /// All counters.
 pub(super) struct Account {
     /// The counters of the run, except items read and skipped, which are not known here.
@@ -31,37 +34,32 @@ pub(super) struct Account {
     second: (u64, u64),
     /// Since when an item waits that the sink could take.
     waiting_since: Option<Time>,
+    /// What it waits for, or the last one waited for.
+    awaited: Option<(Changed, Awaited)>,
 }
 
 impl Account {
     /// The counters of a run that starts at `now`, under these limits.
     pub(super) fn new(now: Time, rates: &[Rate]) -> Self {
         let (stats, limits) = (Stats::new(now), LimitCounts::new(rates));
-        Account { stats, limits, observer: None, second: (0, 0), waiting_since: None }
+        Account { stats, limits, observer: None, second: (0, 0), waiting_since: None, awaited: None }
     }
 
-    /// Notes that an item waits that the sink could take: until an instant, if that is known, and for a limit, if
-    /// `binding` names one.
-    pub(super) fn begin_wait(
-        &mut self,
-        now: Time,
-        until: Option<Time>,
-        binding: impl FnOnce() -> Option<usize>,
-    ) {
+    /// Notes that an item waits that the sink could take. As long as nothing has `changed`, what is `awaited` stays
+    /// the same.
+    pub(super) fn begin_wait(&mut self, now: Time, changed: Changed, awaited: impl FnOnce() -> Awaited) {
+        let known = self.awaited.filter(|(before, _)| *before == changed);
+        let awaited = known.map_or_else(awaited, |(_, awaited)| awaited);
+        self.awaited = Some((changed, awaited));
         self.waiting_since = Some(now);
-        match until.filter(|until| *until > now) {
-            Some(until) if self.limits.is_new(until) => self.limits.note(until, binding()),
-            Some(_) => {}
-            // The wait may end at any event, such as the end of a command.
-            None => self.limits.set_binding(binding()),
-        }
     }
 
     /// Ends a wait, if there is one, and counts it.
     pub(super) fn end_wait(&mut self, now: Time) {
-        if let Some(since) = self.waiting_since.take() {
+        let since = self.waiting_since.take().filter(|since| *since < now);
+        if let Some((since, (_, awaited))) = since.zip(self.awaited) {
             self.stats.times.waited += now.since(since);
-            self.limits.wait(now.since(since));
+            self.limits.wait(awaited, now.since(since));
         }
     }
 
@@ -77,6 +75,7 @@ impl Account {
     pub(super) fn leave(&mut self, now: Time, admission: &Admission, items: u64) {
         if items > 0 {
             self.count_second(now, items);
+            self.limits.leave();
         }
         if admission.batch.attempt() == 1 {
             self.stats.released += items;
@@ -106,7 +105,7 @@ impl Account {
         }
     }
 
-    /// Counts items refused by `limit`, or else by the limit that was waited for last.
+    /// Counts items that were refused, by `limit` if one is given.
     pub(super) fn refuse(&mut self, limit: Option<usize>, items: u64) {
         self.stats.refused += items;
         self.stats.settled += items;

@@ -2,6 +2,7 @@
 
 use super::Schedule;
 use super::lanes::{Lane, Lanes};
+use super::limit_counts::Awaited;
 use super::queue::Queue;
 use super::results::Results;
 use crate::config::Rate;
@@ -101,7 +102,7 @@ impl WaitReason {
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
         let Queue { gate, lanes, not_before, .. } = &schedule.queue;
         let Results { jobs, course, .. } = &schedule.results;
-        let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping()) else {
+        let Some((_, at)) = lanes.soonest(&**gate, now).filter(|_| !course.is_stopping()) else {
             return match jobs.retries.backoff_until() {
                 Some(_) if !course.is_stopping() => WaitReason::Backoff,
                 _ if jobs.running() > 0 => WaitReason::Command,
@@ -109,10 +110,12 @@ impl WaitReason {
             };
         };
         let (lane, rates) = (lanes.lane(at), gate.rates());
-        match lanes.why(at, &**gate) {
+        match lanes.why(at, &**gate, now) {
             _ if lanes.batcher.capacity.vacancies == 0 => WaitReason::Command,
             _ if *not_before > now => WaitReason::Shortage,
             _ if held_by_all(lanes, &**gate, now).is_some() => WaitReason::Hold,
+            // It begins when the limits allow the release.
+            _ if lane.is_delayed(now) => WaitReason::Jitter,
             Some(Why::Slot(_)) => WaitReason::Slot,
             Some(Why::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
@@ -120,21 +123,24 @@ impl WaitReason {
             },
             Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
             None if lane.hold > now => WaitReason::Hold,
-            None if lane.delay.is_some_and(|until| until > now) => WaitReason::Jitter,
             None if lane.front().is_some_and(|front| front.segment.not_before() > now) => WaitReason::Backoff,
             None => WaitReason::Batch,
         }
     }
 }
 
-/// The index of the limit that the next release waits for, if known.
-pub(super) fn binding(lanes: &Lanes, gate: &dyn Gate) -> Option<usize> {
-    lanes.why(lanes.soonest(gate)?, gate)?.limit()
+/// What the next release waits for at `now`, as far as limits are concerned.
+pub(super) fn awaited(queue: &Queue, now: Time) -> Awaited {
+    let Queue { gate, lanes, not_before, .. } = queue;
+    let Some((until, at)) = lanes.soonest(&**gate, now) else { return Awaited::default() };
+    let is_limit = *not_before <= now && !lanes.lane(at).is_delayed(now);
+    let limit = if is_limit { lanes.why(at, &**gate, now).and_then(Why::limit) } else { None };
+    Awaited { limit, until: until.instant() }
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.
 fn held_by_all(lanes: &Lanes, gate: &dyn Gate, now: Time) -> Option<Time> {
-    let lane = lanes.lane(lanes.soonest(gate)?);
+    let lane = lanes.lane(lanes.soonest(gate, now)?.1);
     let until = gate.held_until(&lanes.request(lane)?.1);
     Some(until).filter(|until| *until > now)
 }
@@ -149,7 +155,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let Queue { gate, lanes, supply, .. } = &schedule.queue;
     let limits = gate.foreseen(now);
     // If there is only one lane, what holds it up holds up everything.
-    let held = lanes.soonest(&**gate).and_then(|at| lanes.lane(at).since());
+    let held = lanes.soonest(&**gate, now).and_then(|(_, at)| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
     let is_all = gate.is_foreseeable() && lanes.discipline.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };

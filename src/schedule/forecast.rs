@@ -1,13 +1,17 @@
 //! The forecast: what the run waits for, and when it will end.
 
+use std::collections::HashMap;
+
 use super::Schedule;
 use super::lanes::{Lane, Lanes};
 use super::limit_counts::Awaited;
 use super::queue::Queue;
 use super::results::Results;
+use crate::charge::Key;
 use crate::config::Rate;
 use crate::gate::{Gate, Limits, Why, last_release};
 use crate::rule::{Ask, Verdict};
+use crate::source::Items;
 use crate::time::Time;
 
 /// The most lanes that are looked at for an estimate.
@@ -124,7 +128,12 @@ impl WaitReason {
             Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
             None if lane.hold > now => WaitReason::Hold,
             None if lane.front().is_some_and(|front| front.segment.not_before() > now) => WaitReason::Backoff,
-            None => WaitReason::Batch,
+            None if lanes.batcher.forms_batches() => WaitReason::Batch,
+            // It may go now: the last that it waited for.
+            None => match lanes.why(at, &**gate, Time::ZERO).and_then(Why::limit) {
+                Some(limit) => WaitReason::Limit(rates[limit].clone()),
+                None => WaitReason::Input,
+            },
         }
     }
 }
@@ -170,18 +179,16 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
 
 /// As [`last_release_of`], assuming that items cost what the waiting ones cost, and each limit is the only one.
 fn estimate(waiting: &Lanes, limits: &Limits, now: Time, left: u64) -> (Verdict, Precision) {
-    let lanes = || waiting.occupied().take(MOST_LANES);
     let mut precision = Precision::About;
     let answers = limits.iter().enumerate().map(|(at, limit)| {
-        let cost_of = |lane: &Lane| waiting.batcher.cost_of(lane.waiting(), at);
         let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
         if let Some(key) = limit.key {
             // The keys of the items to come are not known.
             precision = Precision::AtLeast;
-            let keyed = lanes().filter_map(|lane| Some((&lane.front()?.charge.keys[key], cost_of(lane))));
-            return keyed.map(|(key, (_, cost))| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
+            let costs = costs_by_key(waiting, at, key).into_iter();
+            return costs.map(|(key, cost)| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
         }
-        let sums = lanes().map(cost_of);
+        let sums = lanes(waiting).map(|lane| waiting.batcher.cost_of(lane.waiting(), at));
         let (items, cost) = sums
             .fold((0u64, 0u64), |(items, cost), (more, costs)| (items + more, cost.saturating_add(costs)));
         let total = u128::from(cost) * u128::from(left) / u128::from(items.max(1));
@@ -192,4 +199,24 @@ fn estimate(waiting: &Lanes, limits: &Limits, now: Time, left: u64) -> (Verdict,
     });
     let last = answers.fold(Verdict::At(now), Verdict::max);
     (last, precision)
+}
+
+/// The lanes that are looked at for an estimate.
+fn lanes(waiting: &Lanes) -> impl Iterator<Item = &Lane> {
+    waiting.occupied().take(MOST_LANES)
+}
+
+/// The cost of the waiting items of each key. Lanes may share a key and, if input order is kept, have several.
+fn costs_by_key(waiting: &Lanes, limit: usize, key: usize) -> HashMap<&Key, u64> {
+    let mut costs: HashMap<&Key, u64> = HashMap::new();
+    for lane in lanes(waiting) {
+        let mut by_key: HashMap<&Key, Vec<&Items>> = HashMap::new();
+        lane.waiting().for_each(|items| by_key.entry(&items.charge.keys[key]).or_default().push(items));
+        for (key, items) in by_key {
+            let (_, cost) = waiting.batcher.cost_of(items.into_iter(), limit);
+            let sum = costs.entry(key).or_default();
+            *sum = sum.saturating_add(cost);
+        }
+    }
+    costs
 }

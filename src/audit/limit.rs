@@ -106,6 +106,11 @@ impl AuditedLimit {
         self.terms.period
     }
 
+    /// How long the window that ends at `at` has lasted, in nanoseconds: the period or, with the calendar, less.
+    pub(crate) fn lasted(&self, at: Time) -> u64 {
+        self.facts().lasted(&self.terms, at)
+    }
+
     /// The most that the limit allows within one period, for costs up to the highest seen.
     pub(crate) fn most(&self) -> u64 {
         (self.facts().most)(&self.terms).saturating_add(self.excess())

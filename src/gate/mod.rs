@@ -80,8 +80,8 @@ pub trait Gate {
         Kind::default()
     }
 
-    /// The reason that a release waits, if it does.
-    fn why(&self, request: &Request) -> Option<Why>;
+    /// The reason that a release still waits at `now`, if it does.
+    fn why(&self, request: &Request, now: Time) -> Option<Why>;
 
     /// The refusal of a release at `request.since`, after those in `charges`, if it is refused.
     fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal>;

@@ -83,9 +83,9 @@ impl Own {
         }
     }
 
-    /// The limit that is the last to allow the release, and its answer; `None` if the release need not wait.
-    fn binding(&self, request: &Request) -> Option<(usize, Verdict)> {
-        let mut from = request.since;
+    /// The limit that is the last to allow the release at `now` or later, and its answer; `None` if it may go at `now`.
+    fn binding(&self, request: &Request, now: Time) -> Option<(usize, Verdict)> {
+        let mut from = request.since.max(now);
         if self.rates.iter().any(|rate| rate.during().is_some()) {
             // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
             // binding limit is the one that refuses it just before all agree.
@@ -193,8 +193,8 @@ impl Gate for Own {
         (costs, Some(request.since).filter(|_| depends))
     }
 
-    fn why(&self, request: &Request) -> Option<Why> {
-        self.binding(request).map(|(limit, verdict)| match verdict {
+    fn why(&self, request: &Request, now: Time) -> Option<Why> {
+        self.binding(request, now).map(|(limit, verdict)| match verdict {
             Verdict::Never => Why::Never(limit),
             Verdict::At(_) => Why::Limit(limit),
         })
@@ -399,9 +399,10 @@ mod tests {
             common(History::common(Interval::new(terms(1, 10)))),
             common(History::common(Sliding::new(terms(1, 100)))),
         ]);
-        assert_eq!(limits.binding(&request(0, &[1, 1], &[])), None);
+        assert_eq!(limits.binding(&request(0, &[1, 1], &[]), Time(0)), None);
         release(&mut limits, 0, &request(0, &[1, 1], &[]));
-        assert_eq!(limits.binding(&request(5, &[1, 1], &[])), Some((1, Verdict::At(Time(100)))));
-        assert_eq!(limits.binding(&request(5, &[1, 0], &[])), Some((0, Verdict::At(Time(10)))));
+        assert_eq!(limits.binding(&request(5, &[1, 1], &[]), Time(0)), Some((1, Verdict::At(Time(100)))));
+        assert_eq!(limits.binding(&request(5, &[1, 0], &[]), Time(7)), Some((0, Verdict::At(Time(10)))));
+        assert_eq!(limits.binding(&request(5, &[1, 0], &[]), Time(10)), None);
     }
 }

@@ -42,7 +42,8 @@ impl Schedule {
     /// The limits have changed; the new ones keep the history of past releases.
     pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
         let Schedule { queue, results, .. } = self;
-        results.account.set_rates(&rates, queue.gate.charged());
+        results.account.extend_wait(now);
+        results.account.limits.set_rates(&rates, queue.gate.charged());
         queue.change_limits(now, &rates);
         results.jobs.in_flight.values_mut().for_each(|attempt| queue.recharge(now, attempt));
         results.course.tell(Notice::Limits(rates));

@@ -1,12 +1,17 @@
 //! The forecast: what the run waits for, and when it will end.
 
+use std::collections::HashMap;
+
 use super::Schedule;
 use super::lanes::{Lane, Lanes};
+use super::limit_counts::Awaited;
 use super::queue::Queue;
 use super::results::Results;
+use crate::charge::Key;
 use crate::config::Rate;
 use crate::gate::{Gate, Own, Why, last_release};
 use crate::rule::{Ask, Verdict};
+use crate::source::Items;
 use crate::time::Time;
 
 /// The most lanes that are looked at for an estimate.
@@ -102,7 +107,7 @@ impl WaitReason {
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
         let Queue { gate, lanes, not_before, .. } = &schedule.queue;
         let Results { jobs, course, .. } = &schedule.results;
-        let Some(at) = lanes.soonest(&**gate).filter(|_| !course.is_stopping) else {
+        let Some((_, at)) = lanes.soonest(&**gate, now).filter(|_| !course.is_stopping) else {
             return match jobs.retries.backoff_until() {
                 Some(_) if !course.is_stopping => WaitReason::Backoff,
                 _ if jobs.running() > 0 => WaitReason::Command,
@@ -110,10 +115,12 @@ impl WaitReason {
             };
         };
         let (lane, rates) = (lanes.lane(at), gate.rates());
-        match lanes.why(at, &**gate) {
+        match lanes.why(at, &**gate, now) {
             _ if lanes.batcher.capacity.vacancies == 0 => WaitReason::Command,
             _ if *not_before > now => WaitReason::Shortage,
             _ if held_by_all(lanes, &**gate, now).is_some() => WaitReason::Hold,
+            // It begins when the limits allow the release.
+            _ if lane.is_delayed(now) => WaitReason::Jitter,
             Some(Why::Slot(_)) => WaitReason::Slot,
             Some(Why::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
@@ -121,16 +128,29 @@ impl WaitReason {
             },
             Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
             None if lane.hold > now => WaitReason::Hold,
-            None if lane.delay.is_some_and(|until| until > now) => WaitReason::Jitter,
             None if lane.front().is_some_and(|front| front.segment.not_before() > now) => WaitReason::Backoff,
-            None => WaitReason::Batch,
+            None if lanes.batcher.forms_batches() => WaitReason::Batch,
+            // It may go now: the last that it waited for.
+            None => match lanes.why(at, &**gate, Time::ZERO).and_then(Why::limit) {
+                Some(limit) => WaitReason::Limit(rates[limit].clone()),
+                None => WaitReason::Input,
+            },
         }
     }
 }
 
+/// What the next release waits for at `now`, as far as limits are concerned.
+pub(super) fn awaited(queue: &Queue, now: Time) -> Awaited {
+    let Queue { gate, lanes, not_before, .. } = queue;
+    let Some((until, at)) = lanes.soonest(&**gate, now) else { return Awaited::default() };
+    let is_limit = *not_before <= now && !lanes.lane(at).is_delayed(now);
+    let limit = if is_limit { lanes.why(at, &**gate, now).and_then(Why::limit) } else { None };
+    Awaited { limit, until: until.instant() }
+}
+
 /// The end of a hold in all runs that share the limits, if it is in the future.
 fn held_by_all(lanes: &Lanes, gate: &dyn Gate, now: Time) -> Option<Time> {
-    let lane = lanes.lane(lanes.soonest(gate)?);
+    let lane = lanes.lane(lanes.soonest(gate, now)?.1);
     let until = gate.held_until(&lanes.request(lane)?.1);
     Some(until).filter(|until| *until > now)
 }
@@ -145,7 +165,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let Queue { gate, lanes, supply, .. } = &schedule.queue;
     let limits = gate.foreseen(now);
     // If there is only one lane, what holds it up holds up everything.
-    let held = lanes.soonest(&**gate).and_then(|at| lanes.lane(at).since());
+    let held = lanes.soonest(&**gate, now).and_then(|(_, at)| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
     let is_all = gate.is_foreseeable() && lanes.options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
@@ -160,18 +180,16 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
 
 /// As [`last_release_of`], assuming that items cost what the waiting ones cost, and each limit is the only one.
 fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Verdict, Precision) {
-    let lanes = || waiting.occupied().take(MOST_LANES);
     let mut precision = Precision::About;
     let answers = limits.limits().iter().enumerate().map(|(at, limit)| {
-        let cost_of = |lane: &Lane| waiting.batcher.cost_of(lane.waiting(), at);
         let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
         if let Some(key) = limit.key {
             // The keys of the items to come are not known.
             precision = Precision::AtLeast;
-            let keyed = lanes().filter_map(|lane| Some((&lane.front()?.charge.keys[key], cost_of(lane))));
-            return keyed.map(|(key, (_, cost))| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
+            let costs = costs_by_key(waiting, at, key).into_iter();
+            return costs.map(|(key, cost)| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
         }
-        let sums = lanes().map(cost_of);
+        let sums = lanes(waiting).map(|lane| waiting.batcher.cost_of(lane.waiting(), at));
         let (items, cost) = sums
             .fold((0u64, 0u64), |(items, cost), (more, costs)| (items + more, cost.saturating_add(costs)));
         let total = u128::from(cost) * u128::from(left) / u128::from(items.max(1));
@@ -182,4 +200,24 @@ fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Verdict, Pr
     });
     let last = answers.fold(Verdict::At(now), Verdict::max);
     (last, precision)
+}
+
+/// The lanes that are looked at for an estimate.
+fn lanes(waiting: &Lanes) -> impl Iterator<Item = &Lane> {
+    waiting.occupied().take(MOST_LANES)
+}
+
+/// The cost of the waiting items of each key. Lanes may share a key and, if input order is kept, have several.
+fn costs_by_key(waiting: &Lanes, limit: usize, key: usize) -> HashMap<&Key, u64> {
+    let mut costs: HashMap<&Key, u64> = HashMap::new();
+    for lane in lanes(waiting) {
+        let mut by_key: HashMap<&Key, Vec<&Items>> = HashMap::new();
+        lane.waiting().for_each(|items| by_key.entry(&items.charge.keys[key]).or_default().push(items));
+        for (key, items) in by_key {
+            let (_, cost) = waiting.batcher.cost_of(items.into_iter(), limit);
+            let sum = costs.entry(key).or_default();
+            *sum = sum.saturating_add(cost);
+        }
+    }
+    costs
 }

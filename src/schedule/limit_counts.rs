@@ -2,6 +2,7 @@
 
 use crate::config::Rate;
 use crate::gate::Charged;
+use crate::time::Time;
 
 /// The counters of a limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -30,16 +31,38 @@ impl LimitStats {
     }
 }
 
+impl Awaited {
+    /// True if this is the rest of the wait `before`: for the same instant or, as long as that is not known, for the
+    /// same limit.
+    fn continues(self, before: Awaited) -> bool {
+        match self.until.zip(before.until) {
+            Some((until, before)) => until == before,
+            None => self.limit == before.limit,
+        }
+    }
+}
+
 /// The counters of all limits, past and present.
 pub(super) struct LimitCounts {
     limits: Vec<LimitStats>,
     /// The indices of the present limits among all.
     pub(super) places: Vec<usize>,
+    /// The last wait; `None` if the next one is another in any case.
+    last: Option<Awaited>,
+}
+
+/// What a release waits for. Until it has come, this is one wait, whatever arrives meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Awaited {
+    /// The limit that is the last to allow the release, if a limit holds it back and it is known which.
+    pub(super) limit: Option<usize>,
+    /// The instant of the release; `None` if it depends on an event, such as the end of a command.
+    pub(super) until: Option<Time>,
 }
 
 impl LimitCounts {
     pub(super) fn new(rates: &[Rate]) -> Self {
-        let mut tally = LimitCounts { limits: Vec::new(), places: Vec::new() };
+        let mut tally = LimitCounts { limits: Vec::new(), places: Vec::new(), last: None };
         tally.set_rates(rates, &[]);
         tally
     }
@@ -47,6 +70,7 @@ impl LimitCounts {
     /// Replaces the limits; those before were `charged` this. The counters of a limit that was there before go on.
     pub(super) fn set_rates(&mut self, rates: &[Rate], charged: &[Charged]) {
         self.limits = self.limits(charged);
+        self.last = None;
         self.places.clear();
         for rate in rates {
             let known = (0..self.limits.len())
@@ -56,6 +80,20 @@ impl LimitCounts {
                 self.limits.push(LimitStats::new(rate.clone()));
             }
         }
+    }
+
+    /// Adds a wait, or the next part of one: input that arrives meanwhile interrupts it but does not begin a new one.
+    pub(super) fn wait(&mut self, awaited: Awaited, nanos: u64) {
+        let is_new = self.last.replace(awaited).is_none_or(|last| !awaited.continues(last));
+        self.of(awaited.limit).for_each(|limit| {
+            limit.waits += u64::from(is_new);
+            limit.waited += nanos;
+        });
+    }
+
+    /// Notes that items have left: the next wait for an event is another one.
+    pub(super) fn leave(&mut self) {
+        self.last = self.last.filter(|last| last.until.is_some());
     }
 
     /// The counters of the present limit with this index, if there is one.
@@ -89,28 +127,56 @@ mod tests {
         texts.iter().map(rate).collect()
     }
 
-    fn wait(tally: &mut LimitCounts, limit: Option<usize>) {
-        tally.of(limit).for_each(|limit| limit.waits += 1);
-    }
-
     fn charged(releases: u64, cost: u64) -> Charged {
         Charged { releases, cost }
+    }
+
+    fn awaited(limit: Option<usize>, until: Option<u64>) -> Awaited {
+        Awaited { limit, until: until.map(Time) }
     }
 
     #[test]
     fn each_limit_is_counted_whatever_becomes_of_it() {
         let mut tally = LimitCounts::new(&rates(&["1/s", "2/s", "1/s"]));
-        wait(&mut tally, Some(2));
-        wait(&mut tally, None);
+        tally.wait(awaited(Some(2), Some(1)), 1);
+        tally.wait(awaited(None, Some(2)), 1);
         tally.set_rates(&rates(&["3/s", "1/s", "1/s"]), &[charged(1, 1), charged(2, 2), charged(3, 9)]);
-        wait(&mut tally, Some(0));
-        wait(&mut tally, Some(2));
+        tally.wait(awaited(Some(0), Some(3)), 1);
+        tally.wait(awaited(Some(2), Some(4)), 1);
         let limits = tally.limits(&[charged(5, 5), charged(6, 6), charged(7, 7)]);
         let counts: Vec<_> =
             limits.iter().map(|limit| (limit.rate.count, limit.waits, limit.charged)).collect();
         let expected =
             [(1, 0, charged(7, 7)), (2, 0, charged(2, 2)), (1, 2, charged(10, 16)), (3, 1, charged(5, 5))];
         assert_eq!(counts, expected);
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_is_counted_once() {
+        let (at, event) = (|until| awaited(Some(0), Some(until)), awaited(Some(0), None));
+        let other = awaited(Some(1), None);
+        let table: [(&[Option<Awaited>], [u64; 2]); 6] = [
+            (&[Some(at(5)), Some(at(5)), None, Some(at(5))], [1, 0]),
+            (&[Some(at(5)), Some(at(7)), Some(at(5))], [3, 0]),
+            (&[Some(at(5)), Some(awaited(Some(1), Some(5)))], [1, 0]),
+            // Until a command ends, and then until an instant.
+            (&[Some(event), Some(event), Some(at(5))], [1, 0]),
+            (&[Some(event), None, Some(event)], [2, 0]),
+            (&[Some(event), Some(other), Some(event)], [2, 1]),
+        ];
+        for (events, expected) in table {
+            let mut tally = LimitCounts::new(&rates(&["1/s", "2/s"]));
+            for event in events {
+                match event {
+                    Some(awaited) => tally.wait(*awaited, 1),
+                    None => tally.leave(),
+                }
+            }
+            let limits = tally.limits(&[]);
+            let waited: u64 = limits.iter().map(|limit| limit.waited).sum();
+            assert_eq!([limits[0].waits, limits[1].waits], expected, "{events:?}");
+            assert_eq!(waited, events.iter().flatten().count() as u64, "{events:?}");
+        }
     }
 
     #[test]

@@ -53,7 +53,7 @@ use self::queue::Queue;
 use self::results::Results;
 use crate::config::{Plan, Rate, Run};
 use crate::exit::Exit;
-use crate::gate::{BookingTerms, Slots};
+use crate::gate::{BookingTerms, Part, Slots};
 use crate::source::{Capacity, Done};
 use crate::time::Time;
 
@@ -172,9 +172,8 @@ impl Schedule {
         let (next, backoff) = (queue.next, results.jobs.retries.backoff_until());
         let is_held = !queue.lanes.is_empty() && queue.lanes.batcher.capacity.vacancies > 0;
         if is_held || backoff.is_some() {
-            let Queue { gate, lanes, .. } = queue;
-            let binding = || lanes.why(lanes.soonest(&**gate)?, &**gate)?.limit();
-            results.account.begin_wait(now, next, binding);
+            let changed = (queue.lanes.revision(), queue.gate.revision(Part::All), next);
+            results.account.begin_wait(now, changed, || forecast::awaited(queue, now));
         }
         let patience_ends = ends.latest.filter(|at| *at > now);
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.

@@ -115,7 +115,7 @@ impl Queue {
     pub(super) fn offer(&mut self, now: Time, results: &mut Results) {
         while !results.course.is_stopping && self.has_room() {
             if let Some(items) = self.supply.intake.take_alike() {
-                self.lanes.push(items, &*self.gate);
+                self.lanes.push(now, items, &*self.gate);
                 continue;
             }
             if !self.look(now, results) {
@@ -132,7 +132,7 @@ impl Queue {
                 self.supply.reject(why, Exit::CommandFailed);
                 self.count_rejects(results);
             } else {
-                self.push(results);
+                self.push(now, results);
             }
         }
     }
@@ -155,10 +155,10 @@ impl Queue {
         false
     }
 
-    pub(super) fn push(&mut self, results: &mut Results) {
+    pub(super) fn push(&mut self, now: Time, results: &mut Results) {
         if let Some(items) = self.supply.intake.take() {
-            let displaced = self.lanes.push(items, &*self.gate);
-            results.account.refuse(None, displaced);
+            let displaced = self.lanes.push(now, items, &*self.gate);
+            results.account.refuse(displaced.limit, displaced.items);
         }
     }
 
@@ -231,7 +231,7 @@ impl Queue {
         }
         let late = self.lanes.late(&*self.gate, now, missed);
         for &at in &late {
-            let limit = self.lanes.why(at, &*self.gate).and_then(Why::limit);
+            let limit = self.lanes.why(at, &*self.gate, now).and_then(Why::limit);
             let notice = |item, text, limit| Notice::Expired { item, text, limit };
             self.refuse(at, 1, limit, notice, results);
         }

@@ -184,7 +184,7 @@ impl Queue {
                 let items = intake.take().into_iter();
                 admission.deferred.extend(items.map(|items| self.lanes.push_over(items)));
             } else {
-                self.push(results);
+                self.push(now, results);
                 if !may_pass {
                     return true;
                 }

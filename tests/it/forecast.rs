@@ -41,6 +41,8 @@ impl Run {
                     self.schedule.sent(self.now, admission, items);
                     self.last = self.now;
                 }
+                // More may arrive at this instant, but nothing does.
+                Action::Wait { until, .. } if until == Some(self.now) => self.schedule.due(),
                 Action::Wait { until, .. } => return until,
                 Action::Finish(_) => return None,
                 other => panic!("{other:?}"),
@@ -175,6 +177,58 @@ fn no_end_that_is_expected_is_later_than_it_is_and_what_is_exact_comes_to_pass()
         exact += u32::from(precision == Precision::Exact);
     }
     assert!(exact > 50 || seeds(300).count() < 300, "{exact} were exact");
+}
+
+fn random_modes(random: &mut Rng) -> Vec<String> {
+    let linger = if random.bool() { format!(",{}ns", random.u64(1..=50)) } else { String::new() };
+    let batch = format!("-B{}{linger}", random.u64(2..=5));
+    let lookahead = format!("--lookahead={}", random.u64(1..=5));
+    let jitter = format!("--jitter={}ns,seed={}", random.u64(0..=40), random.u8(..));
+    let modes = ["--in-order".to_owned(), lookahead, batch, jitter, "--on-limit=latest".to_owned()];
+    modes.into_iter().filter(|_| random.u8(0..6) == 0).collect()
+}
+
+#[test]
+fn nothing_is_expected_later_than_it_is_in_any_mode() {
+    for seed in seeds(200) {
+        let mut random = Rng::with_seed(seed);
+        let args = [random_limits(&mut random), random_modes(&mut random)].concat();
+        let args: Vec<_> = args.iter().map(String::as_str).collect();
+        let mut run = Run::new(&args, &lines(random.u64(1..=60)), random.bool());
+        run.advance(random.usize(0..12));
+        if let Some(until) = run.step() {
+            // In the middle of a wait.
+            run.now = Time(random.u64(run.now.0..=until.0));
+            run.step();
+        }
+        let Forecast { ends, next, left, .. } = run.forecast();
+        let what = format!("THROTTLE_SEED={seed}: {args:?}, {left} left at {}", run.now);
+        if left > 0 {
+            let ((expected, precision), next) = (ends.expect("an end"), next.expect("a wait"));
+            let before = run.schedule.stats().released;
+            while run.schedule.stats().released == before {
+                run.advance(1);
+            }
+            // A random delay begins when the limits allow the release.
+            let is_known = !what.contains("--jitter");
+            assert!(
+                next == run.last || next < run.last && !is_known,
+                "next {next}, not {}, {what}",
+                run.last
+            );
+            run.schedule.end_of_input(run.now, None);
+            let end = run.finish();
+            // Where costs or batches differ, the forecast is based on means.
+            let is_estimate = ["cost=col:2", "-B"].iter().any(|part| what.contains(part));
+            match precision {
+                Precision::Exact => assert_eq!(expected, end, "{what}"),
+                Precision::AtLeast if !is_estimate => {
+                    assert!(expected <= end, "{expected} is after {end}, {what}");
+                }
+                _ => {}
+            }
+        }
+    }
 }
 
 /// A calendar limit, or one with hours.

@@ -5,13 +5,14 @@ mod earliest;
 mod judged;
 mod laws;
 mod model;
+mod waits;
 
 use throttle::config::OnLimit;
 use throttle::exit::Exit;
 use throttle::time::SECOND;
 
 use self::case::{Case, for_each_case};
-use self::model::{Expected, expected};
+use self::model::{Expected, expected, expected_with_waits};
 use crate::simulated::{Outcome, Release, Simulation};
 use crate::support::of_any_period;
 
@@ -101,6 +102,27 @@ fn what_a_run_counts_is_what_happened() {
             if exit == Exit::Done && case.config.queue.until.is_none() {
                 let items = case.items.len() as u64;
                 assert_eq!((stats.read, stats.settled, stats.left()), (items, items, 0));
+            }
+        }
+    });
+}
+
+#[test]
+fn waits_are_counted_for_the_limit_that_the_next_release_waits_for() {
+    for_each_case(CASES, |case| {
+        let queue = &case.config.queue;
+        // With these, more than limits is waited for.
+        if queue.batch.items.get() == 1 && queue.jitter.is_none() && queue.max_wait.is_none() {
+            let (found, (_, waits)) = (exact(case), expected_with_waits(case));
+            if queue.until.is_none() {
+                assert_eq!(found.stats.times.waited, waits.nanos);
+                waits.check(&found.limits);
+            }
+            let refused: u64 = found.limits.iter().map(|limit| limit.refused).sum();
+            match queue.on_limit {
+                // Items that give way to others of the same instant need not have waited for a limit.
+                OnLimit::Latest => assert!(refused <= found.stats.refused),
+                _ => assert_eq!(refused, found.stats.refused),
             }
         }
     });

@@ -19,7 +19,7 @@ use throttle::exit::Exit;
 use throttle::records::JobLog;
 use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, TextFile, Wait, Wake, World};
-use throttle::schedule::{Schedule, Stats};
+use throttle::schedule::{LimitStats, Schedule, Stats};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Capacity, Delimiter, Segment};
 use throttle::time::{Time, Wall};
@@ -39,7 +39,7 @@ fn drive(
     world: &mut dyn World,
     sink: &mut dyn Sink,
     ready: impl FnOnce(Schedule) -> (Schedule, Option<JobLog>),
-) -> (Exit, Stats) {
+) -> (Exit, Schedule) {
     let rates = config.limits.given().expect("limits");
     let (mut schedule, log) = ready(Schedule::new(&Plan::of(config), rates, world.now()));
     let metrics =
@@ -48,7 +48,7 @@ fn drive(
     let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::default());
     let driver = &mut Driver::new(world, sink, &reporter).noting(log.zip(Some(delimiter)), metrics);
     let exit = driver.run(&mut schedule);
-    (exit, schedule.stats())
+    (exit, schedule)
 }
 
 /// A run to simulate.
@@ -73,6 +73,7 @@ pub(crate) struct Outcome {
     pub(crate) changes: Vec<Change>,
     pub(crate) exit: Exit,
     pub(crate) stats: Stats,
+    pub(crate) limits: Vec<LimitStats>,
 }
 
 /// A change of limits.
@@ -162,9 +163,10 @@ impl Simulation {
         let config = Rc::clone(&self.config);
         let sim = Sim::new(self.clock.clone(), blocks.into_iter().map(Ok));
         let mut world = Simulated { sim, run: self, releases, changes: Vec::new(), waits: 0 };
-        let (exit, stats) = drive(&config, &mut world, sink, ready);
+        let (exit, schedule) = drive(&config, &mut world, sink, ready);
         let (releases, runs) = (world.releases.take(), world.run.commands.runs.take());
-        Outcome { releases, runs, changes: world.changes, exit, stats }
+        let (stats, limits) = (schedule.stats(), schedule.limit_stats());
+        Outcome { releases, runs, changes: world.changes, exit, stats, limits }
     }
 }
 

@@ -257,9 +257,9 @@ impl Gate for Slots {
         }
     }
 
-    fn why(&self, _: &Request) -> Option<Why> {
+    fn why(&self, request: &Request, _: Time) -> Option<Why> {
         // With several shared limits, it is not known which one.
-        Some(Why::Slot((self.rates.len() == 1).then_some(0)))
+        Some(Why::Slot(only_charged(request.costs)))
     }
 
     fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {

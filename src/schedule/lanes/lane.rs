@@ -109,6 +109,11 @@ impl Lane {
         count
     }
 
+    /// True if the next release is delayed beyond `now`, although the limits allow it.
+    pub(crate) fn is_delayed(&self, now: Time) -> bool {
+        self.delay.is_some_and(|until| until > now)
+    }
+
     /// The instant at which the next release became next in line.
     pub(crate) fn since(&self) -> Option<Time> {
         let since = self.open.as_ref()?.since;

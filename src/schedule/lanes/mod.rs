@@ -29,7 +29,7 @@ use self::turns::Turns;
 use super::{Admission, Failed, Failure};
 use crate::charge::Key;
 use crate::config::{OnLimit, Plan, QueueOptions};
-use crate::gate::{BatchTerms, Closed, Gate, Part};
+use crate::gate::{BatchTerms, Closed, Gate, Part, Why};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment, Segments};
 use crate::time::Time;
@@ -43,6 +43,13 @@ pub(super) struct Lanes {
     turns: Turns,
     deadlines: Option<Deadlines>,
     size: Size,
+}
+
+/// Items that gave way to a newer one, and the limit that they waited for, if any.
+#[derive(Default)]
+pub(super) struct Displaced {
+    pub(super) items: u64,
+    pub(super) limit: Option<usize>,
 }
 
 impl Lanes {
@@ -89,6 +96,11 @@ impl Lanes {
 
     pub(super) fn occupied(&self) -> impl Iterator<Item = &Lane> {
         self.directory.lanes().filter(|lane| lane.front().is_some())
+    }
+
+    /// Changes whenever it may be another lane's turn.
+    pub(super) fn revision(&self) -> u64 {
+        self.turns.revision
     }
 
     /// The earliest instant at which a waiting item became next in line.
@@ -143,11 +155,11 @@ impl Lanes {
         at
     }
 
-    /// Adds items to their lane. Returns how many others they displaced.
-    pub(super) fn push(&mut self, items: Items, gate: &dyn Gate) -> u64 {
+    /// Adds items to their lane. Returns the others that they displaced.
+    pub(super) fn push(&mut self, now: Time, items: Items, gate: &dyn Gate) -> Displaced {
         let at = self.find(&items);
         let is_latest = self.options.on_limit == OnLimit::Latest;
-        let displaced = if is_latest { self.displace(at) } else { 0 };
+        let displaced = if is_latest { self.displace(at, now, gate) } else { Displaced::default() };
         // A lane that is not empty keeps its place, unless the items complete a batch.
         let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();
         self.join(at, items);
@@ -224,19 +236,20 @@ impl Lanes {
         self.place(at, gate);
     }
 
-    /// Removes from a lane the items that were never sent, as a newer one replaces them. Returns their number.
-    fn displace(&mut self, at: usize) -> u64 {
+    /// Removes from a lane the items that were never sent, as a newer one replaces them.
+    fn displace(&mut self, at: usize, now: Time, gate: &dyn Gate) -> Displaced {
+        let limit = self.why(at, gate, now).and_then(Why::limit);
         let gone = self.directory.entries[at].lane.take_fresh(&self.batcher);
         self.size.remove(gone.iter().map(|items| &items.segment), gone.len());
-        gone.iter().map(|items| items.segment.items()).sum()
+        Displaced { items: gone.iter().map(|items| items.segment.items()).sum(), limit }
     }
 
     /// Takes out all that waits, in input order. `other_keys`: the limits' keys have changed, so lanes are not kept,
     /// and what was held for some keys is held for all.
     pub(super) fn take_all(&mut self, now: Time, other_keys: bool) -> Vec<Segment> {
         let fronts = self.turns.fronts.take().map(|_| BTreeSet::new());
-        (self.turns, self.size) = (Turns::default(), Size::default());
-        self.turns.fronts = fronts;
+        self.turns = Turns { fronts, revision: self.turns.revision + 1, ..Turns::default() };
+        self.size = Size::default();
         self.deadlines = self.options.wait_of_each().map(Deadlines::new);
         let waiting = self.directory.take_all(now);
         if other_keys && !self.options.in_order {
@@ -356,8 +369,8 @@ mod tests {
         for number in 10..15u64 {
             let block = Segment::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };
-            let displaced = lanes.push(Items { segment: block.at(number, 0), charge }, &gate);
-            assert_eq!(displaced, u64::from(number > 10));
+            let displaced = lanes.push(Time(5), Items { segment: block.at(number, 0), charge }, &gate);
+            assert_eq!(displaced.items, u64::from(number > 10));
         }
         assert_eq!(lanes.size, Size { items: 1, bytes: 3, parts: 1 });
     }

@@ -9,6 +9,9 @@ use crate::rule::Verdict;
 use crate::source::Segment;
 use crate::time::Time;
 
+/// The most waiting lanes that are asked which of them is the first to release.
+const MOST_ASKED: usize = 32;
+
 impl Lanes {
     /// True if it matters when an item became next in line. If so, empty lanes are remembered for a while.
     pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
@@ -36,9 +39,9 @@ impl Lanes {
         }
     }
 
-    /// The reason that a lane waits, as far as the gate knows.
-    pub(crate) fn why(&self, at: usize, gate: &dyn Gate) -> Option<Why> {
-        gate.why(&self.request(self.lane(at))?.1)
+    /// The reason that a lane still waits at `now`, as far as the gate knows.
+    pub(crate) fn why(&self, at: usize, gate: &dyn Gate, now: Time) -> Option<Why> {
+        gate.why(&self.request(self.lane(at))?.1, now)
     }
 
     /// Re-evaluates the lanes whose answers may have become more lenient.
@@ -101,19 +104,30 @@ impl Lanes {
         first.map(|(_, at)| at).ok_or(wait)
     }
 
-    /// The lane that may be the first to release, as things stand.
-    pub(crate) fn soonest(&self, gate: &dyn Gate) -> Option<usize> {
+    /// The lane that may be the first to release from `now` on, as things stand, and when. If very many wait for limits
+    /// by key first and for common ones then, it may be another one.
+    pub(crate) fn soonest(&self, gate: &dyn Gate, now: Time) -> Option<(Verdict, usize)> {
         if self.batcher.capacity.before < u64::MAX {
-            return self.soonest_before(gate, Time::ZERO).map(|(_, at)| at);
+            return self.soonest_before(gate, now).map(|(opening, at)| (opening.from, at));
         }
         if let Some(at) = self.only() {
-            return Some(at);
+            return Some((self.refreshed(self.turns.whole, at, gate, Part::All, now).opening.from, at));
         }
-        let waiting = self.turns.waiting.first().map(|(verdict, (_, at))| (*verdict, *at));
         let ready = self.turns.ready.values().filter_map(|group| Some((group, group.positions.first()?)));
-        let ask = |kept, at| self.refreshed(kept, at, gate, Part::Common, Time::ZERO).opening.from;
-        let ready = ready.map(|(group, &(_, at))| (ask(group.kept, at), at));
-        ready.chain(waiting).min().map(|(_, at)| at)
+        let ask = |kept, at| self.refreshed(kept, at, gate, Part::Common, now).opening.from;
+        let mut soonest = ready.map(|(group, &(_, at))| (ask(group.kept, at), at)).min();
+        for &(least, (_, at)) in self.turns.waiting.iter().take(MOST_ASKED) {
+            if soonest.is_some_and(|(other, _)| other <= least) {
+                break;
+            }
+            // The common limits may make it later, and so may other lanes that share a key.
+            let opening = match self.kind(at, gate).0.iter().all(|&cost| cost == 0) {
+                true => self.refreshed(self.directory.entries[at].kept, at, gate, Part::Keyed, now).opening,
+                false => self.ask(at, gate, Part::All, now),
+            };
+            soonest = soonest.into_iter().chain([(opening.from, at)]).min();
+        }
+        soonest
     }
 
     /// The first release from `now` on, or one no later than `by`.

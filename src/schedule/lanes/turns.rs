@@ -35,11 +35,14 @@ pub(super) struct Turns {
     pub(super) ready: BTreeMap<Kind, Group>,
     /// The answer of the whole gate to the only waiting lane.
     pub(super) whole: Kept,
+    /// Changes with every place.
+    pub(super) revision: u64,
 }
 
 impl Turns {
     /// Sets the place of a lane that has none.
     pub(super) fn set(&mut self, at: usize, position: Position, place: Place) {
+        self.revision += 1;
         self.fronts.iter_mut().for_each(|fronts| _ = fronts.insert(position));
         match &place {
             Place::Waiting(verdict) => _ = self.waiting.insert((*verdict, position)),

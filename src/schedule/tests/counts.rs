@@ -264,6 +264,7 @@ fn each_wait_is_counted_once_for_the_limit_that_it_was_for() {
         (0, Input("a\nb\nc\n"), "send a; wait 100 or input"),
         (50, Input("d\n"), "wait 100 or input"),
         (100, Due, "send b; wait 1000 or input"),
+        (101, EndOfInput, "wait 1000"),
     ]);
     assert_eq!(waits(&schedule), [1, 1]);
     // Asking for more input of the same instant is not a wait.

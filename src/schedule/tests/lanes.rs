@@ -248,7 +248,7 @@ fn asked(args: &str, keys: u64, items: u64, step: u64) -> u64 {
 }
 
 #[test]
-fn a_keyed_release_is_asked_about_at_most_twice() {
+fn a_keyed_release_is_asked_about_at_most_three_times() {
     for args in [
         "-r 1/100ns,key=col:1",
         "-r 1/100ns,key=col:1 -r 1/3ns",
@@ -260,8 +260,8 @@ fn a_keyed_release_is_asked_about_at_most_twice() {
         for keys in [1, 2, 40] {
             for step in [1, 50] {
                 let asked = asked(args, keys, 200, step);
-                // Each item and each lane may cost up to two questions.
-                assert!(asked <= 2 * (200 + keys), "{asked} with {keys} keys and a step of {step}: {args}");
+                // Each item and each lane may cost up to two questions, and each wait one for the statistics.
+                assert!(asked <= 3 * (200 + keys), "{asked} with {keys} keys and a step of {step}: {args}");
             }
         }
     }

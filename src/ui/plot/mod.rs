@@ -11,11 +11,13 @@ use std::path::Path;
 
 use anyhow::{Context, Result};
 
+use self::axis::short;
 use self::svg::svg;
 use self::terminal::terminal;
 use crate::audit::{Audit, AuditedLimit, Trace};
 use crate::config::format_duration;
 use crate::printable::escaped;
+use crate::rule::Algorithm;
 use crate::time::Time;
 use crate::ui::terminal::any_width;
 
@@ -38,9 +40,11 @@ struct Plot {
 /// The two panels of a limit. Times are nanoseconds since the first release.
 struct Chart {
     title: String,
-    /// The length of its windows.
-    period: String,
-    /// The corners of the line that the total must not cross.
+    /// Its windows, in words: `in the last 1m`.
+    windows: String,
+    /// What may be in a window, in words: `at most 9 allowed`.
+    bound: String,
+    /// The corners of the line that the total must not cross. None for a limit with hours: outside them all may go.
     allowed: Vec<(f64, f64)>,
     /// The level that the window must not exceed.
     most: f64,
@@ -112,13 +116,18 @@ impl Chart {
         let series = limit.traces(MOST_KEYS);
         let series = series.into_iter().map(|(key, trace)| Series {
             name: key.map(|key| escaped(&String::from_utf8_lossy(key)).chars().take(LONGEST_NAME).collect()),
-            points: points(trace, start, end, limit.period()),
+            points: points(trace, start, end, |at| limit.lasted(at)),
         });
+        let has_hours = limit.rate.during().is_some();
+        let windows = if limit.rate.algorithm == Algorithm::Calendar { "current" } else { "last" };
+        let most = float(limit.most().into());
+        let hours = if has_hours { " during its hours" } else { "" };
         Chart {
             title: escaped(&limit.rate.to_string()),
-            period: format_duration(limit.period()),
-            allowed: allowed(limit, start, end),
-            most: float(limit.most().into()),
+            windows: format!("in the {windows} {}", format_duration(limit.period())),
+            bound: format!("at most {} allowed{hours}", short(most)),
+            allowed: if has_hours { Vec::new() } else { allowed(limit, start, end) },
+            most,
             series: series.collect(),
         }
     }
@@ -140,7 +149,9 @@ impl Chart {
 ///
 /// A key that was seen only a few times has steps of a few nanoseconds: too many to draw up to the end of the run, so
 /// they are merged into longer ones first.
-fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
+///
+/// `lasted` tells how long the window that an instant ends has lasted, in nanoseconds.
+fn points(trace: &Trace, start: Time, end: Time, lasted: impl Fn(Time) -> u64) -> Vec<Point> {
     let trace = trace.reaching(end);
     let (length, offset) = (trace.length, trace.start.since(start));
     let last = end.since(trace.start) / length;
@@ -157,6 +168,7 @@ fn points(trace: &Trace, start: Time, end: Time, period: u64) -> Vec<Point> {
         } else {
             // The cost in the window at the start of the step, or a little more, but not more than at the last release:
             // a release that is a little late leaves no gap.
+            let period = lasted(trace.start.saturating_add(index.saturating_mul(length)));
             let before = index.checked_sub(period.div_ceil(length) + 1);
             let before = before.and_then(|before| points.get(usize::try_from(before).ok()?));
             let last = points.last().map_or(0.0, |last| last.window);
@@ -212,6 +224,38 @@ mod tests {
         let corners: Vec<_> =
             corners.iter().map(|(at, height)| (at / float(hours(1).into()), *height)).collect();
         assert_eq!(corners, [(0.0, 2.0), (12.0, 2.0), (12.0, 4.0), (37.0, 4.0), (37.0, 6.0), (40.0, 6.0)]);
+    }
+
+    /// What is left of a day's quota is not carried over midnight.
+    #[test]
+    fn the_window_of_a_calendar_empties_at_midnight() {
+        let mut audit = Audit::new(&["3/d,algo=calendar,tz=UTC".parse().expect("a limit")]).traced();
+        let hour = 3600 * SECOND;
+        for at in [12, 16, 20, 34, 60] {
+            audit.judge(1, Time(at * hour), &[1], &[], |_| {});
+        }
+        let plot = Plot::new(&audit);
+        let points = &plot.charts[0].series[0].points;
+        let at = |hours: u64| {
+            let nanos = float(u128::from((hours - 12) * hour));
+            points.iter().find(|point| point.from <= nanos && nanos < point.to).expect("a point").window
+        };
+        let hours = [13, 17, 21, 23, 25, 33, 35, 47, 49, 59];
+        let expected = [1.0, 2.0, 3.0, 3.0, 0.0, 0.0, 1.0, 1.0, 0.0, 0.0];
+        assert!(hours.map(at).iter().zip(expected).all(|(drawn, number)| (drawn - number).abs() < 0.5));
+        assert_eq!(plot.charts[0].windows, "in the current 1day");
+    }
+
+    #[test]
+    fn no_total_is_allowed_by_a_limit_that_is_asked_only_in_its_hours() {
+        let rates = ["2/h,during=09:00-11:00,tz=UTC".parse().expect("a limit")];
+        let mut audit = Audit::new(&rates).traced();
+        (0..9).for_each(|_| audit.judge(1, Time(0), &[1], &[], |_| {}));
+        let plot = Plot::new(&audit);
+        let Chart { allowed, windows, bound, .. } = &plot.charts[0];
+        assert!(allowed.is_empty());
+        assert_eq!(format!("{windows}, {bound}"), "in the last 1h, at most 2 allowed during its hours");
+        assert!(!svg(&plot).contains("dashed)"));
     }
 
     #[test]
@@ -276,7 +320,7 @@ mod tests {
                     false,
                 );
             });
-            let points = points(&trace, Time(0), Time((seconds + 9) * second), period);
+            let points = points(&trace, Time(0), Time((seconds + 9) * second), |_| period);
             let (run, rest) = points.split_at(points.iter().rposition(|point| point.to < 399e9).unwrap());
             let most = float((period / second).into());
             assert!(run.iter().skip(3).all(|point| (point.window - most).abs() < 0.5), "{period}");
@@ -303,7 +347,7 @@ mod tests {
             }
             let (first, last) = (releases[0].0, releases[releases.len() - 1].0);
             let (start, end) = (first.saturating_sub(random.u64(0..1000)), last + random.u64(0..=last));
-            let points = points(&trace, Time(start), Time(end), period);
+            let points = points(&trace, Time(start), Time(end), |_| period);
             assert!(points.len() <= 512);
             let length = trace.reaching(Time(end)).length;
             for (point, from) in points.iter().zip((first..).step_by(usize::try_from(length).unwrap())) {

@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use super::axis::{Tick, counts, float, short, times};
+use super::axis::{Tick, counts, float, times};
 use super::{Chart, Plot, Point, Series};
 
 const WIDTH: f64 = 960.0;
@@ -51,14 +51,15 @@ fn draw(out: &mut String, plot: &Plot, chart: &Chart) {
     let panel = |left: f64, top: f64| Panel { left: left + LEFT, width, span: plot.span, top };
 
     let released = panel(0.0, chart.total() * 1.12);
-    released.frame(out, "released so far, and allowed (dashed)");
+    let is_bounded = !chart.allowed.is_empty();
+    released.frame(out, if is_bounded { "released so far, and allowed (dashed)" } else { "released so far" });
     released.limit(out, &chart.allowed);
     for (series, class) in chart.series.iter().zip(classes(chart)) {
         released.path(out, &class, series.points.iter().map(|point| (point.to.min(plot.span), point.total)));
     }
 
     let window = panel(WIDTH / 2.0, chart.window() * 1.12);
-    window.frame(out, &format!("in the last {}: at most {} allowed", chart.period, short(chart.most)));
+    window.frame(out, &format!("{}: {}", chart.windows, chart.bound));
     window.limit(out, &[(0.0, chart.most), (plot.span, chart.most)]);
     for (series, class) in chart.series.iter().zip(classes(chart)) {
         window.path(out, &class, outline(&series.points, plot.span));

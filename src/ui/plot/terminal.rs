@@ -19,12 +19,7 @@ fn draw(plot: &Plot, chart: &Chart, columns: usize) -> String {
     let mut lines = Vec::new();
     for series in &chart.series {
         let name = series.name.as_ref().map_or(String::new(), |name| format!(", '{name}'"));
-        lines.push(format!(
-            "{}{name}: in the last {}, at most {} allowed",
-            chart.title,
-            chart.period,
-            short(chart.most)
-        ));
+        lines.push(format!("{}{name}: {}, {}", chart.title, chart.windows, chart.bound));
         let cells: Vec<_> = (0..columns).map(|column| cell(plot, &series.points, column, columns)).collect();
         diagram(&mut lines, chart, &cells);
         lines.push(axis(plot.span, columns));

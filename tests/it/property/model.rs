@@ -11,6 +11,7 @@ use throttle::exit::Exit;
 use throttle::rule::Algorithm;
 
 use super::case::{Case, Item, is_window};
+use super::waits::Waits;
 use crate::support::OWN_TESTS;
 
 /// What should happen.
@@ -23,6 +24,12 @@ pub(super) struct Expected {
 }
 
 pub(super) fn expected(case: &Case) -> Expected {
+    expected_with_waits(case).0
+}
+
+/// What should happen, and what is waited for until then.
+pub(super) fn expected_with_waits(case: &Case) -> (Expected, Waits) {
+    let mut waits = Waits::new(case.rates.len());
     let mut model = Model::new(case);
     while !model.is_over() {
         if model.is_time_up() {
@@ -30,6 +37,9 @@ pub(super) fn expected(case: &Case) -> Expected {
         }
         model.admit();
         if !model.step() && !model.expire() {
+            if model.held() > 0 {
+                waits.tick(model.next_release());
+            }
             if model.is_too_late() {
                 model.exit = Exit::Refused;
                 break;
@@ -38,7 +48,8 @@ pub(super) fn expected(case: &Case) -> Expected {
         }
         assert!(model.now < 1_000_000, "it never ends");
     }
-    Expected { releases: model.releases, refused: model.refused, exit: model.exit }
+    let Model { releases, refused, exit, .. } = model;
+    (Expected { releases, refused, exit }, waits)
 }
 
 struct Model<'a> {
@@ -217,6 +228,31 @@ impl<'a> Model<'a> {
         });
         self.now = now;
         !goes
+    }
+
+    /// When the next release is if nothing else arrives, and the limits that do not allow it any sooner: if several
+    /// lanes may go then, those of each.
+    fn next_release(&mut self) -> (u64, Vec<Vec<usize>>) {
+        let now = self.now;
+        let found = (now + 1..now + 100_000).find_map(|at| {
+            self.now = at;
+            let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
+            let open: Vec<_> = offers.filter(|offer| self.allows(offer, &offer.costs)).collect();
+            if open.is_empty() { None } else { Some((at, open)) }
+        });
+        let (at, open) = found.expect("some release");
+        self.now = at - 1;
+        let refusing =
+            |offer: &Offer| (0..offer.costs.len()).filter(|&limit| !self.allows_by(limit, offer)).collect();
+        let limits = open.iter().map(refusing).collect();
+        self.now = now;
+        (at, limits)
+    }
+
+    /// Whether one limit allows an offer now.
+    fn allows_by(&self, limit: usize, offer: &Offer) -> bool {
+        let cost = |(at, &cost)| if at == limit { cost } else { 0 };
+        self.allows(offer, &offer.costs.iter().enumerate().map(cost).collect::<Vec<_>>())
     }
 
     /// What a lane would release now, if the limits allowed it.

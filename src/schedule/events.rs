@@ -113,12 +113,10 @@ impl Schedule {
                 let until = if is_shared { now } else { now.saturating_add(after) };
                 let again = attempt.segments.into_iter().map(|segment| segment.again(ended.first, until));
                 // A backoff delays only its own items; a pause that a server asked for delays the lane.
-                match holds || queue.lanes.options.in_order {
-                    true => queue.requeue(again),
-                    false => {
-                        let place = (until, ended.first);
-                        results.jobs.retries.backing_off.insert(place, again.collect());
-                    }
+                if holds || queue.lanes.options.in_order {
+                    queue.requeue(again);
+                } else {
+                    results.jobs.retries.backing_off.insert((until, ended.first), again.collect());
                 }
             }
             Outcome::Completed => results.complete(&attempt, None, queue.ahead()),

@@ -14,7 +14,7 @@ mod next;
 mod size;
 mod turns;
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::HashMap;
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
@@ -247,8 +247,7 @@ impl Lanes {
     /// Takes out all that waits, in input order. `other_keys`: the limits' keys have changed, so lanes are not kept,
     /// and what was held for some keys is held for all.
     pub(super) fn take_all(&mut self, now: Time, other_keys: bool) -> Vec<Segment> {
-        let fronts = self.turns.fronts.take().map(|_| BTreeSet::new());
-        self.turns = Turns { fronts, revision: self.turns.revision + 1, ..Turns::default() };
+        self.turns.clear();
         self.size = Size::default();
         self.deadlines = self.options.wait_of_each().map(Deadlines::new);
         let waiting = self.directory.take_all(now);

@@ -40,6 +40,12 @@ pub(super) struct Turns {
 }
 
 impl Turns {
+    /// Removes all lanes.
+    pub(super) fn clear(&mut self) {
+        let fronts = self.fronts.take().map(|_| BTreeSet::new());
+        *self = Turns { fronts, revision: self.revision + 1, ..Turns::default() };
+    }
+
     /// Sets the place of a lane that has none.
     pub(super) fn set(&mut self, at: usize, position: Position, place: Place) {
         self.revision += 1;

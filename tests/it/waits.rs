@@ -163,7 +163,7 @@ fn what_makes_no_sense_is_told() {
         (&["--audit", "--max-wait=1s"], "--audit does not wait: leave out --max-wait"),
         (&["--audit", "--until=1s"], "leave out --until"),
         (&["-B9,2s", "--on-limit=drop", "--max-wait=1s"], "--max-wait 1s is over before a batch is complete"),
-        (&["--until=17:00"], "'17:00' is not a time"),
+        (&["--until=17:00"], "'17:00' has no date: for the next one, write 20"),
     ];
     for (args, why) in table {
         throttle(&[&["-r1/s"], args].concat()).assert().code(2).stderr(predicate::str::contains(why));

@@ -92,12 +92,16 @@ impl Forecast {
         let is_exact = |total: Total| total.is_exact && !supply.intake.may_skip();
         let precision = |total| if is_exact(total) { Precision::Exact } else { Precision::About };
         let size = total.map_or(Precision::AtLeast, precision);
-        let backoffs = schedule.results.jobs.retries.backing_off.keys();
-        let backoff = backoffs.max().map(|(last, _)| (*last, Precision::AtLeast));
+        let retries = &schedule.results.jobs.retries;
+        // Nobody knows what will fail and be charged again.
+        let fails = if retries.rules.times > 0 { Precision::AtLeast } else { Precision::Exact };
         // The end is never before the next release, which takes holds into account, nor before the end of a backoff.
+        let no_sooner = next.max(retries.backing_off.keys().map(|(last, _)| *last).max());
         let ends = last_release_of(schedule, now, left)
-            .map(|(at, precision)| (next.map_or(at, |next| at.max(next)), precision.max(size)))
-            .map(|end| backoff.map_or(end, |backoff| end.max(backoff)));
+            .map(|(at, precision)| {
+                (no_sooner.map_or(at, |other| at.max(other)), precision.max(size).max(fails))
+            })
+            .map(|end| cut_short(end, schedule.ends.over));
         let done = schedule.results.done() + stats.skipped;
         Forecast { wait_reason: WaitReason::of(schedule, now), next, total, done, left, ends }
     }
@@ -136,6 +140,16 @@ impl WaitReason {
                 None => WaitReason::Input,
             },
         }
+    }
+}
+
+/// The end of a run that releases nothing from the instant `over` on, if that is given.
+fn cut_short((at, precision): (Time, Precision), over: Option<Time>) -> (Time, Precision) {
+    let last = over.map(|over| Time(over.0.saturating_sub(1)));
+    match last.filter(|last| *last < at) {
+        Some(last) if precision == Precision::AtLeast => (last, Precision::Exact),
+        Some(last) => (last, precision),
+        None => (at, precision),
     }
 }
 

@@ -4,6 +4,7 @@ mod case;
 mod earliest;
 mod judged;
 mod laws;
+mod metrics;
 mod model;
 mod waits;
 

@@ -113,6 +113,35 @@ fn the_end_is_no_sooner_than_that_of_the_last_backoff() {
 }
 
 #[test]
+fn the_end_may_be_later_if_what_fails_is_charged_again() {
+    for (args, precision) in [("", Precision::Exact), ("--retries 1", Precision::AtLeast)] {
+        let mut scene = Scene::new(&format!("-r 1/100ns -j 9 {args} -- cmd"));
+        scene.happens(Time(0), &Input("a\nb\nc\n"));
+        scene.happens(Time(0), &EndOfInput);
+        scene.actions(0);
+        assert_eq!(scene.schedule.forecast(Time(0), None).ends, Some((Time(200), precision)), "{args}");
+    }
+}
+
+#[test]
+fn the_end_is_no_later_than_that_of_the_time_for_the_run() {
+    let table = [
+        ("-r 1/100ns --until 250ns", 200, Precision::Exact),
+        ("-r 1/100ns --until 150ns", 150, Precision::Exact),
+        ("-r 1/100ns,key=col:1 --until 150ns", 150, Precision::Exact),
+        ("-r 1/100ns,key=col:1 --until 250ns", 200, Precision::AtLeast),
+        ("-r 2/100ns,cost=col:2 --until 90ns", 90, Precision::About),
+    ];
+    for (args, at, precision) in table {
+        let mut scene = Scene::new(args);
+        scene.happens(Time(0), &Input("a 2\na 2\na 2\n"));
+        scene.happens(Time(0), &EndOfInput);
+        scene.actions(0);
+        assert_eq!(scene.schedule.forecast(Time(0), None).ends, Some((Time(at), precision)), "{args}");
+    }
+}
+
+#[test]
 fn the_end_is_an_estimate_while_some_may_have_been_done_before() {
     let mut scene = Scene::new("-r 1/100ns --lookahead 1");
     scene.schedule.skip(Box::new(|item| item == b"c"));

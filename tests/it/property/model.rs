@@ -349,7 +349,7 @@ pub(super) fn period(rate: &Rate) -> u64 {
 }
 
 /// What a limit remembers when the run starts.
-fn before(rate: &Rate, start: u64) -> Vec<Charge> {
+pub(super) fn before(rate: &Rate, start: u64) -> Vec<Charge> {
     let cost = if rate.algorithm == Algorithm::Interval { 1 } else { rate.count };
     if rate.starts_empty { vec![Charge { at: start, cost, level: 0 }] } else { Vec::new() }
 }

@@ -1,0 +1,166 @@
+//! The state of each limit that a run shows, compared with the model, in the middle of waits.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use fastrand::Rng;
+use throttle::config::{OnLimit, Plan, Rate};
+use throttle::gate::Availability;
+use throttle::rule::Verdict;
+use throttle::schedule::{Action, Now, Schedule};
+use throttle::source::Capacity;
+use throttle::time::Time;
+
+use super::case::{Case, Item, for_each_case};
+use super::model::{Charge, allows, before, grains, level};
+use crate::simulated::block;
+
+const CASES: u64 = 100;
+
+/// Longer than any wait of a case.
+const LONG: u64 = 100_000;
+
+/// What was released, and what waits, in lanes.
+struct Past<'a> {
+    case: &'a Case,
+    start: u64,
+    lanes: BTreeMap<Vec<String>, (u64, Vec<&'a Item>)>,
+    /// By limit and key.
+    charges: BTreeMap<(usize, String), Vec<Charge>>,
+}
+
+impl<'a> Past<'a> {
+    fn new(case: &'a Case, items: &[&'a Item]) -> Self {
+        let start = items[0].arrival;
+        let mut past = Past { case, start, lanes: BTreeMap::new(), charges: BTreeMap::new() };
+        for item in items {
+            past.lanes.entry(case.lane(item)).or_insert((start, Vec::new())).1.push(*item);
+        }
+        past
+    }
+
+    fn release(&mut self, at: u64, item: &Item) {
+        let (since, waiting) = self.lanes.get_mut(&self.case.lane(item)).expect("a lane");
+        assert_eq!(waiting.remove(0).number, item.number);
+        let since = std::mem::replace(since, at);
+        for (limit, rate) in self.case.rates.iter().enumerate() {
+            let cost = item.charge(rate);
+            if cost > 0 {
+                let mut charges = self.of(limit, &item.key(rate));
+                let level = level(rate, &charges, at, since, cost) - grains(rate, cost);
+                charges.push(Charge { at, cost, level });
+                self.charges.insert((limit, item.key(rate)), charges);
+            }
+        }
+    }
+
+    fn of(&self, limit: usize, key: &str) -> Vec<Charge> {
+        let known = self.charges.get(&(limit, key.to_owned())).cloned();
+        known.unwrap_or_else(|| before(&self.case.rates[limit], self.start))
+    }
+
+    /// The number of releases of cost 1 that a limit allows at once.
+    fn available(&self, limit: usize, now: u64) -> u64 {
+        let (rate, mut charges) = (&self.case.rates[limit], self.of(limit, ""));
+        let mut count = 0;
+        while allows(rate, &charges, now, now, 1) {
+            let level = level(rate, &charges, now, now, 1) - grains(rate, 1);
+            charges.push(Charge { at: now, cost: 1, level });
+            count += 1;
+        }
+        count
+    }
+
+    /// When a limit allows the first of the waiting items that it charges, and the keys that it makes wait.
+    fn next(&self, limit: usize, now: u64) -> (Option<u64>, BTreeSet<String>) {
+        let rate = &self.case.rates[limit];
+        let first = |key: &str, since, cost| {
+            let charges = self.of(limit, key);
+            (now..now + LONG).find(|at| allows(rate, &charges, *at, since, cost)).expect("some time")
+        };
+        let (mut next, mut waiting) = (None, BTreeSet::new());
+        for (since, items) in self.lanes.values() {
+            let Some(front) = items.first().filter(|item| item.charge(rate) > 0) else { continue };
+            let at = first(&front.key(rate), *since, front.charge(rate));
+            next = next.into_iter().chain([at]).min();
+            if at > now {
+                waiting.insert(front.key(rate));
+            }
+        }
+        let alone = || if is_keyed(rate) { None } else { Some(first("", now, 1)) };
+        (next.or_else(alone), waiting)
+    }
+}
+
+/// Whether there is a history for each key.
+fn is_keyed(rate: &Rate) -> bool {
+    rate.key.is_some() && rate.only.is_none()
+}
+
+fn check(past: &Past, schedule: &Schedule, now: u64) {
+    for (limit, metrics) in schedule.metrics(Time(now)).limits.into_iter().enumerate() {
+        let rate = &past.case.rates[limit];
+        let Now { standing, next, waiting } = metrics.now.expect("a limit of this run");
+        // The one history of a limit for a single key is that of the key.
+        if rate.only.is_none() && !is_keyed(rate) {
+            assert_eq!(
+                standing,
+                Availability::Common { available: past.available(limit, now) },
+                "{rate} at {now}"
+            );
+        }
+        let (at, keys) = past.next(limit, now);
+        if rate.only.is_none() || at.is_some_and(|_| !keys.is_empty()) {
+            assert_eq!(next, at.map(|at| Verdict::At(Time(at))), "{rate} at {now}");
+        }
+        if is_keyed(rate) {
+            assert_eq!(waiting, keys.len() as u64, "{rate} at {now}");
+        }
+    }
+}
+
+/// Releases all items, which arrive together, and checks the metrics at some instant of each wait.
+fn run(case: &Case, random: &mut Rng) {
+    let items: Vec<_> = case.items.iter().take_while(|item| !item.is_too_dear(&case.rates)).collect();
+    if items.is_empty() {
+        return;
+    }
+    let mut past = Past::new(case, &items);
+    let mut now = past.start;
+    let mut schedule = Schedule::new(&Plan::of(&case.config), case.rates.clone(), Time(now));
+    let lines: Vec<_> = items.iter().map(|item| item.line()).collect();
+    schedule.input(block(now, &lines));
+    schedule.end_of_input(Time(now), None);
+    loop {
+        match schedule.poll(Time(now), Capacity::UNLIMITED) {
+            Action::Send(admission) => {
+                for segment in admission.batch().segments() {
+                    for line in String::from_utf8_lossy(segment.bytes()).lines() {
+                        past.release(now, case.item(line));
+                    }
+                }
+                let items = admission.batch().items();
+                schedule.sent(Time(now), admission, items);
+            }
+            Action::Wait { until: Some(until), .. } => {
+                check(&past, &schedule, random.u64(now..=until.0));
+                now = until.0;
+                schedule.due();
+            }
+            Action::Finish(_) => return,
+            Action::Tell(_) => {}
+            other => panic!("{other:?}"),
+        }
+    }
+}
+
+#[test]
+fn the_state_of_each_limit_is_that_of_the_model() {
+    for_each_case(CASES, |case| {
+        let queue = &case.config.queue;
+        let is_plain =
+            queue.on_limit == OnLimit::Wait && queue.batch.items.get() == 1 && queue.jitter.is_none();
+        if is_plain && queue.max_wait.is_none() && queue.until.is_none() && queue.lookahead.get() >= 40 {
+            run(case, &mut case.random.clone());
+        }
+    });
+}

@@ -11,7 +11,7 @@ use super::shared_policy::Stage;
 use crate::charge::Key;
 use crate::store::hold::LOOK;
 use crate::store::ledger::PAUSE;
-use crate::store::{Answer, Hold, Order, Slot};
+use crate::store::{Answer, BookedBy, Hold, Order, Slot};
 use crate::time::Time;
 
 /// If slots are valid for less than this, in nanoseconds, it matters that a server takes tenths of a millisecond to
@@ -152,6 +152,8 @@ impl RedisStore {
         let silent_until = first.filter(|_| warning.is_some());
         let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
         let (turn, held) = (booked.turn, booked.held_until());
-        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns, wall: None })
+        let times_set = self.observations.times_set();
+        let booked_by = self.policy().goes_by_wall().then_some(BookedBy::Server(times_set));
+        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns, booked_by })
     }
 }

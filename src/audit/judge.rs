@@ -34,6 +34,8 @@ pub(super) struct Judged {
     pub(super) start: Time,
     /// True if the cost is higher than ever before, for this key.
     pub(super) is_worst: bool,
+    /// The total cost of this key, as far as it is remembered.
+    pub(super) total: u64,
 }
 
 pub(super) fn judge(rate: &Rate, terms: Terms) -> Box<dyn Judge> {
@@ -77,6 +79,7 @@ struct Released<S> {
     /// The highest cost in a window.
     worst: u64,
     releases: u64,
+    cost: u64,
     /// The number of releases that were too early, and the most nanoseconds by which one was. `None` for most keys.
     early: Option<Box<(u64, u64)>>,
 }
@@ -121,6 +124,7 @@ impl<R: NamedRule> Ruling<R> {
         let verdict = self.commit(released, at, cost);
         released.window.push(at, cost, R::FACTS.lasted(&self.terms, at), self.terms.count);
         released.releases += 1;
+        released.cost = released.cost.saturating_add(cost);
         if !verdict.allows(at) {
             let (violations, earliest) = &mut **released.early.get_or_insert_default();
             (*violations, *earliest) = (*violations + 1, by(verdict, at).unwrap_or(0).max(*earliest));
@@ -128,7 +132,7 @@ impl<R: NamedRule> Ruling<R> {
         let count = released.window.cost();
         let is_worst = count > released.worst;
         released.worst = released.worst.max(count);
-        Judged { verdict, count, start: released.window.start(), is_worst }
+        Judged { verdict, count, start: released.window.start(), is_worst, total: released.cost }
     }
 
     /// Charges a release as it happened, allowed or not. Returns the instant from which it would have been allowed: at
@@ -192,6 +196,6 @@ mod tests {
             size_of::<(Key, Released<R::State>)>()
         }
         let sizes = [size::<Sliding>(), size::<Bucket>(), size::<Interval>(), size::<Fixed>()];
-        assert!(sizes.iter().all(|size| *size <= 112), "{sizes:?}");
+        assert!(sizes.iter().all(|size| *size <= 128), "{sizes:?}");
     }
 }

@@ -82,7 +82,9 @@ impl AuditedLimit {
             *entry = entry.with(Numbers { worst, ..Numbers::default() });
         }
         if let Some(traces) = &mut self.traces {
-            traces.entry(key, || Trace::new(at)).push(at, cost, count, is_early);
+            // A key may become one of the busiest only after a while.
+            let before = judged.total - cost;
+            traces.entry(key, || Trace::new(at, before.into())).push(at, cost, count, is_early);
         }
         let key = self.key.is_some().then_some(key);
         is_early.then_some(Violation { number, at, rate: &self.rate, key, count, early })

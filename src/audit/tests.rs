@@ -238,3 +238,17 @@ fn no_key_is_forgotten_while_the_next_release_may_depend_on_the_last() {
     audit.judge(1, Time(5000), &[600], &[Key::from_slice(&[0; 4])], |violation| early.push(violation.early));
     assert_eq!(early, [Some(980)]);
 }
+
+/// Its releases are further apart than the number of other keys whose histories are kept.
+#[test]
+fn the_histories_that_are_drawn_are_those_of_the_busiest_keys() {
+    let mut audit = Audit::new(&[rate("9/1h,key=col:1")]).traced();
+    for at in 0..60_000u64 {
+        let key = if at % 1500 == 0 { "zz".to_owned() } else { (at % 20_011).to_string() };
+        audit.judge(at, Time(at), &[1], &[Key::from_slice(key.as_bytes())], |_| {});
+    }
+    let traces = audit.limits[0].traces(4);
+    let totals: Vec<_> = traces.iter().map(|(key, trace)| (key.unwrap_or_default(), trace.total())).collect();
+    assert_eq!(totals[0], (&b"zz"[..], 40));
+    assert!(totals[1..].iter().all(|(_, total)| *total == 3), "{totals:?}");
+}

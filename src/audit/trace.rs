@@ -9,6 +9,8 @@ const MOST_STEPS: u64 = 512;
 #[derive(Clone, Debug)]
 pub(crate) struct Trace {
     pub(crate) start: Time,
+    /// The total cost before the start.
+    pub(crate) before: u128,
     /// The length of a step in nanoseconds.
     pub(crate) length: u64,
     /// In order.
@@ -28,8 +30,9 @@ pub(crate) struct Step {
 }
 
 impl Trace {
-    pub(crate) fn new(start: Time) -> Self {
-        Trace { start, length: 1, steps: Vec::new() }
+    /// A history that starts at `start`, with the total cost `before` that.
+    pub(crate) fn new(start: Time, before: u128) -> Self {
+        Trace { start, before, length: 1, steps: Vec::new() }
     }
 
     /// Adds a release at `at`; `window` is the cost in the period that ends with it. Instants must not decrease.
@@ -48,7 +51,7 @@ impl Trace {
 
     /// The total cost.
     pub(crate) fn total(&self) -> u128 {
-        self.steps.last().map_or(0, |last| last.total)
+        self.steps.last().map_or(self.before, |last| last.total)
     }
 
     /// A copy whose steps are long enough for at most `MOST_STEPS` of them to reach `end`.
@@ -85,7 +88,7 @@ mod tests {
 
     #[test]
     fn a_long_history_keeps_its_totals_its_peaks_and_its_violations() {
-        let mut trace = Trace::new(Time(7));
+        let mut trace = Trace::new(Time(7), 0);
         for number in 0..100_000 {
             trace.push(Time(7 + number * 3), 1, number % 1000, number % 100 == 0);
         }

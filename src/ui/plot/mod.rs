@@ -172,7 +172,11 @@ fn points(trace: &Trace, start: Time, end: Time, lasted: impl Fn(Time) -> u64) -
             let before = index.checked_sub(period.div_ceil(length) + 1);
             let before = before.and_then(|before| points.get(usize::try_from(before).ok()?));
             let last = points.last().map_or(0.0, |last| last.window);
-            Point { total, window: last.min(total - before.map_or(0.0, |before| before.total)), ..point }
+            Point {
+                total,
+                window: last.min(total - before.map_or(float(trace.before), |before| before.total)),
+                ..point
+            }
         });
     }
     points
@@ -311,7 +315,7 @@ mod tests {
         let (second, seconds) = (1_000_000_000, 400);
         let late = |number: u64| if number % 50 == 7 { second / 5 } else { 0 };
         for period in [second, 3 * second] {
-            let mut trace = Trace::new(Time(0));
+            let mut trace = Trace::new(Time(0), 0);
             (0..seconds).for_each(|number| {
                 trace.push(
                     Time(number * second + late(number)),
@@ -337,7 +341,7 @@ mod tests {
                 let costs = releases.iter().filter(|(at, _)| *at >= from && *at < to).map(|(_, cost)| cost);
                 costs.sum::<u64>()
             };
-            let mut trace = Trace::new(Time(releases[0].0));
+            let mut trace = Trace::new(Time(releases[0].0), 0);
             let mut counted: Vec<(u64, u64, bool)> = Vec::new();
             for (number, &(at, cost)) in releases.iter().enumerate() {
                 let before = releases[..=number].iter().rev().take_while(|(other, _)| at - other < period);

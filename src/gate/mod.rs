@@ -48,7 +48,7 @@ pub use self::own::Own;
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Kind, OwnedRequest, Part, Refusal, Request, Why};
 pub use self::slots::{
-    Answer, BookingTerms, Closed, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
+    Answer, BookedBy, BookingTerms, Closed, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
 };
 
 use crate::config::Rate;

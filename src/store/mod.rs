@@ -79,7 +79,7 @@ use std::sync::Arc;
 use anyhow::Error;
 
 use crate::exit::Exit;
-pub use crate::gate::{Answer, Order, Overruns, Slot, Turn};
+pub use crate::gate::{Answer, BookedBy, Order, Overruns, Slot, Turn};
 
 #[cfg(feature = "sqlite")]
 mod file;

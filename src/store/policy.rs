@@ -117,6 +117,11 @@ impl Policy {
         Ok(())
     }
 
+    /// True if a limit goes by the calendar or by hours.
+    pub fn goes_by_wall(&self) -> bool {
+        self.quotas.iter().any(|quota| quota.hours.is_some())
+    }
+
     /// The limits that count by periods of the calendar.
     pub fn of_calendar(&self) -> impl Iterator<Item = &Quota> {
         self.quotas.iter().filter(|quota| quota.algorithm.facts().takes(Extra::Zone))

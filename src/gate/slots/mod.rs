@@ -14,7 +14,7 @@ use std::rc::Rc;
 use anyhow::Result;
 
 pub use self::news::News;
-pub use self::order::{Answer, Order, Overruns, Slot, Turn};
+pub use self::order::{Answer, BookedBy, Order, Overruns, Slot, Turn};
 
 use self::claims::Claims;
 use self::demands::{Demand, Demands};
@@ -92,8 +92,8 @@ pub struct Slots {
     rates: Vec<Rate>,
     properties: Properties,
     wall: Wall,
-    /// The wall clock by which the slots were booked, if it is this machine's and matters.
-    booked_by: Option<Wall>,
+    /// The clock by which the slots were booked, if that matters.
+    booked_by: Option<BookedBy>,
     claims: Claims,
     /// Given up, and to be given back.
     surrendered: Vec<(Order, Vec<Slot>)>,
@@ -194,13 +194,13 @@ impl Slots {
         self.surrendered.drain(..).chain(surplus).collect()
     }
 
-    /// Gives up all slots that were booked by another wall clock than this. All who share limits book by the same one.
-    fn keep_booked_by(&mut self, now: Time, wall: Option<Wall>) {
-        if self.booked_by != wall && self.booked_by.is_some() {
+    /// Gives up all slots that were booked by another clock than this. All who share limits book by the same one.
+    fn keep_booked_by(&mut self, now: Time, clock: Option<BookedBy>) {
+        if self.booked_by != clock && self.booked_by.is_some() {
             self.surrendered.extend(self.claims.forget_booked(now));
             self.revision += 1;
         }
-        self.booked_by = wall;
+        self.booked_by = clock;
     }
 
     /// Records an answer, and has the lanes it may concern ask again.
@@ -241,7 +241,9 @@ impl Gate for Slots {
     /// limit. If it was set by no more than half of what they keep from the ends of these, they are good.
     fn set_wall(&mut self, now: Time, wall: Wall) {
         self.wall = wall;
-        if self.booked_by.is_some_and(|by| wall.differs(by, self.terms.deadline / 2)) {
+        if let Some(BookedBy::Wall(by)) = self.booked_by
+            && wall.differs(by, self.terms.deadline / 2)
+        {
             self.keep_booked_by(now, None);
         }
     }
@@ -334,8 +336,8 @@ impl Gate for Slots {
     }
 
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-        if answer.wall.is_some() {
-            self.keep_booked_by(now, answer.wall);
+        if answer.booked_by.is_some() {
+            self.keep_booked_by(now, answer.booked_by);
         }
         if order.is_for_slots() {
             let ordered = self.claims.ordered(&order.key, &order.costs);
@@ -409,8 +411,8 @@ mod tests {
         let booked = [3, 9].map(|at| Slot { at: Time(at), until: Time(at + 5) });
         let ask_again = Some(Time(90));
         let answer = |shown| {
-            let wall = Some(Wall::new(Time(1), Time(shown)));
-            Answer { slots: booked.into(), ask_again, wall, ..Answer::default() }
+            let booked_by = Some(BookedBy::Wall(Wall::new(Time(1), Time(shown))));
+            Answer { slots: booked.into(), ask_again, booked_by, ..Answer::default() }
         };
         slots.set_wall(Time(1), Wall::new(Time(1), Time(51)));
         slots.answered(Time(1), &order(2), &answer(50));
@@ -438,8 +440,12 @@ mod tests {
         assert_eq!((slots.count(&key, &costs), slots.surrendered.len()), (2, 2));
         // A server has its own clock.
         let mut far = Slots::new(slots.rates, slots.terms, true);
-        far.answered(Time(1), &order(2), &Answer { wall: None, ..answer(50) });
-        far.set_wall(Time(1), Wall::new(Time(1), Time(90)));
-        assert_eq!(far.count(&key, &costs), 2);
+        for (times_set, given_up) in [(0, 0), (0, 0), (1, 1)] {
+            let slots = if times_set == 0 && far.count(&key, &costs) > 0 { vec![] } else { booked.into() };
+            let booked_by = Some(BookedBy::Server(times_set));
+            far.answered(Time(1), &order(2), &Answer { slots, booked_by, ..answer(50) });
+            far.set_wall(Time(1), Wall::new(Time(1), Time(90)));
+            assert_eq!((far.count(&key, &costs), far.surrendered.len()), (2, given_up));
+        }
     }
 }

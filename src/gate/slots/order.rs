@@ -87,9 +87,18 @@ pub struct Answer {
     pub held: Option<Time>,
     /// The overruns of all processes under the limits of this key.
     pub overruns: Overruns,
-    /// The wall clock by which the slots were booked, if it is this machine's and matters. Slots that were booked by
-    /// another one before are for others.
-    pub wall: Option<Wall>,
+    /// The clock by which the slots were booked, if that matters. Slots that were booked by another one before are for
+    /// others.
+    pub booked_by: Option<BookedBy>,
+}
+
+/// The clock by which slots of limits with a calendar or hours were booked.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum BookedBy {
+    /// The wall clock of this machine.
+    Wall(Wall),
+    /// The clock of a server, after it was found to have been set this number of times.
+    Server(u64),
 }
 
 /// The costs of releases that were over only after their slots had ended.

@@ -245,7 +245,7 @@ impl FileStore {
             let (before, shown, now) = ((self.clock)(), (self.setting.shown)(), (self.clock)());
             (now.since(before), Wall::new(now, shown))
         };
-        let looks = if self.rules.go_by_wall() { LOOKS_AT_WALL } else { 0 };
+        let looks = if self.rules.policy().goes_by_wall() { LOOKS_AT_WALL } else { 0 };
         (0..looks).map(look).min_by_key(|(took, _)| *took).unwrap_or_default().1
     }
 

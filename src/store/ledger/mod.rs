@@ -22,7 +22,7 @@ pub use self::owned::{NOBODY, OwnedSlots, Owner};
 #[cfg(feature = "redis")]
 pub(super) use self::turns::LONGEST_QUEUE;
 use self::unlogged::Unlogged;
-use super::{Answer, Hold, Order, Overruns, Policy, Quota, Slot};
+use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot};
 use crate::charge::Key;
 pub use crate::rule::SlotAccount;
 use crate::rule::{Ask, SlotRule};
@@ -105,11 +105,6 @@ impl BookingRules {
         BookingRules { policy, wall: Wall::EPOCH, rules }
     }
 
-    /// True if a limit goes by the calendar or by hours.
-    pub fn go_by_wall(&self) -> bool {
-        self.policy.quotas.iter().any(|quota| quota.hours.is_some())
-    }
-
     /// The wall clock of these rules.
     pub fn wall(&self) -> Wall {
         self.wall
@@ -117,7 +112,7 @@ impl BookingRules {
 
     /// Sets the wall clock.
     pub fn set_wall(&mut self, wall: Wall) {
-        if self.go_by_wall() && wall != self.wall {
+        if self.policy.goes_by_wall() && wall != self.wall {
             self.wall = wall;
             self.rules = self.policy.quotas.iter().map(|quota| quota.rule(wall)).collect();
         }
@@ -213,8 +208,8 @@ impl BookingRules {
         let latest = now.saturating_add(order.within);
         let returned = ledger.owned.take(&order.costs, most, latest);
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
-        let wall = Some(self.wall).filter(|_| self.go_by_wall());
-        let mut answer = Answer { slots, wall, overruns: ledger.overruns.clone(), ..Answer::default() };
+        let booked_by = self.policy.goes_by_wall().then_some(BookedBy::Wall(self.wall));
+        let mut answer = Answer { slots, booked_by, overruns: ledger.overruns.clone(), ..Answer::default() };
         // True if no slot of this order depends on another one of it.
         let is_small =
             self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.terms.count);

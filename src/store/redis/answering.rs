@@ -8,7 +8,7 @@ use super::distance::too_long;
 use super::failure::ServerFailure;
 use super::script::Found;
 use crate::store::ledger::PAUSE;
-use crate::store::{Answer, Order, Slot};
+use crate::store::{Answer, BookedBy, Order, Slot};
 
 const LOST: &str = "it has lost earlier bookings";
 
@@ -63,6 +63,8 @@ impl RedisStore {
         let silent_until = first.filter(|_| warning.is_some());
         let overruns = self.asker.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
         let (turn, held) = (booked.turn, booked.held_until());
-        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns, wall: None })
+        let times_set = self.asker.observations.times_set();
+        let booked_by = self.policy().goes_by_wall().then_some(BookedBy::Server(times_set));
+        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns, booked_by })
     }
 }

@@ -76,9 +76,12 @@ impl Offset {
 
     /// Combines the bounds with earlier ones. Small steps forward add up; a step back voids the earlier lower bound.
     fn and(self, earlier: Self) -> Self {
-        let was_set_back = self.most < earlier.least;
-        let least = if was_set_back { self.least } else { self.least.max(earlier.least) };
+        let least = if self.was_set_back(earlier) { self.least } else { self.least.max(earlier.least) };
         Offset { least, most: self.most.min(earlier.most) }
+    }
+
+    fn was_set_back(self, earlier: Self) -> bool {
+        self.most < earlier.least
     }
 }
 
@@ -90,6 +93,8 @@ pub(super) struct ServerClock {
     /// The instant at which nothing matters any more that was kept before the clock was last set forward. It identifies
     /// that step.
     pub(super) forward_until: Option<Micros>,
+    /// The number of times that it was found to have been set, forward or back.
+    pub(super) times_set: u64,
 }
 
 impl ServerClock {
@@ -102,6 +107,8 @@ impl ServerClock {
         if stepped {
             self.forward_until = Some(exchange.server.saturating_add(memory / 1000));
         }
+        let was_set = stepped || known.is_some_and(|known| shown.was_set_back(known));
+        self.times_set += u64::from(was_set);
         let ahead = known.filter(|_| !stepped).map_or(shown, |known| shown.and(known));
         self.ahead = Some((ahead, exchange.answered));
         stepped
@@ -179,6 +186,20 @@ mod tests {
             let steps = exchanges.iter().map(|&(a, s, b)| clock.was_set_forward(&exchange(a, s, b), D, HOUR));
             assert_eq!(steps.last(), Some(expected), "{exchanges:?}");
         }
+    }
+
+    #[test]
+    fn it_is_counted_how_often_it_was_set_forward_or_back() {
+        let mut clock = ServerClock::default();
+        // By up to a quarter of D it may be set forward; a slow answer tells nothing.
+        let steps = [(0, 0), (1, 0), (5, 0), (9, 1), (7, 2), (5000, 3), (0, 4), (0, 4)];
+        for (number, (ahead, times)) in steps.into_iter().enumerate() {
+            let asked = 20 * number as u64;
+            clock.was_set_forward(&exchange(asked, asked + 7000 + ahead, asked + 1), D, HOUR);
+            assert_eq!(clock.times_set, times, "{ahead}");
+        }
+        clock.was_set_forward(&exchange(200, 7230, 250), D, HOUR);
+        assert_eq!(clock.times_set, 4);
     }
 
     #[test]

@@ -109,6 +109,11 @@ impl Observations {
         most.unwrap_or_else(|| shown().0 / 1000)
     }
 
+    /// The number of times that the clock of a node was found to have been set.
+    pub(super) fn times_set(&self) -> u64 {
+        self.clocks.values().map(|clock| clock.times_set).sum()
+    }
+
     fn of(&self, key: &Key, index: usize) -> Observation {
         self.by_key.get(key).and_then(|observations| observations.get(index)).copied().unwrap_or_default()
     }

@@ -79,7 +79,7 @@ fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
         assert_eq!(at, [1000, 1620, 2240]);
         show(set_by);
         let (.., told) = book(&mut other, 0);
-        assert_eq!(told.wall == booked.wall, set_by.abs() <= 150, "{set_by}");
+        assert_eq!(told.booked_by == booked.booked_by, set_by.abs() <= 150, "{set_by}");
         if is_given_back {
             one.give_back(&order(2), &booked.slots[1..]).expect("given back");
         }

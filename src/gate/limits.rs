@@ -84,7 +84,8 @@ impl Limits {
         })
     }
 
-    /// The limit that is the last to allow the release at `now` or later, and its answer; `None` if it may go at `now`.
+    /// The limit that is the last to allow the release at `now` or later, and its answer; `None` if it may go
+    /// at `now`.
     pub(super) fn binding(&self, request: &Request, now: Time) -> Option<(usize, Verdict)> {
         let mut from = request.since.max(now);
         if self.all.iter().any(Limit::has_hours) {

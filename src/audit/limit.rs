@@ -108,7 +108,8 @@ impl AuditedLimit {
         self.terms.period
     }
 
-    /// How long the window that ends at `at` has lasted, in nanoseconds: the period or, with the calendar, less.
+    /// How long the window that ends at `at` has lasted, in nanoseconds: the period or, with the calendar,
+    /// less.
     pub(crate) fn lasted(&self, at: Time) -> u64 {
         self.facts().lasted(&self.terms, at)
     }

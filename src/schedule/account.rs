@@ -21,7 +21,8 @@ pub struct Release<'a> {
 /// A callback for each release.
 pub type Observer = Box<dyn FnMut(Release)>;
 
-/// What decides what is waited for: revisions of the lanes and of the gate, and the next release as far as known.
+/// What decides what is waited for: revisions of the lanes and of the gate, and the next release as far as
+/// known.
 pub(super) type Changed = (u64, u64, Option<Time>);
 
 /// All counters.
@@ -45,8 +46,8 @@ impl Account {
         Account { stats, limits, observer: None, second: (0, 0), waiting_since: None, awaited: None }
     }
 
-    /// Notes that an item waits that the sink could take. As long as nothing has `changed`, what is `awaited` stays
-    /// the same.
+    /// Notes that an item waits that the sink could take. As long as nothing has `changed`, what is `awaited`
+    /// stays the same.
     pub(super) fn begin_wait(&mut self, now: Time, changed: Changed, awaited: impl FnOnce() -> Awaited) {
         let known = self.awaited.filter(|(before, _)| *before == changed);
         let awaited = known.map_or_else(awaited, |(_, awaited)| awaited);

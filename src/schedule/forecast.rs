@@ -221,7 +221,8 @@ fn lanes(waiting: &Lanes) -> impl Iterator<Item = &Lane> {
     waiting.occupied().take(MOST_LANES)
 }
 
-/// The cost of the waiting items of each key. Lanes may share a key and, if input order is kept, have several.
+/// The cost of the waiting items of each key. Lanes may share a key and, if input order is kept, have
+/// several.
 fn costs_by_key(waiting: &Lanes, limit: usize, key: usize) -> HashMap<&Key, u64> {
     let mut costs: HashMap<&Key, u64> = HashMap::new();
     for lane in lanes(waiting) {

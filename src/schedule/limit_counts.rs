@@ -32,8 +32,8 @@ impl LimitStats {
 }
 
 impl Awaited {
-    /// True if this is the rest of the wait `before`: for the same instant or, as long as that is not known, for the
-    /// same limit.
+    /// True if this is the rest of the wait `before`: for the same instant or, as long as that is not known,
+    /// for the same limit.
     fn continues(self, before: Awaited) -> bool {
         match self.until.zip(before.until) {
             Some((until, before)) => until == before,
@@ -82,7 +82,8 @@ impl LimitCounts {
         }
     }
 
-    /// Adds a wait, or the next part of one: input that arrives meanwhile interrupts it but does not begin a new one.
+    /// Adds a wait, or the next part of one: input that arrives meanwhile interrupts it but does not begin a
+    /// new one.
     pub(super) fn wait(&mut self, awaited: Awaited, nanos: u64) {
         let is_new = self.last.replace(awaited).is_none_or(|last| !awaited.continues(last));
         self.of(awaited.limit).for_each(|limit| {

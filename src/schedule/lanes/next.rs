@@ -104,8 +104,8 @@ impl Lanes {
         first.map(|(_, at)| at).ok_or(wait)
     }
 
-    /// The lane that may be the first to release from `now` on, as things stand, and when. If very many wait for limits
-    /// by key first and for common ones then, it may be another one.
+    /// The lane that may be the first to release from `now` on, as things stand, and when. If very many wait
+    /// for limits by key first and for common ones then, it may be another one.
     pub(crate) fn soonest(&self, gate: &dyn Gate, now: Time) -> Option<(Verdict, usize)> {
         if self.batcher.capacity.before < u64::MAX {
             return self.soonest_before(gate, now).map(|(opening, at)| (opening.from, at));

@@ -44,7 +44,8 @@ struct Chart {
     windows: String,
     /// What may be in a window, in words: `at most 9 allowed`.
     bound: String,
-    /// The corners of the line that the total must not cross. None for a limit with hours: outside them all may go.
+    /// The corners of the line that the total must not cross. None for a limit with hours: outside them all
+    /// may go.
     allowed: Vec<(f64, f64)>,
     /// The level that the window must not exceed.
     most: f64,

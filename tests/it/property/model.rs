@@ -230,8 +230,8 @@ impl<'a> Model<'a> {
         !goes
     }
 
-    /// When the next release is if nothing else arrives, and the limits that do not allow it any sooner: if several
-    /// lanes may go then, those of each.
+    /// When the next release is if nothing else arrives, and the limits that do not allow it any sooner: if
+    /// several lanes may go then, those of each.
     fn next_release(&mut self) -> (u64, Vec<Vec<usize>>) {
         let now = self.now;
         let found = (now + 1..now + 100_000).find_map(|at| {

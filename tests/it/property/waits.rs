@@ -7,8 +7,8 @@ use throttle::schedule::LimitStats;
 /// The time for which items waited, and what is known of the limits they waited for.
 pub(super) struct Waits {
     pub(super) nanos: u64,
-    /// By limit, the least and the most that may be counted for it: which of several limits that hold back a release
-    /// until the same instant counts is left open.
+    /// By limit, the least and the most that may be counted for it: which of several limits that hold back a
+    /// release until the same instant counts is left open.
     limits: Vec<[Wait; 2]>,
     last: Option<u64>,
 }

@@ -66,7 +66,7 @@ fn algorithms() -> String {
 
 pub(super) fn on_algorithm() -> String {
     let default = Algorithm::default().to_string();
-    format!("Rule: {}", algorithms().replace(&default, &format!("{default} (default)")))
+    algorithms().replace(&default, &format!("{default} (default)"))
 }
 
 /// All of the help on `-A`.

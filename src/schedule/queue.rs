@@ -144,7 +144,10 @@ impl Queue {
         while !results.course.is_stopping && !self.supply.is_full() {
             match self.supply.look() {
                 Next::Nothing => return false,
-                Next::Item => return true,
+                Next::Item => {
+                    self.supply.host_warning().into_iter().for_each(|warning| results.course.tell(warning));
+                    return true;
+                }
                 Next::Rejected => self.count_rejects(results),
                 Next::End(error) => {
                     self.end(now, Some(error));

@@ -9,8 +9,9 @@ use std::collections::BTreeMap;
 use anyhow::Error;
 
 use super::{Notice, Stats};
-use crate::config::{OnBad, Plan, Rate};
+use crate::config::{OnBad, Plan, Rate, Selector, keys};
 use crate::exit::Exit;
+use crate::printable::excerpt;
 use crate::source::{Charger, Delimiter, Intake, Segment};
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
@@ -27,6 +28,8 @@ pub(super) struct Supply {
     tells_line_end: bool,
     /// The input was not yet checked for a byte order mark.
     looks_for_mark: bool,
+    /// The index of the key that is a host, until there was a warning of an item without one.
+    host: Option<usize>,
     /// The warnings of limits that no item matched were given.
     unmatched_told: bool,
     /// The error that ended the input, if one did.
@@ -65,6 +68,7 @@ impl Supply {
             separator,
             tells_line_end: plan.input.delimiter == b"\n",
             looks_for_mark: true,
+            host: host_among(rates),
             unmatched_told: false,
             bad_end: None,
         }
@@ -88,6 +92,7 @@ impl Supply {
     pub(super) fn recharge(&mut self, waiting: Vec<Segment>, rates: &[Rate]) {
         let mut charger = Charger::new(rates, self.separator.as_deref());
         charger.keep_matched(self.intake.charger());
+        self.host = host_among(rates).filter(|_| self.host.is_some());
         self.intake.put_back(waiting, charger);
     }
 
@@ -138,6 +143,21 @@ impl Supply {
         )))
     }
 
+    /// Warns once of an item without a host that a limit goes by: all such items have the same key, so they wait for
+    /// each other.
+    pub(super) fn host_warning(&mut self) -> Option<Notice> {
+        let record = self.intake.record();
+        if !self.intake.draft().keys.get(self.host?)?.is_empty() || record.trim_ascii().is_empty() {
+            return None;
+        }
+        self.host = None;
+        Some(Notice::Warning(format!(
+            "item {} {} has no host, so key=host puts it under the empty key: URLs need a scheme, such as https://",
+            self.intake.first(),
+            excerpt(record)
+        )))
+    }
+
     /// Warns once, before the first item is looked at, of text from Windows that begins with a byte order mark, which
     /// selectors and commands take for part of the item, or that is in UTF-16, which they cannot read.
     pub(super) fn encoding_warning(&mut self, is_argument: bool) -> Option<Notice> {
@@ -167,4 +187,9 @@ impl Supply {
         let warn = |limit| Notice::Warning(format!("no item matched the limit {limit}"));
         self.intake.charger().unmatched().map(warn).collect()
     }
+}
+
+/// The index of the host among the keys of these limits.
+fn host_among(rates: &[Rate]) -> Option<usize> {
+    keys(rates).into_iter().position(|key| *key == Selector::Host)
 }

@@ -301,6 +301,17 @@ fn white_space_and_blank_items_may_be_left_out() {
 }
 
 #[test]
+fn an_item_without_the_host_that_a_limit_goes_by_is_told_once() {
+    let warning = "warning item 3 'b.example/1' has no host, so key=host puts it under the empty key: \
+                   URLs need a scheme, such as https://";
+    let wait = "wait 1000000000 or input";
+    Scene::new("-r 9/100ns,key=host").check(&[
+        (0, Input("http://a.example/\n\n"), &format!("send http://a.example/ ; {wait}")),
+        (1, Input("b.example/1\nc.example/1\n"), &format!("send b.example/1 c.example/1; {warning}; {wait}")),
+    ]);
+}
+
+#[test]
 fn a_limit_that_no_item_matched_is_told_at_the_end() {
     Scene::new("-r 1/100ns,key=col:1,only=a").check(&[
         (0, Input("b\n"), "send b; wait - or input"),

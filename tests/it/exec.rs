@@ -121,6 +121,18 @@ fn a_script_that_names_no_interpreter_is_run_by_sh() {
 }
 
 #[test]
+fn a_missing_interpreter_is_told_from_a_missing_script() {
+    let directory = Directory::new();
+    let script = directory.file("script", "#!/nonexistent/sh\n");
+    fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
+    for option in ["-j1", "--timeout=9"] {
+        let run = throttle(&[UNLIMITED, option, "--", script.to_str().unwrap()]).write_stdin("a\n").assert();
+        let why = "script: the interpreter that it names in its first line is missing\n";
+        run.code(127).stderr(predicate::str::contains(why));
+    }
+}
+
+#[test]
 fn items_become_arguments() {
     let items = "a b\n$HOME\n*\n\n'\"\\\n;ls\n-n\n";
     let table: &[(&[&str], &str)] = &[

@@ -4,9 +4,10 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
+use std::path::Path;
 use std::process::Command;
 
-use anyhow::Error;
+use anyhow::{Error, anyhow};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
@@ -35,12 +36,16 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
     // SAFETY: an action that runs none of our code.
     #[expect(unsafe_code)]
     let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) };
-    (exit_of(&error), Error::new(error).context(format!("cannot run {}", named(&line[0].to_string_lossy()))))
+    (exit_of(&error), cannot_run(error, &line[0].to_string_lossy()))
 }
 
-/// The name of a program in a message.
-pub(super) fn named(name: &str) -> &str {
-    if name.is_empty() { "''" } else { name }
+/// The message that a program could not be started.
+pub(super) fn cannot_run(error: io::Error, name: &str) -> Error {
+    // The system reports a missing interpreter as though the script were missing.
+    if error.kind() == ErrorKind::NotFound && name.contains('/') && Path::new(name).is_file() {
+        return anyhow!("cannot run {name}: the interpreter that it names in its first line is missing");
+    }
+    Error::new(error).context(format!("cannot run {}", if name.is_empty() { "''" } else { name }))
 }
 
 /// The exit of a run whose command could not be started.

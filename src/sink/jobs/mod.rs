@@ -176,7 +176,7 @@ impl Commands {
     }
 
     fn cannot_run(&self, error: io::Error) -> Error {
-        Error::new(error).context(format!("cannot run {}", exec::named(&self.expander.name())))
+        exec::cannot_run(error, &self.expander.name())
     }
 
     /// Handles the end of a child. `None` if the child is not a job.

@@ -30,7 +30,7 @@
 //! - `source`: bytes → segments → items, with cost and key; time stamps
 //! - `records`: time-stamped records, put in order; the job log: written, read back, resumed
 //! - `gate`: what may leave when. `Own`: the limits of this run, each a rule with one `History`, or one per
-//!   key. `Slots`: slots booked from a store (`orders`) for waiting items (`demands`), held and given back (`claims`,
+//!   key. `Slots`: slots booked from a store (`orders`) as waiting items need them, held and given back (`claims`,
 //!   `lease`)
 //! - `config`: what the options mean: rates, selectors, quantities, where state is kept
 //! - `rule`: everything about an algorithm, in one file and one script: when a release is allowed and how it is charged

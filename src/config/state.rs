@@ -186,7 +186,7 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
          or let items wait"
     );
     // One booking charges all limits, so it has to be the same for all items, or for all of a key.
-    let is_keyed = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
+    let is_keyed = rates.iter().any(Rate::is_by_key);
     let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(&rates).len() == 1;
     ensure!(
         !is_keyed || is_same,

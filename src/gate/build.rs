@@ -43,10 +43,9 @@ impl Visitor for BuildHistory<'_> {
     fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
         let BuildHistory(rate, wall) = self;
         let terms = Terms { wall, ..rate.padded_terms() };
-        let history = match (&rate.key, &rate.only) {
-            (Some(_), None) => History::keyed(R::new(terms), terms.period),
-            _ => History::common(R::new(terms)),
-        };
+        let rule = R::new(terms);
+        let history =
+            if rate.is_by_key() { History::keyed(rule, terms.period) } else { History::common(rule) };
         Box::new(if rate.from == CountFrom::Start { history } else { history.from_exit() })
     }
 }

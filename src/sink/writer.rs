@@ -16,8 +16,8 @@ use crate::output::{Leave, Target};
 /// The time that an interrupted write has to complete what it has begun.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// Writes `bytes`. Once `interrupt` is raised, it goes on, if time allows, to where `boundary` says that something whole ends,
-/// given the number of bytes written.
+/// Writes `bytes`. Once `interrupt` is raised, goes on, if time allows, to where `boundary` says that
+/// something whole ends, given the number of bytes written.
 ///
 /// # Errors
 /// The number of bytes that were written, and why no more.

@@ -36,11 +36,11 @@ pub struct CommandLine {
     pub delimiter: usize,
 }
 
-/// Why an item can never be passed to a command.
+// Why an item can never be passed to a command.
 const NUL: &str = "it contains a NUL byte, which an argument cannot: use --null, or filter it out";
 const LONG_ARGUMENT: &str = "it is too long for an argument (the kernel allows 128 KiB): use --pipe";
-pub(crate) const LONG_LINE: &str = "it is too long together with the environment and the other arguments: use --pipe, or a smaller \
-     environment";
+pub(crate) const LONG_LINE: &str = "it is too long together with the environment and the other arguments: \
+                                    use --pipe, or a smaller environment";
 
 impl Capacity {
     /// Takes everything at once.

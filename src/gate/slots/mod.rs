@@ -111,7 +111,7 @@ fn charged_key(keys: &[Key], by_key: bool) -> &[u8] {
 impl Slots {
     /// Slots for limits shared on these terms. If releases may `wait`, future slots are booked, too.
     pub fn new(rates: Vec<Rate>, terms: BookingTerms, wait: bool) -> Self {
-        let by_key = rates.iter().any(|rate| rate.key.is_some() && rate.only.is_none());
+        let by_key = rates.iter().any(Rate::is_by_key);
         // No slot is before one already booked. If limits apply only to some items, an item with a long wait would hold
         // up the others, so each books only what is free when it asks.
         let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());

@@ -76,8 +76,8 @@ impl Lines {
         own.for_each(|stream| stream.has_ended = true);
     }
 
-    /// Prints the lines that have come; for commands that have ended, all that they printed. Ends early once `interrupt`
-    /// is raised. Without it, output is discarded, so that no command waits for a reader.
+    /// Prints the lines that have come; for commands that have ended, all that they printed. Ends early once
+    /// `interrupt` is raised. Without it, output is discarded, so that no command waits for a reader.
     pub(super) fn print(&mut self, buffer: &mut [u8], interrupt: Option<&Interrupt>) -> Result<(), Cause> {
         let mut result = Ok(());
         self.0.retain_mut(|stream| {

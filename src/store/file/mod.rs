@@ -12,9 +12,10 @@
 //! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half
 //!   minute or so, as nothing waits for the disk. A limit with a longer period may be exceeded by that many, once; or
 //!   the file is damaged, which is noticed. The file itself is on the disk before it is first used.
-//! - **The wall clock is set**, with limits of the calendar or with hours: all slots are booked by one wall clock, which
-//!   the file names. Whoever books finds that it is off by more than D/4 and replaces it; whoever holds slots gives them
-//!   up on hearing of that, or at D/2. They stay charged until then.
+//! - **The wall clock is set**, with limits of the calendar or with hours: all slots are booked by one wall
+//!   clock, which the file names. A process that books and finds it off by more than D/4 replaces it. A process
+//!   that holds slots gives them up when it hears of that, or finds the clock off by more than D/2. They stay
+//!   charged until then.
 //! - **Damage**: noticed by SQLite, by the checksum that each row has, by a gap between rows, or because the log lacks
 //!   some of what its index says was written since boot. The files are left as they are, for anyone who wants to
 //!   examine them, so the next run notices as well.

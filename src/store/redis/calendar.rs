@@ -45,13 +45,14 @@ fn periods(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> 
     Some(periods)
 }
 
-/// A release that is as late as allowed must not be in the hours; nor, if the clock is set back by less than that, one
-/// after them.
+/// A release that is as late as allowed must not be in the hours, even if the clock is set forward by as much; nor one
+/// after them, if it is set back by as much.
 fn hours(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> {
     let hours = quota.during()?;
-    let mut told = vec![late / 1000, reach.start / 1000, reach.end / 1000];
+    let ahead = 2 * late;
+    let mut told = vec![ahead / 1000, reach.start / 1000, reach.end / 1000];
     let mut at = reach.start;
-    while let Some(start) = hours.first(at, true).filter(|start| *start <= reach.end + late) {
+    while let Some(start) = hours.first(at, true).filter(|start| *start <= reach.end + ahead) {
         at = hours.first(start, false)?;
         told.extend([start / 1000, (at + late) / 1000]);
     }
@@ -97,7 +98,7 @@ mod tests {
         let now = midnight + hour / 2;
         assert_eq!(told[0], [vec![7, 9, midnight - 24 * hour, midnight, midnight + 23 * hour], vec![]]);
         let hours =
-            vec![2, now - hour, now + 2 * hour, midnight + 2 * hour, midnight + 2 * hour + hour / 2 + 2];
+            vec![4, now - hour, now + 2 * hour, midnight + 2 * hour, midnight + 2 * hour + hour / 2 + 2];
         assert_eq!(told[1], [vec![], hours]);
         assert!(told[2].iter().all(Vec::is_empty));
     }

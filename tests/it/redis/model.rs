@@ -97,18 +97,18 @@ impl Limit {
     }
 
     /// The first instant from `from` on at which the limit has not been asked for as long as a release may be late, nor
-    /// is asked until a late release is over.
+    /// is asked for as long again after a late release is over.
     fn first_free(&self, from: u64, reach: u64) -> Option<u64> {
         let hours = self.hours.as_ref()?;
         let mut at = Time(nanos(from).0.saturating_sub(self.late));
-        let last = Time(nanos(reach).0 + self.late);
+        let last = Time(nanos(reach).0 + 2 * self.late);
         loop {
             if hours.first(last, false).allows(at) {
                 return Some((at.0 + self.late) / 1000);
             }
             let Verdict::At(free) = hours.first(at, false) else { return None };
             match hours.first(free, true) {
-                Verdict::At(next) if next.since(free) <= 2 * self.late && next <= last => at = next,
+                Verdict::At(next) if next.since(free) <= 3 * self.late && next <= last => at = next,
                 _ => return Some((free.0 + self.late) / 1000),
             }
         }

@@ -54,6 +54,15 @@ fn runs_at_the_same_time_share() {
     assert!(start.elapsed() >= Duration::from_secs(1));
 }
 
+#[test]
+fn the_wait_for_an_answer_is_none_for_the_limit() {
+    let directory = Directory::new();
+    let args = ["-v", "-r3/h", "--max-wait=1m", "-s", &state(&directory)];
+    let free = throttle(&args).write_stdin(numbers(3)).assert();
+    free.success().stderr(contains("waited").and(contains("for 3/1h").not()));
+    throttle(&args).write_stdin(numbers(1)).assert().code(75);
+}
+
 /// Commands are releases like any other.
 #[test]
 fn commands_share_as_well() {

@@ -43,7 +43,7 @@ pub(crate) struct StateArgs {
     /// the lock of a file, if any. Then what is held (see --hold), and whether runs are waiting for their turn. Without
     /// -s STATE, the names of all states.
     #[arg(long, hide_short_help = true)]
-    #[arg(conflicts_with_all = ["command", "reset_state", "dry_run"])]
+    #[arg(conflicts_with_all = ["command", "reset_state", "dry_run", "stats"])]
     pub(crate) status: bool,
 
     /// Hold all runs of STATE for DUR, and do nothing else

@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 
 use super::key_claims::KeyClaims;
 use super::lease::{Lease, Needed};
-use super::order::{Answer, Order, Slot};
+use super::order::{Answer, Order, Ordered, Slot};
 use super::{Wanted, charged_key};
 use crate::charge::Key;
 use crate::gate::charges::{Claim, Taken};
@@ -94,6 +94,16 @@ impl Claims {
     pub(super) fn expected(&self, request: &Request) -> Option<Time> {
         let next = self.known(request)?.find(request.costs)?.next;
         next.filter(|at| *at > request.since)
+    }
+
+    /// True if the instant is known at which a request may use a slot, or may ask for one. It waits for the limit then,
+    /// not just for an answer.
+    pub(super) fn waits_for_limit(&self, request: &Request) -> bool {
+        let lease = self.known(request).and_then(|known| known.find(request.costs));
+        lease.is_some_and(|lease| {
+            let is_turned_away = matches!(lease.ordered, Some(Ordered::NotBefore(..)));
+            is_turned_away || lease.next.is_some() || !lease.slots.is_empty()
+        })
     }
 
     /// The number of slots of all claims up to and including `at`.

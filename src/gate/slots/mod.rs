@@ -261,7 +261,7 @@ impl Gate for Slots {
 
     fn why(&self, request: &Request, _: Time) -> Option<Why> {
         // With several shared limits, it is not known which one.
-        Some(Why::Slot(only_charged(request.costs)))
+        Some(Why::Slot(only_charged(request.costs).filter(|_| self.claims.waits_for_limit(request))))
     }
 
     fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {

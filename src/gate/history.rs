@@ -102,8 +102,10 @@ impl<R: NamedRule> Limiter for History<R> {
     }
 
     fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
-        let running = self.running(self.accounts.key(account));
-        let Some(pending) = pending.checked_add(running) else { return 0 };
+        let pending = match self.running {
+            None => pending,
+            Some(_) => pending.saturating_add(self.running(self.accounts.key(account))),
+        };
         let state = self.accounts.get_mut(account);
         if most == 1 && self.rule.is_plenty(state, ask.cost, pending) {
             return 1;
@@ -148,12 +150,11 @@ impl<R: NamedRule> Limiter for History<R> {
 
     fn finish(&mut self, account: usize, now: Time, ask: Ask) {
         self.memory.note(now);
-        let key = self.accounts.key(account);
-        let left = self.running(key).saturating_sub(ask.cost);
         if let Some(running) = &mut self.running {
-            match left {
+            let key = self.accounts.key(account);
+            match running.get(key).map_or(0, |sum| sum.saturating_sub(ask.cost)) {
                 0 => _ = running.remove(key),
-                _ => _ = running.insert(key.into(), left),
+                left => _ = running.insert(key.into(), left),
             }
             self.rule.commit(self.accounts.get_mut(account), now, ask);
         }

@@ -53,7 +53,7 @@ pub struct LimitStatus {
 pub struct KeysInUse {
     /// Their number.
     pub number: u64,
-    /// Those with the most used slots, and how many these are: at most [`MOST_FULLEST`].
+    /// Those with the most used slots, and how many these are: at most three.
     pub fullest: Vec<(Vec<u8>, u64)>,
 }
 

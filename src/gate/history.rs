@@ -149,15 +149,14 @@ impl<R: NamedRule> Limiter for History<R> {
     }
 
     fn finish(&mut self, account: usize, now: Time, ask: Ask) {
-        self.memory.note(now);
-        if let Some(running) = &mut self.running {
-            let key = self.accounts.key(account);
-            match running.get(key).map_or(0, |sum| sum.saturating_sub(ask.cost)) {
-                0 => _ = running.remove(key),
-                left => _ = running.insert(key.into(), left),
-            }
-            self.rule.commit(self.accounts.get_mut(account), now, ask);
+        let Some(running) = &mut self.running else { return };
+        let key = self.accounts.key(account);
+        match running.get(key).map_or(0, |sum| sum.saturating_sub(ask.cost)) {
+            0 => _ = running.remove(key),
+            left => _ = running.insert(key.into(), left),
         }
+        self.memory.note(now);
+        self.rule.commit(self.accounts.get_mut(account), now, ask);
     }
 
     fn exhaust(&mut self, at: Time) {

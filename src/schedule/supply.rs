@@ -146,8 +146,11 @@ impl Supply {
     /// Warns once of an item without a host that a limit goes by: all such items have the same key, so they wait for
     /// each other.
     pub(super) fn host_warning(&mut self) -> Option<Notice> {
+        if !self.intake.draft().keys.get(self.host?)?.is_empty() {
+            return None;
+        }
         let record = self.intake.record();
-        if !self.intake.draft().keys.get(self.host?)?.is_empty() || record.trim_ascii().is_empty() {
+        if record.trim_ascii().is_empty() {
             return None;
         }
         self.host = None;

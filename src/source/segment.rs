@@ -65,6 +65,7 @@ impl Segment {
 
     /// The length of the first item with its delimiter. The last one is all that is left: once trimmed, it may form
     /// another delimiter with its own, as `a-` does with `--`.
+    #[inline]
     pub(super) fn first_length(&self, delimiter: &Delimiter) -> usize {
         if self.items == 1 { self.bytes().len() } else { delimiter.first(self.bytes()) }
     }

@@ -2,7 +2,7 @@
 
 use super::{History, Limit, Limiter};
 use crate::config::{CountFrom, Rate, keys};
-use crate::rule::{NamedRule, Terms, Visitor};
+use crate::rule::{Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
 /// For each limit, the index in [`keys`] of its key, if it applies to each key separately.
@@ -40,7 +40,7 @@ struct BuildHistory<'a>(&'a Rate, Wall);
 impl Visitor for BuildHistory<'_> {
     type Output = Box<dyn Limiter>;
 
-    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
+    fn visit<R: Rule>(self) -> Box<dyn Limiter> {
         let BuildHistory(rate, wall) = self;
         let terms = Terms { wall, ..rate.padded_terms() };
         let rule = R::new(terms);

@@ -1,5 +1,6 @@
 //! Builds limiters from RATEs.
 
+use super::limit::hours;
 use super::{History, Limit, Limiter};
 use crate::config::{CountFrom, Rate, keys};
 use crate::rule::{Rule, Terms, Visitor};
@@ -22,7 +23,7 @@ pub(super) fn limits(
     mut limiter: impl FnMut(&Rate) -> Box<dyn Limiter>,
 ) -> Vec<Limit> {
     let limits = rates.iter().zip(key_parts(rates));
-    limits.map(|(rate, key)| Limit::new(limiter(rate), key).asked(rate, wall)).collect()
+    limits.map(|(rate, key)| Limit { limiter: limiter(rate), key, hours: hours(rate, wall) }).collect()
 }
 
 /// Builds the limiter of a RATE. `start` is the start of the run.

@@ -37,7 +37,7 @@ mod supply;
 #[cfg(test)]
 mod tests;
 
-pub use self::account::{Observer, Release};
+pub use self::account::Observer;
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
 pub use self::admission::Admission;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};

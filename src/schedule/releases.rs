@@ -7,7 +7,7 @@ use super::queue::Queue;
 use super::results::Results;
 use super::{Action, Admission, Notice};
 use crate::config::OnLimit;
-use crate::gate::{OwnedRequest, Part, Refusal, Request};
+use crate::gate::{OwnedRequest, Part, Request};
 use crate::time::Time;
 
 /// A batch is sent once it has this number of bytes: the usual size of a pipe.
@@ -128,8 +128,8 @@ impl Queue {
             self.lanes.delay(at, until, &*self.gate);
             return Continue(());
         }
-        if is_judged && let Some(refusal) = self.gate.refusing(&admission.charges, &request) {
-            return self.refuse_next(at, refusal, admission, results);
+        if is_judged && let Some(why) = self.gate.refusing(&admission.charges, &request) {
+            return self.refuse_next(at, why.limit(), admission, results);
         }
         let (gate, charges) = (&mut *self.gate, &mut admission.charges);
         let mut fits = |costs: &[u64]| gate.fits(charges, now, &Request { costs, ..request });
@@ -193,11 +193,12 @@ impl Queue {
         false
     }
 
-    /// Refuses the next items of a lane. Breaks off if later items must not go at the same instant.
+    /// Refuses the next items of a lane, which `limit` does not admit. Breaks off if later items must not go at the
+    /// same instant.
     fn refuse_next(
         &mut self,
         at: usize,
-        refusal: Refusal,
+        limit: Option<usize>,
         admission: &Admission,
         results: &mut Results,
     ) -> ControlFlow<()> {
@@ -209,11 +210,11 @@ impl Queue {
         let request = self.lanes.request(self.lanes.lane(at)).filter(|_| fails);
         let early = request.and_then(|(_, request)| {
             let answer = || self.gate.ask(Part::All, &request, request.since).from.instant();
-            refusal.allowed.or_else(answer).map(|at| at.since(request.since))
+            self.gate.expected(&request).or_else(answer).map(|at| at.since(request.since))
         });
         let items = self.lanes.lane(at).open.as_ref().map_or(0, |open| open.items);
         let notice = |item, text, limit| Notice::Refused { item, text, limit, early };
-        self.refuse(at, items, refusal.limit, notice, results);
+        self.refuse(at, items, limit, notice, results);
         if !self.lanes.must_gather() {
             return Continue(());
         }

@@ -2,18 +2,14 @@
 
 use super::limit::hours;
 use super::{History, Limit, Limiter};
-use crate::config::{CountFrom, Rate, keys};
+use crate::config::{CountFrom, Rate, key_indices};
 use crate::rule::{Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
-/// For each limit, the index in [`keys`] of its key, if it applies to each key separately.
+/// As [`key_indices`], but only for limits that apply to each key separately.
 pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
-    let keys = keys(rates);
-    let part = |rate: &Rate| {
-        let key = rate.key.as_ref().filter(|_| rate.is_by_key())?;
-        keys.iter().position(|known| *known == key)
-    };
-    rates.iter().map(part).collect()
+    let keys = rates.iter().zip(key_indices(rates));
+    keys.map(|(rate, key)| key.filter(|_| rate.is_by_key())).collect()
 }
 
 /// Limits, each with the limiter that `limiter` gives it.

@@ -16,7 +16,7 @@ use throttle::charge::Key;
 use throttle::cli;
 use throttle::config::{Plan, Rate};
 use throttle::gate::{History, Limiter};
-use throttle::rule::{Algorithm, Ask, NamedRule, Rule as _, Sliding, Terms, Visitor};
+use throttle::rule::{Algorithm, Ask, Rule, Sliding, Terms, Visitor};
 use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, World};
 use throttle::schedule::Schedule;
@@ -41,7 +41,7 @@ struct Alone;
 impl Visitor for Alone {
     type Output = Box<dyn Limiter>;
 
-    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
+    fn visit<R: Rule>(self) -> Box<dyn Limiter> {
         Box::new(History::common(R::new(TERMS)))
     }
 }

@@ -4,7 +4,7 @@ use super::tally::{Numbers, Worst};
 use super::window::Window;
 use crate::config::Rate;
 use crate::gate::{Accounts, Opening};
-use crate::rule::{Ask, InHours, NamedRule, Terms, Verdict, Visitor};
+use crate::rule::{Ask, InHours, Rule, Terms, Verdict, Visitor};
 use crate::time::{Time, Wall};
 
 /// Judges the releases under a limit, for all keys together or for each key.
@@ -47,7 +47,7 @@ struct BuildJudge<'a>(&'a Rate, Terms);
 impl Visitor for BuildJudge<'_> {
     type Output = Box<dyn Judge>;
 
-    fn visit<R: NamedRule>(self) -> Box<dyn Judge> {
+    fn visit<R: Rule>(self) -> Box<dyn Judge> {
         let BuildJudge(rate, terms) = self;
         // Stamps are wall-clock times.
         let hours = rate.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
@@ -57,13 +57,13 @@ impl Visitor for BuildJudge<'_> {
 }
 
 /// A rule, with the releases under it.
-struct Ruled<R: NamedRule> {
+struct Ruled<R: Rule> {
     ruling: Ruling<R>,
     released: Accounts<Released<R::State>>,
 }
 
 /// The rule of a limit, with its terms and hours.
-struct Ruling<R: NamedRule> {
+struct Ruling<R: Rule> {
     rule: R,
     rate: Rate,
     terms: Terms,
@@ -84,7 +84,7 @@ struct Released<S> {
     early: Option<Box<(u64, u64)>>,
 }
 
-impl<R: NamedRule> Judge for Ruled<R> {
+impl<R: Rule> Judge for Ruled<R> {
     fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged {
         let account = self.released.account(key);
         self.ruling.judge(self.released.get_mut(account), at, cost)
@@ -119,7 +119,7 @@ impl<R: NamedRule> Judge for Ruled<R> {
     }
 }
 
-impl<R: NamedRule> Ruling<R> {
+impl<R: Rule> Ruling<R> {
     fn judge(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Judged {
         let verdict = self.commit(released, at, cost);
         released.window.push(at, cost, R::FACTS.lasted(&self.terms, at), self.terms.count);

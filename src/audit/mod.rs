@@ -15,7 +15,7 @@ pub(crate) use self::tally::Numbers;
 pub(crate) use self::trace::Trace;
 
 use crate::charge::Key;
-use crate::config::{CountFrom, Rate, keys};
+use crate::config::{CountFrom, Rate, key_indices};
 use crate::time::Time;
 
 /// Limits, with what was found about the releases under them.
@@ -44,13 +44,10 @@ pub struct Violation<'a> {
 impl Audit {
     /// An audit of these limits, except those on the number of running commands, which have no windows.
     pub fn new(rates: &[Rate]) -> Self {
-        let selectors = keys(rates);
-        let limit = |(index, rate): (usize, &Rate)| {
-            let place = |key| selectors.iter().position(|known| *known == key);
-            AuditedLimit::new(rate, index, rate.key.as_ref().and_then(place))
-        };
-        let windowed = rates.iter().enumerate().filter(|(_, rate)| rate.from != CountFrom::Running);
-        Audit { limits: windowed.map(limit).collect(), releases: 0, too_early: 0 }
+        let limits = rates.iter().zip(key_indices(rates)).enumerate();
+        let windowed = limits.filter(|(_, (rate, _))| rate.from != CountFrom::Running);
+        let limits = windowed.map(|(index, (rate, key))| AuditedLimit::new(rate, index, key)).collect();
+        Audit { limits, releases: 0, too_early: 0 }
     }
 
     /// Keeps what is needed to draw the histories.

@@ -26,7 +26,7 @@ mod template;
 
 use std::path::PathBuf;
 
-pub use amount::{Amount, parse_limit_period};
+pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, Run, Share};
@@ -41,7 +41,7 @@ pub use once::Once;
 pub use plan::Plan;
 pub use quantity::{parse_count, parse_size};
 pub use queue::{BatchSize, Jitter, OnLimit, QueueOptions};
-pub use rate::{CountFrom, Defaults, Rate, keys};
+pub use rate::{CountFrom, Defaults, Rate, key_indices, keys};
 pub use rate_text::{RateText, parse_limit_count};
 pub use report::{Report, StatsFormat, When};
 pub use selector::Selector;

@@ -164,6 +164,13 @@ pub fn keys(limits: &[Rate]) -> Vec<&Selector> {
     keys
 }
 
+/// For each limit, the index of its key in [`keys`], if it has one.
+pub fn key_indices(limits: &[Rate]) -> Vec<Option<usize>> {
+    let keys = keys(limits);
+    let index = |rate: &Rate| keys.iter().position(|key| Some(*key) == rate.key.as_ref());
+    limits.iter().map(index).collect()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -1,18 +1,15 @@
 //! Builds limiters from RATEs.
 
+use super::limit::hours;
 use super::{History, Limit, Limiter};
-use crate::config::{CountFrom, Rate, keys};
-use crate::rule::{NamedRule, Terms, Visitor};
+use crate::config::{CountFrom, Rate, key_indices};
+use crate::rule::{Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
-/// For each limit, the index in [`keys`] of its key, if it applies to each key separately.
+/// As [`key_indices`], but only for limits that apply to each key separately.
 pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
-    let keys = keys(rates);
-    let part = |rate: &Rate| {
-        let key = rate.key.as_ref().filter(|_| rate.is_by_key())?;
-        keys.iter().position(|known| *known == key)
-    };
-    rates.iter().map(part).collect()
+    let keys = rates.iter().zip(key_indices(rates));
+    keys.map(|(rate, key)| key.filter(|_| rate.is_by_key())).collect()
 }
 
 /// Limits, each with the limiter that `limiter` gives it.
@@ -22,7 +19,7 @@ pub(super) fn limits(
     mut limiter: impl FnMut(&Rate) -> Box<dyn Limiter>,
 ) -> Vec<Limit> {
     let limits = rates.iter().zip(key_parts(rates));
-    limits.map(|(rate, key)| Limit::new(limiter(rate), key).asked(rate, wall)).collect()
+    limits.map(|(rate, key)| Limit { limiter: limiter(rate), key, hours: hours(rate, wall) }).collect()
 }
 
 /// Builds the limiter of a RATE. `start` is the start of the run.
@@ -40,7 +37,7 @@ struct BuildHistory<'a>(&'a Rate, Wall);
 impl Visitor for BuildHistory<'_> {
     type Output = Box<dyn Limiter>;
 
-    fn visit<R: NamedRule>(self) -> Box<dyn Limiter> {
+    fn visit<R: Rule>(self) -> Box<dyn Limiter> {
         let BuildHistory(rate, wall) = self;
         let terms = Terms { wall, ..rate.padded_terms() };
         let rule = R::new(terms);

@@ -8,12 +8,12 @@ use super::accounts::Accounts;
 use super::memory::Memory;
 use super::{Availability, Limiter, Opening};
 use crate::charge::Key;
-use crate::rule::{Ask, NamedRule, Terms, Verdict};
+use crate::rule::{Ask, Rule, Terms, Verdict};
 use crate::time::{SECOND, Time};
 
 /// A rule with one history for all items, or one for each key. A key's history is evicted once it equals a fresh one.
 #[derive(Clone)]
-pub struct History<R: NamedRule> {
+pub struct History<R: Rule> {
     rule: R,
     accounts: Accounts<R::State>,
     /// The sum of the costs of running releases, by key, if a release takes up quota from its start but counts as made
@@ -32,7 +32,7 @@ pub struct History<R: NamedRule> {
     idle_from: Option<Time>,
 }
 
-impl<R: NamedRule> History<R> {
+impl<R: Rule> History<R> {
     /// One empty history for all items. Its only account is 0.
     pub fn common(rule: R) -> Self {
         History {
@@ -82,7 +82,7 @@ impl<R: NamedRule> History<R> {
     }
 }
 
-impl<R: NamedRule> Limiter for History<R> {
+impl<R: Rule> Limiter for History<R> {
     /// *Never* means not before something ends: a rule that accrues begins to when the running release ends.
     fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
         let running = self.running(key);
@@ -201,7 +201,7 @@ impl<R: NamedRule> Limiter for History<R> {
 mod tests {
     use super::*;
     use crate::rule::tests::{one, terms};
-    use crate::rule::{Calendar, Fixed, Interval, Rule as _, Sliding};
+    use crate::rule::{Calendar, Fixed, Interval, Sliding};
     use crate::time::Wall;
 
     fn commit(limiter: &mut dyn Limiter, key: &[u8], at: u64) {

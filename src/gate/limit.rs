@@ -13,18 +13,13 @@ pub struct Limit {
     /// The index of its key in a request's keys, if it applies to each key separately.
     pub key: Option<usize>,
     /// The hours in which it is asked, if not always. It counts always.
-    hours: Option<Box<InHours>>,
+    pub(super) hours: Option<Box<InHours>>,
 }
 
 impl Limit {
     /// A limit that is always asked.
     pub fn new(limiter: Box<dyn Limiter>, key: Option<usize>) -> Self {
         Limit { limiter, key, hours: None }
-    }
-
-    /// Restricts it to the hours of `rate`.
-    pub(super) fn asked(self, rate: &Rate, wall: Wall) -> Self {
-        Limit { hours: hours(rate, wall), ..self }
     }
 
     /// Follows the wall clock, which was set at `now`.
@@ -88,6 +83,7 @@ impl Limit {
     }
 }
 
-fn hours(rate: &Rate, wall: Wall) -> Option<Box<InHours>> {
+/// The hours in which a limit is asked, if not always.
+pub(super) fn hours(rate: &Rate, wall: Wall) -> Option<Box<InHours>> {
     rate.during().map(|hours| Box::new(InHours::new(hours.clone(), wall)))
 }

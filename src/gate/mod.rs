@@ -42,7 +42,7 @@ pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;
 pub use self::own::Own;
 pub use self::properties::{BatchTerms, Properties};
-pub use self::request::{Kind, OwnedRequest, Part, Refusal, Request, Why};
+pub use self::request::{Kind, OwnedRequest, Part, Request, Why};
 pub use self::slots::{
     Answer, BookedBy, BookingTerms, Closed, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
 };
@@ -83,8 +83,8 @@ pub trait Gate {
     /// The reason that a release still waits at `now`, if it does.
     fn why(&self, request: &Request, now: Time) -> Option<Why>;
 
-    /// The refusal of a release at `request.since`, after those in `charges`, if it is refused.
-    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal>;
+    /// Why a release is refused at `request.since`, after those in `charges`, if it is.
+    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Why>;
 
     /// True if `request` would be admitted at `now`, after those in `charges`.
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool;

@@ -8,9 +8,7 @@ use smallvec::SmallVec;
 use super::build::{limiter, limits};
 use super::change::{Paused, change};
 use super::charges::Admitted;
-use super::{
-    Charged, Charges, Gate, Kind, Limit, News, Opening, Order, Part, Properties, Refusal, Request, Why,
-};
+use super::{Charged, Charges, Gate, Kind, Limit, News, Opening, Order, Part, Properties, Request, Why};
 use crate::config::{CountFrom, Rate, keys};
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
@@ -200,7 +198,7 @@ impl Gate for Own {
         })
     }
 
-    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Refusal> {
+    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Why> {
         let mut limits = self.limits.iter_mut().zip(request.costs).enumerate();
         let limit = limits.position(|(at, (limit, &cost))| {
             if cost == 0 {
@@ -210,7 +208,7 @@ impl Gate for Own {
             let pending = charges.pending(at, account);
             limit.available(account, request.since, request.ask(cost), pending, 1) == 0
         });
-        limit.map(|limit| Refusal { limit: Some(limit), allowed: None })
+        limit.map(Why::Limit)
     }
 
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {

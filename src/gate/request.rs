@@ -67,16 +67,7 @@ pub enum Part {
 /// [`Part::Common`], except that it is never before their own `since`.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
-/// Why a release was refused.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Refusal {
-    /// The index of the limit; `None` if it is one of several shared limits.
-    pub limit: Option<usize>,
-    /// The instant at which it would have been allowed, if a store has named it; otherwise ask the gate.
-    pub allowed: Option<Time>,
-}
-
-/// The reason that a release waits.
+/// The reason that a release waits or is refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Why {
     /// The limit with this index.

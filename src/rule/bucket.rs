@@ -1,7 +1,7 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous, exact refill.
 
 use super::slots::instant;
-use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -58,7 +58,7 @@ impl Bucket {
     }
 }
 
-impl NamedRule for Bucket {
+impl Rule for Bucket {
     const FACTS: Facts = Facts {
         name: "bucket",
         help: "Up to B (-b, by default N) at once, then N per P. Unused quota\n\
@@ -72,9 +72,7 @@ impl NamedRule for Bucket {
         slots: |terms| Box::new(Bucket::new(terms)),
         script: include_str!("bucket.lua"),
     };
-}
 
-impl Rule for Bucket {
     type State = Lacking;
 
     fn new(terms: Terms) -> Self {

@@ -4,7 +4,7 @@ use anyhow::{Result, bail, ensure};
 
 use super::facts::narrow;
 use super::slots::instant;
-use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::{Civil, Stretch, Time, Wall, Zone};
 
 /// At most `count` in each civil period of a zone.
@@ -109,7 +109,7 @@ fn check(terms: &Terms) -> Result<()> {
     Ok(())
 }
 
-impl NamedRule for Calendar {
+impl Rule for Calendar {
     const FACTS: Facts = Facts {
         name: "calendar",
         help: "At most N in each day, week, month or year of a zone (tz=). For\n\
@@ -123,9 +123,7 @@ impl NamedRule for Calendar {
         slots: |terms| Box::new(Calendar::new(terms)),
         script: include_str!("calendar.lua"),
     };
-}
 
-impl Rule for Calendar {
     type State = Page;
 
     fn new(terms: Terms) -> Self {

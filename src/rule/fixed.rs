@@ -2,7 +2,7 @@
 
 use super::facts::narrow;
 use super::slots::instant;
-use super::{Ask, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use super::{Ask, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
@@ -30,7 +30,7 @@ impl Fixed {
     }
 }
 
-impl NamedRule for Fixed {
+impl Rule for Fixed {
     const FACTS: Facts = Facts {
         name: "fixed",
         help: "At most N in each of its own windows, so up to 2N around a\n\
@@ -44,9 +44,7 @@ impl NamedRule for Fixed {
         slots: |terms| Box::new(Fixed::new(terms)),
         script: include_str!("fixed.lua"),
     };
-}
 
-impl Rule for Fixed {
     type State = FixedWindow;
 
     fn new(terms: Terms) -> Self {

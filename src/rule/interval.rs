@@ -1,7 +1,7 @@
 //! The minimum gap, also known as pacing, or as GCRA (ITU-T I.371) with no tolerance.
 
 use super::facts::narrow;
-use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -42,7 +42,7 @@ impl Interval {
     }
 }
 
-impl NamedRule for Interval {
+impl Rule for Interval {
     const FACTS: Facts = Facts {
         name: "interval",
         help: "At least P/N between one release and the next. Even pacing, with\n\
@@ -56,9 +56,7 @@ impl NamedRule for Interval {
         slots: |terms| Box::new(Interval::new(terms)),
         script: include_str!("interval.lua"),
     };
-}
 
-impl Rule for Interval {
     type State = Last;
 
     fn new(terms: Terms) -> Self {

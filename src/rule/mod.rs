@@ -58,7 +58,7 @@ pub trait Visitor {
     type Output;
 
     /// Visits the algorithm whose rule is `R`.
-    fn visit<R: NamedRule>(self) -> Self::Output;
+    fn visit<R: Rule>(self) -> Self::Output;
 }
 
 impl Algorithm {
@@ -77,13 +77,13 @@ impl Algorithm {
         }
     }
 
-    /// Its [`NamedRule::FACTS`].
+    /// Its [`Rule::FACTS`].
     pub fn facts(self) -> &'static Facts {
         struct TheFacts;
         impl Visitor for TheFacts {
             type Output = &'static Facts;
 
-            fn visit<R: NamedRule>(self) -> &'static Facts {
+            fn visit<R: Rule>(self) -> &'static Facts {
                 &R::FACTS
             }
         }
@@ -121,6 +121,9 @@ impl fmt::Display for Algorithm {
 ///
 /// For each state, the caller must pass `commit` instants that do not decrease.
 pub trait Rule: Clone + 'static {
+    /// Its name, options and numbers.
+    const FACTS: Facts;
+
     /// The memory of past releases. The default is the state of an unused limit.
     type State: Clone + Default;
 
@@ -182,10 +185,4 @@ pub trait Rule: Clone + 'static {
     fn closes(&self, _at: Time) -> Option<Time> {
         None
     }
-}
-
-/// A rule with a name, which `algo=` accepts.
-pub trait NamedRule: Rule {
-    /// Its name, options and numbers.
-    const FACTS: Facts;
 }

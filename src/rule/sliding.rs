@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Ask, Extra, Facts, NamedRule, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -73,7 +73,7 @@ impl Sliding {
     }
 }
 
-impl NamedRule for Sliding {
+impl Rule for Sliding {
     const FACTS: Facts = Facts {
         name: "sliding",
         help: "At most N in any window of length P. The default: it satisfies\n\
@@ -87,9 +87,7 @@ impl NamedRule for Sliding {
         slots: |terms| Box::new(Sliding::new(terms)),
         script: include_str!("sliding.lua"),
     };
-}
 
-impl Rule for Sliding {
     type State = ReleaseLog;
 
     fn new(terms: Terms) -> Self {

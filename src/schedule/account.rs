@@ -3,23 +3,12 @@
 use super::admission::Admission;
 use super::limit_counts::{Awaited, LimitCounts};
 use super::{LimitStats, Stats};
-use crate::charge::Key;
 use crate::config::Rate;
+use crate::gate::Request;
 use crate::time::{SECOND, Time};
 
-/// A release that has happened, as the limits were charged for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Release<'a> {
-    /// The instant after it.
-    pub at: Time,
-    /// Its cost, by limit.
-    pub costs: &'a [u64],
-    /// The values of the limits' key selectors.
-    pub keys: &'a [Key],
-}
-
-/// A callback for each release.
-pub type Observer = Box<dyn FnMut(Release)>;
+/// A callback for each release, with the instant after it and what the limits were charged for.
+pub type Observer = Box<dyn FnMut(Time, Request)>;
 
 /// What decides what is waited for: revisions of the lanes and of the gate, and the next release as far as
 /// known.
@@ -101,8 +90,7 @@ impl Account {
     pub(super) fn charge(&mut self, now: Time, admission: &Admission, mut releases: u64) {
         let Some(observer) = &mut self.observer else { return };
         for (count, asked) in &admission.asked {
-            let release = Release { at: now, costs: &asked.costs, keys: &asked.keys };
-            (0..releases.min(*count)).for_each(|_| observer(release));
+            (0..releases.min(*count)).for_each(|_| observer(now, asked.request()));
             releases = releases.saturating_sub(*count);
         }
     }

@@ -7,7 +7,7 @@ use super::queue::Queue;
 use super::results::Results;
 use super::{Action, Admission, Notice};
 use crate::config::OnLimit;
-use crate::gate::{OwnedRequest, Part, Refusal, Request};
+use crate::gate::{OwnedRequest, Part, Request};
 use crate::time::Time;
 
 /// A batch is sent once it has this number of bytes: the usual size of a pipe.
@@ -113,6 +113,9 @@ impl Queue {
         admission: &mut Admission,
         results: &mut Results,
     ) -> ControlFlow<()> {
+        if self.begin_delay(at, admission) {
+            return Continue(());
+        }
         let now = admission.checked;
         let lane = self.lanes.lane(at);
         let Some(((front, open), (is_judged, request))) =
@@ -120,16 +123,8 @@ impl Queue {
         else {
             return Break(());
         };
-        if let Some(jitter) = self.lanes.options.jitter.filter(|_| lane.delay.is_none())
-            && (is_judged || self.gate.fits(&mut admission.charges, now, &request))
-        {
-            let delay = jitter.delay(front.segment.first(), front.segment.attempt());
-            let until = now.saturating_add(delay);
-            self.lanes.delay(at, until, &*self.gate);
-            return Continue(());
-        }
-        if is_judged && let Some(refusal) = self.gate.refusing(&admission.charges, &request) {
-            return self.refuse_next(at, refusal, admission, results);
+        if is_judged && let Some(why) = self.gate.refusing(&admission.charges, &request) {
+            return self.refuse_next(at, why.limit(), admission, results);
         }
         let (gate, charges) = (&mut *self.gate, &mut admission.charges);
         let mut fits = |costs: &[u64]| gate.fits(charges, now, &Request { costs, ..request });
@@ -142,11 +137,7 @@ impl Queue {
             Ok(releases) => {
                 let items = if forms_batches { open.items } else { releases };
                 let segments = self.lanes.take(at, items, now, gate);
-                admission.lanes.push(at);
-                match forms_batches {
-                    true => admission.batch.push_release(segments),
-                    false => segments.into_iter().for_each(|segment| admission.batch.push(segment)),
-                }
+                admission.add(at, segments, forms_batches);
                 if results.need_requests() {
                     admission.asked.push((releases, asked));
                 }
@@ -161,6 +152,22 @@ impl Queue {
                 Continue(())
             }
         }
+    }
+
+    /// Begins the random delay of a lane's next release, once the limits admit it. Returns whether it does.
+    fn begin_delay(&mut self, at: usize, admission: &mut Admission) -> bool {
+        let lane = self.lanes.lane(at);
+        let Some(jitter) = self.lanes.options.jitter.filter(|_| lane.delay.is_none()) else { return false };
+        let Some((front, (is_judged, request))) = lane.front().zip(self.lanes.request(lane)) else {
+            return false;
+        };
+        let begins = is_judged || self.gate.fits(&mut admission.charges, admission.checked, &request);
+        if begins {
+            let delay = jitter.delay(front.segment.first(), front.segment.attempt());
+            let until = admission.checked.saturating_add(delay);
+            self.lanes.delay(at, until, &*self.gate);
+        }
+        begins
     }
 
     /// Admits items that find their lane empty and all limits open, past the lanes; the others join their lanes.
@@ -193,11 +200,12 @@ impl Queue {
         false
     }
 
-    /// Refuses the next items of a lane. Breaks off if later items must not go at the same instant.
+    /// Refuses the next items of a lane, which `limit` does not admit. Breaks off if later items must not go at the
+    /// same instant.
     fn refuse_next(
         &mut self,
         at: usize,
-        refusal: Refusal,
+        limit: Option<usize>,
         admission: &Admission,
         results: &mut Results,
     ) -> ControlFlow<()> {
@@ -209,11 +217,11 @@ impl Queue {
         let request = self.lanes.request(self.lanes.lane(at)).filter(|_| fails);
         let early = request.and_then(|(_, request)| {
             let answer = || self.gate.ask(Part::All, &request, request.since).from.instant();
-            refusal.allowed.or_else(answer).map(|at| at.since(request.since))
+            self.gate.expected(&request).or_else(answer).map(|at| at.since(request.since))
         });
         let items = self.lanes.lane(at).open.as_ref().map_or(0, |open| open.items);
         let notice = |item, text, limit| Notice::Refused { item, text, limit, early };
-        self.refuse(at, items, refusal.limit, notice, results);
+        self.refuse(at, items, limit, notice, results);
         if !self.lanes.must_gather() {
             return Continue(());
         }

@@ -4,7 +4,7 @@ use super::fields::{Fields, NOT_JSON, Record};
 use super::host::canonical_host;
 use super::part::Selected;
 use crate::charge::{Charge, Draft, Key};
-use crate::config::{Rate, Selector, keys};
+use crate::config::{Rate, Selector, key_indices, keys};
 use crate::printable::excerpt;
 
 /// Works out the charges of records for a set of limits.
@@ -65,18 +65,15 @@ impl Charger {
         let selectors = keys(limits);
         let mut fields = Fields::default();
         selectors.iter().for_each(|key| _ = fields.add(key, separator));
-        let rule = |rate: &Rate| {
-            let key = rate.key.as_ref().and_then(|key| selectors.iter().position(|known| *known == key));
-            ChargeRule {
-                name: rate.to_string(),
-                cost: Cost::new(rate.cost.as_ref(), separator, &mut fields),
-                sums: rate.cost.is_some(),
-                key,
-                only: key.and_then(|index| Only::new(index, rate)),
-                most: rate.most(),
-            }
+        let rule = |(rate, key): (&Rate, Option<usize>)| ChargeRule {
+            name: rate.to_string(),
+            cost: Cost::new(rate.cost.as_ref(), separator, &mut fields),
+            sums: rate.cost.is_some(),
+            key,
+            only: key.and_then(|index| Only::new(index, rate)),
+            most: rate.most(),
         };
-        let limits = limits.iter().map(rule).collect();
+        let limits = limits.iter().zip(key_indices(limits)).map(rule).collect();
         let mut charger = Charger { fields, keys: selectors.len(), limits, uniform: None };
         charger.uniform = charger.common_charge();
         charger

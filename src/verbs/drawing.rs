@@ -10,9 +10,10 @@ use anyhow::Result;
 use crate::audit::Audit;
 use crate::config::{Config, Rate};
 use crate::exit::Exit;
+use crate::gate::Request;
 use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::schedule::{Release, Schedule, Stop};
+use crate::schedule::{Schedule, Stop};
 use crate::sink::TextWriter;
 use crate::time::Wall;
 use crate::ui::plot;
@@ -34,7 +35,7 @@ impl<'a> Drawing<'a> {
         let path = config.plot.as_deref()?;
         let audit = Rc::new(RefCell::new(Audit::new(rates).traced()));
         let judge = Rc::clone(&audit);
-        schedule.observe(Box::new(move |Release { at, costs, keys }| {
+        schedule.observe(Box::new(move |at, Request { costs, keys, .. }| {
             judge.borrow_mut().judge(0, wall.shows(at), costs, keys, |_| {});
         }));
         Some(Drawing { audit, path })

@@ -18,7 +18,7 @@ pub use self::order::{Answer, BookedBy, Order, Overruns, Slot, Turn};
 use self::claims::Claims;
 use self::orders::Orders;
 use super::charges::{Admitted, Claim};
-use super::{Charged, Charges, Gate, Opening, Own, Part, Properties, Refusal, Request, Why};
+use super::{Charged, Charges, Gate, Opening, Own, Part, Properties, Request, Why};
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::time::{Time, Wall};
@@ -264,10 +264,10 @@ impl Gate for Slots {
         Some(Why::Slot(only_charged(request.costs).filter(|_| self.claims.waits_for_limit(request))))
     }
 
-    fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Refusal> {
-        let allowed =
-            self.claims.expected(request).filter(|_| self.claims.slots(request).next().is_none())?;
-        Some(Refusal { limit: only_charged(request.costs), allowed: Some(allowed) })
+    fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Why> {
+        let is_refused =
+            self.claims.expected(request).is_some() && self.claims.slots(request).next().is_none();
+        is_refused.then(|| Why::Slot(only_charged(request.costs)))
     }
 
     fn fits(&mut self, _: &mut Charges, now: Time, request: &Request) -> bool {

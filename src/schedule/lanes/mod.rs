@@ -296,16 +296,17 @@ impl Lanes {
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::finish`].
     pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
         let charge = self.lane(at).front().map(|front| front.charge.clone());
-        let (whole, group) = (self.turns.whole, self.turns.group_of(at));
-        let place = self.turns.take(at);
         let taken = self.take_out(at, 0, count, now, gate);
         let lane = self.lane(at);
+        let since = lane.since();
         // Items that are charged the same get the same answer until something is charged.
         let is_alike = lane.front().map(|front| &front.charge) == charge.as_ref()
-            && lane.since().is_some_and(|since| since <= now)
+            && since.is_some_and(|since| since <= now)
             && !self.depend_on_since(gate);
-        if is_alike && let Some((position, place)) = self.position(at).zip(place) {
-            self.go_on(at, position, place, whole, group);
+        let position = self.position(at).filter(|_| is_alike);
+        if position.is_some_and(|position| self.turns.advance(at, position)) {
+            self.directory.entries[at].kept.since = since;
+            self.turns.whole.since = since;
         } else {
             self.place(at, gate);
         }

@@ -245,16 +245,4 @@ impl Lanes {
         let request = self.request(self.lane(at)).filter(|(is_judged, _)| !is_judged);
         request.map_or_else(Kind::default, |(_, request)| gate.kind(&request))
     }
-
-    /// Keeps the answers to the previous front of a lane for the present one.
-    pub(super) fn go_on(&mut self, at: usize, position: Position, place: Place, whole: Kept, group: Kept) {
-        let since = self.lane(at).since();
-        if let Place::Ready(kind) = &place {
-            self.turns.ready.entry(kind.clone()).or_default().kept = group;
-        }
-        self.turns.set(at, position, place);
-        self.directory.entries[at].kept.since = since;
-        self.turns.whole = whole;
-        self.turns.whole.since = since;
-    }
 }

@@ -61,9 +61,9 @@ impl Turns {
     }
 
     /// Takes a lane out of its place.
-    pub(super) fn take(&mut self, at: usize) -> Option<Place> {
+    pub(super) fn take(&mut self, at: usize) {
         self.whole = Kept::default();
-        let (position, place) = self.places.get_mut(at)?.take()?;
+        let Some((position, place)) = self.places.get_mut(at).and_then(Option::take) else { return };
         self.fronts.iter_mut().for_each(|fronts| _ = fronts.remove(&position));
         match &place {
             Place::Waiting(verdict) => _ = self.waiting.remove(&(*verdict, position)),
@@ -75,16 +75,25 @@ impl Turns {
                 }
             }
         }
-        Some(place)
     }
 
-    /// The answer of the common limits to a lane's group.
-    pub(super) fn group_of(&self, at: usize) -> Kept {
-        match self.places.get(at) {
-            Some(Some((_, Place::Ready(kind)))) => {
-                self.ready.get(kind).map_or(Kept::default(), |group| group.kept)
+    /// Moves a lane on to its `next` items, which get the same answers. Returns false if it has no place.
+    pub(super) fn advance(&mut self, at: usize, next: Position) -> bool {
+        let Some(Some((position, place))) = self.places.get_mut(at) else { return false };
+        self.revision += 1;
+        let last = std::mem::replace(position, next);
+        let positions = match place {
+            Place::Waiting(verdict) => {
+                self.waiting.remove(&(*verdict, last));
+                self.waiting.insert((*verdict, next));
+                None
             }
-            _ => Kept::default(),
+            Place::Ready(kind) => self.ready.get_mut(kind).map(|group| &mut group.positions),
+        };
+        for positions in positions.into_iter().chain(&mut self.fronts) {
+            positions.remove(&last);
+            positions.insert(next);
         }
+        true
     }
 }

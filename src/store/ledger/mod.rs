@@ -204,14 +204,32 @@ impl BookingRules {
             return Ok(self.answer_held(ledger, now, until, order));
         }
         self.unbook(ledger);
-        // A slot that was given back is not later than the newest slot, and so not later than any booked now.
+        let mut answer = self.hand_on(ledger, now, order);
+        self.book_new(ledger, log, now, order, &mut answer)?;
+        self.forget(ledger, log)?;
+        Ok(answer)
+    }
+
+    /// An answer with the slots that were given back, as many as the order can use. None is later than the newest slot,
+    /// and so than any that is booked now.
+    fn hand_on(&self, ledger: &mut Ledger, now: Time, order: &Order) -> Answer {
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
         ledger.owned.forget(now);
-        let latest = now.saturating_add(order.within);
-        let returned = ledger.owned.take(&order.costs, most, latest);
+        let returned = ledger.owned.take(&order.costs, most, now.saturating_add(order.within));
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let booked_by = self.policy.goes_by_wall().then_some(BookedBy::Wall(self.wall));
-        let mut answer = Answer { slots, booked_by, overruns: ledger.overruns.clone(), ..Answer::default() };
+        Answer { slots, booked_by, overruns: ledger.overruns.clone(), ..Answer::default() }
+    }
+
+    /// Books the slots that an answer lacks, until the order has to ask again.
+    fn book_new(
+        &self,
+        ledger: &mut Ledger,
+        log: &mut dyn UnitLog,
+        now: Time,
+        order: &Order,
+        answer: &mut Answer,
+    ) -> Result<()> {
         // True if no slot of this order depends on another one of it.
         let is_small =
             self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.terms.count);
@@ -220,19 +238,7 @@ impl BookingRules {
         let mut is_first = true;
         while lacking > 0 {
             let at = self.earliest(ledger, log, now, order)?;
-            let is_turned_away = is_first && self.is_turned_away(ledger, now, at, order);
-            let at = if is_turned_away { self.turn(ledger, now, at, order) } else { at };
-            if at > latest {
-                // A slot that was given back is before all new ones.
-                let next = ledger.owned.of(NOBODY, &order.costs).first().map_or(at, |slot| at.min(*slot));
-                answer.next = Some(next);
-                answer.ask_again = Some(Time(next.0 - order.within));
-                break;
-            }
-            if is_turned_away || at > self.horizon(now) {
-                answer.next = Some(at);
-                answer.ask_again = Some(self.ask_again(now, at));
-                answer.turn = is_turned_away.then(|| self.queue(ledger, at, order));
+            if self.put_off(ledger, now, at, is_first, order, answer) {
                 break;
             }
             if std::mem::take(&mut is_first) {
@@ -246,9 +252,33 @@ impl BookingRules {
             }
             answer.slots.push(self.slot(at));
         }
-        unlogged.record(log)?;
-        self.forget(ledger, log)?;
-        Ok(answer)
+        unlogged.record(log)
+    }
+
+    /// Says in the answer when to ask again, if the order gets no slot at `at`. Returns whether it gets none.
+    fn put_off(
+        &self,
+        ledger: &mut Ledger,
+        now: Time,
+        at: Time,
+        is_first: bool,
+        order: &Order,
+        answer: &mut Answer,
+    ) -> bool {
+        let is_turned_away = is_first && self.is_turned_away(ledger, now, at, order);
+        let at = if is_turned_away { self.turn(ledger, now, at, order) } else { at };
+        if at > now.saturating_add(order.within) {
+            // A slot that was given back is before all new ones.
+            let next = ledger.owned.of(NOBODY, &order.costs).first().map_or(at, |slot| at.min(*slot));
+            (answer.next, answer.ask_again) = (Some(next), Some(Time(next.0 - order.within)));
+            return true;
+        }
+        let is_put_off = is_turned_away || at > self.horizon(now);
+        if is_put_off {
+            (answer.next, answer.ask_again) = (Some(at), Some(self.ask_again(now, at)));
+            answer.turn = is_turned_away.then(|| self.queue(ledger, at, order));
+        }
+        is_put_off
     }
 
     /// The part of a limit that is left at `now`, at most `most`, and the instant of the next slot. That slot charges 1

@@ -6,7 +6,7 @@ mod single;
 use std::collections::HashMap;
 
 use throttle::gate::{History, Limiter};
-use throttle::rule::{Algorithm, Ask, InHours, NamedRule, SlotAccount, SlotRule, Terms, Verdict, Visitor};
+use throttle::rule::{Algorithm, Ask, InHours, SlotAccount, SlotRule, Terms, Verdict, Visitor};
 use throttle::store::{Policy, Quota};
 use throttle::time::{Civil, Time, Wall};
 

@@ -19,7 +19,7 @@ use self::single::single;
 use super::*;
 use crate::charge::Key;
 use crate::gate::{History, Limiter};
-use crate::rule::{Algorithm, Extra, NamedRule, Rule as _, Sliding, Terms, Verdict, Visitor};
+use crate::rule::{Algorithm, Extra, Rule as _, Sliding, Terms, Verdict, Visitor};
 use crate::store::memory_store::MemoryLog;
 
 /// Calendar rules have their own tests.

@@ -37,6 +37,11 @@ impl Reporter {
                 self.error(&anyhow!("item {item} {} {how} {limit}", excerpt(text)));
             }
             Notice::Hold(hold) => self.hold(hold, wall, now),
+            Notice::Unread { item, text, said } => {
+                let what = "$THROTTLE_HEADERS needs HTTP headers, seconds or an HTTP date";
+                let said = excerpt(said.as_bytes());
+                self.notice(&format_args!("item {item} {}: {what}, so {said} sets no hold", excerpt(text)));
+            }
             Notice::SharedHold(until) => {
                 let until = clock_to_the_second(wall, now, *until);
                 self.notice(&format_args!("the shared limits are held until {until}: see --status"));

@@ -126,6 +126,9 @@ fn syslog_is_read_by_its_own_stamps() {
     let log = line("Dec 31 23:59:59") + &line("Jan  1 00:00:00") + &line("Jan  1 00:00:00");
     let error = audit(&["-r2/s"], &log, 1);
     assert!(error.contains("item 1: col:1 is 'Dec', a time without a zone"), "{error}");
+    assert!(error.ends_with("as in --arrivals col:1,tz=UTC\n"), "{error}");
+    let error = audit(&["-r2/s", "--arrivals=re:.*"], &log, 1);
+    assert!(error.ends_with("a time without a zone: add one, as in --arrivals 're:.*',tz=UTC\n"), "{error}");
     audit(&["-r2/s", "--arrivals=tz=UTC"], &log, 0);
     let report = audit(&["-r1/s", "--arrivals=tz=UTC,year=2023"], &log, 75);
     assert!(report.starts_with("item 3 at 2024-01-01T00:00:00Z: 1s too early, 2 in 1s"), "{report}");
@@ -135,7 +138,10 @@ fn syslog_is_read_by_its_own_stamps() {
     let log = "<34>Feb 29 10:00:00 host x\n<34>Feb 29 10:00:02 host x\n";
     audit(&["-r1/2s", "--arrivals=re:.*,tz=UTC"], log, 0);
     let error = audit(&["-r1/2s", "--arrivals=re:.*,tz=UTC,year=2026"], log, 1);
-    assert!(error.contains("give the year of the first, as in --arrivals col:1,tz=UTC,year=2024"), "{error}");
+    assert!(
+        error.contains("give the year of the first, as in --arrivals 're:.*',tz=UTC,year=2024"),
+        "{error}"
+    );
 }
 
 #[test]

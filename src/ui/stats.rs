@@ -95,15 +95,26 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.times.waited)))
 }
 
-pub(super) fn line(stats: &Stats, now: Time) -> String {
-    let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
+/// Items that failed by themselves, and those whose command was asked to end; empty if there are none.
+pub(super) fn failures(stats: &Stats) -> String {
+    let counts = [(stats.failed - stats.ended, "failed"), (stats.ended, "ended early")];
+    counts.map(|(items, what)| counted(items, what)).concat()
+}
+
+fn counted(items: u64, what: &str) -> String {
+    if items > 0 { format!(", {items} {what}") } else { String::new() }
+}
+
+/// The counts of a run, of which `releases` tells whether they took place.
+pub(super) fn line(stats: &Stats, now: Time, releases: &str) -> String {
+    let Stats { read, released, refused, skipped, retried, bytes, .. } = *stats;
     let nanos = now.since(stats.times.started);
     let rate = pace(released, stats.elapsed(now)).map_or_else(String::new, |rate| format!(", {rate}"));
     let seconds = seconds(nanos);
-    let count = |items, what| if items > 0 { format!(", {items} {what}") } else { String::new() };
-    let rest = [(refused, "refused"), (skipped, "done before"), (failed, "failed"), (retried, "retried")];
-    let rest = rest.map(|(items, what)| count(items, what)).concat();
-    format!("{released} of {} released ({}) in {seconds}s{rate}{rest}", items(read), count_of(bytes, "byte"))
+    let before = counted(refused, "refused") + &counted(skipped, "done before");
+    let rest = before + &failures(stats) + &counted(retried, "retried");
+    let (read, bytes) = (items(read), count_of(bytes, "byte"));
+    format!("{released} of {read} {releases} ({bytes}) in {seconds}s{rate}{rest}")
 }
 
 /// `1 item`, `2 items`.
@@ -122,11 +133,16 @@ mod tests {
     #[test]
     fn a_line_has_what_there_is_to_say() {
         let mut stats = Stats { read: 7, released: 6, bytes: 12, ..Stats::new(Time(SECOND)) };
-        assert_eq!(line(&stats, Time(SECOND)), "6 of 7 items released (12 bytes) in 0.000s");
+        assert_eq!(line(&stats, Time(SECOND), "released"), "6 of 7 items released (12 bytes) in 0.000s");
         (stats.refused, stats.settled) = (1, 1);
         (stats.failed, stats.retried, stats.skipped) = (2, 3, 4);
         let words = "6 of 7 items released (12 bytes) in 4.000s, 1.5/s, 1 refused, 4 done before, 2 failed, 3 retried";
-        assert_eq!(line(&stats, Time(5 * SECOND)), words);
+        assert_eq!(line(&stats, Time(5 * SECOND), "released"), words);
+        stats.ended = 1;
+        let some_ended = words.replace("2 failed", "1 failed, 1 ended early");
+        assert_eq!(line(&stats, Time(5 * SECOND), "released"), some_ended);
+        stats.ended = 2;
+        assert_eq!(failures(&stats), ", 2 ended early");
     }
 
     #[test]

@@ -198,7 +198,8 @@ impl Reporter {
     /// The messages at the end of a run, with statistics if asked for.
     pub(crate) fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
         let stats = schedule.stats();
-        self.display.iter().for_each(Display::finish);
+        let total = || self.total(Duration::ZERO);
+        self.display.iter().for_each(|display| display.finish(schedule, now, total));
         if self.unnamed.get() > 0 {
             self.notice(&format_args!("{} more failed", self.unnamed.get()));
         }

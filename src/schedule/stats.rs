@@ -19,6 +19,8 @@ pub struct Stats {
     pub failed: u64,
     /// Those of the failed items whose command had been asked to end.
     pub ended: u64,
+    /// Waits for a hold.
+    pub holds: u64,
     /// Commands whose output was not fully printed.
     pub unprinted: u64,
     /// Items that need not be released any more, unless their command fails and is retried.

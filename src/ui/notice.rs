@@ -47,7 +47,7 @@ impl Reporter {
                 self.notice(&format_args!("the shared limits are held until {until}: see --status"));
             }
             Notice::Expired { item, text, limit } => {
-                let limit = limit.as_ref().map(|limit| format!(", which would exceed {limit}"));
+                let limit = limit.as_ref().map(|limit| format!(": it waits for the limit {limit}"));
                 let (text, limit) = (excerpt(text), limit.unwrap_or_default());
                 self.error(&anyhow!("item {item} {text}: not released within --max-wait{limit}"));
             }

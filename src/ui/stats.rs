@@ -17,7 +17,8 @@ pub(super) fn short(rate: &Rate) -> String {
         CountFrom::Running => "running".to_owned(),
         CountFrom::Start | CountFrom::Exit => format_duration(rate.period),
     };
-    format!("{}/{period}{}", rate.count, key.unwrap_or_default())
+    let hours = rate.during().map(|hours| format!(" during {}", hours.week));
+    format!("{}/{period}{}{}", rate.count, key.unwrap_or_default(), hours.unwrap_or_default())
 }
 
 /// The units of a pace, in seconds. The first unit with at least one item is used.
@@ -83,12 +84,13 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     if stats.times.waited == 0 {
         return None;
     }
-    let times = |limit: &LimitStats| match (limit.waits, short(&limit.rate)) {
-        (0, _) => String::new(),
-        (1, limit) => format!(", once for {limit}"),
-        (count, limit) => format!(", {count} times for {limit}"),
+    let times = |count: u64, what: &str| match count {
+        0 => String::new(),
+        1 => format!(", once for {what}"),
+        _ => format!(", {count} times for {what}"),
     };
-    let limits = limits.iter().map(times).collect::<String>();
+    let limits = limits.iter().map(|limit| times(limit.waits, &short(&limit.rate))).collect::<String>();
+    let limits = limits + &times(stats.holds, "a hold");
     let stopped = (stats.times.stopped > 0).then(|| format!(", stopped {}", words(stats.times.stopped)));
     let stopped = stopped.unwrap_or_default();
     let most = items(stats.busiest);
@@ -163,15 +165,21 @@ mod tests {
     }
 
     #[test]
+    fn the_hours_of_a_limit_are_part_of_its_name() {
+        let rate = "0/s,during=Mon-Fri@09:00-17:00+Sat,tz=UTC".parse::<Rate>().unwrap();
+        assert_eq!(short(&rate), "0/1s during Mon-Fri@09:00-17:00+Sat");
+    }
+
+    #[test]
     fn waits_are_told_by_limit() {
         let rate = |text: &str| text.parse::<Rate>().unwrap();
         let mut stats = Stats::new(Time(0));
         let limit = |(text, waits)| LimitStats { waits, ..LimitStats::new(rate(text)) };
         let limits = [("20/1m", 3), ("9/s", 0), ("100/h", 1)].map(limit);
         assert_eq!(waits(&stats, &limits), None);
-        stats.busiest = 20;
+        (stats.busiest, stats.holds) = (20, 2);
         stats.times.waited = 170 * SECOND;
-        let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h; at most 20 items in one second";
+        let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h, 2 times for a hold; at most 20 items in one second";
         assert_eq!(waits(&stats, &limits).as_deref(), Some(words));
         stats.times.stopped = 62 * SECOND;
         assert_eq!(waits(&stats, &limits), Some(format!("{words}, stopped 1 min 2 s")));

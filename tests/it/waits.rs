@@ -70,7 +70,7 @@ fn an_item_that_waits_in_vain_is_told_with_its_limit() {
         .code(75)
         .stdout("0.000000000\tx\n")
         .stderr(predicate::str::starts_with(
-            "throttle: item 2 'y': not released within --max-wait, which would exceed 1/1h,algo=sliding\n",
+            "throttle: item 2 'y': not released within --max-wait: it waits for the limit 1/1h,algo=sliding\n",
         ));
 }
 

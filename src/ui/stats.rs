@@ -22,8 +22,7 @@ pub(super) fn short(rate: &Rate) -> String {
 }
 
 /// The units of a pace, in seconds. The first unit with at least one item is used.
-pub(super) const PACE_UNITS: [(&str, u32); 5] =
-    [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400), ("y", 31_557_600)];
+const PACE_UNITS: [(&str, u32); 5] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400), ("y", 31_557_600)];
 
 /// Items per unit of time, the shortest in which there is at least one; `None` for less than a millisecond.
 pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {

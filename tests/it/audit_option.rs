@@ -24,13 +24,17 @@ item 3 at 0.500000000: 500ms too early, 3 in 1s, limit 2/1s,algo=sliding
 limit 2/1s,algo=sliding: 1 of 4 items too early, by up to 500ms
   worst window  3 in 1s: 0.000000000 to 0.500000000, item 3
   limit used    150% at most, 83% on average
-  rate          3.0/s at most, 3.0/s on average
+  rate          3.0/1s at most, 3.0/1s on average
 ";
     assert_eq!(report, wanted);
     let report = audit(&["-n2", "-p1s"], "0 a\n0.4 b\n1 c\n1.4 d\n", 0);
     assert!(report.starts_with("limit 2/1s,algo=sliding: 0 of 4 items too early\n"), "{report}");
     assert_eq!(audit(&["-q", "-n1"], "0\n0\n", 75), "");
-    assert!(audit(&["-n1"], "", 0).ends_with("0 of 0 items too early\n"));
+    assert!(audit(&["-n1"], "", 0).ends_with("0 of 0 items too early\nthrottle: no items to audit\n"));
+    assert_eq!(audit(&["-q", "-n1"], "", 0), "");
+    // The rate is per period of the limit.
+    let report = audit(&["-r90/m"], "0 a\n30 b\n90 c\n", 0);
+    assert!(report.ends_with("  rate          2.0/1m at most, 2.0/1m on average\n"), "{report}");
 }
 
 #[test]
@@ -188,11 +192,12 @@ fn what_keeps_to_a_limit_never_uses_more_than_all_of_it() {
         report.lines().skip(2).map(str::trim_start).collect::<Vec<_>>().join("; ")
     };
     let two_days = "86398 a\n86399 a\n86400 a\n86401 a\n";
-    let told = "limit used    100% at most, 100% on average; rate          2.0/d at most";
+    let told = "limit used    100% at most, 100% on average; rate          2.0/1day at most";
     assert_eq!(tail("2/d,algo=calendar,tz=UTC", two_days), told);
     // 2026-10-25 has 25 hours in Berlin, and so three periods of 12 hours or less.
     let long_day = "1792879200 a\n1792969199 a\n";
-    let told = "limit used    100% at most, 67% on average; rate          2.0/d at most, 1.0/d on average";
+    let told =
+        "limit used    100% at most, 67% on average; rate          1.0/12h at most, 0.500/12h on average";
     assert_eq!(tail("1/12h,algo=calendar,tz=Europe/Berlin", long_day), told);
     for limit in ["1/h,during=00:00-23:00,tz=UTC", "0/s,during=00:00-23:00,tz=UTC"] {
         assert!(tail(limit, "82800 a\n86399 a\n").starts_with("rate          "), "{limit}");

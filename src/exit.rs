@@ -35,7 +35,7 @@ impl End {
 }
 
 /// The end of a command that was run for one or more items.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct JobEnd {
     /// The number of its first item.
     pub first: u64,
@@ -45,6 +45,8 @@ pub struct JobEnd {
     pub timed_out: bool,
     /// The pause that a server asked for, in nanoseconds.
     pub retry_after: Option<u64>,
+    /// What it passed on of a server's answer that cannot be read, if the user has not been told of such yet.
+    pub unread: Option<Box<str>>,
 }
 
 /// The end of a run. Ordered by rank: of several, the highest decides the exit status.

@@ -15,9 +15,9 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (
         &["-L"],
         "pv and xargs",
-        "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes; as with xargs, -B {N}",
+        "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -r {N}/s for items; as with xargs, -B {N}",
     ),
-    (&["--rate-limit"], "pv", "use -r {N}/s for items, or -r {N}/s,cost=bytes,algo=bucket for bytes"),
+    (&["--rate-limit"], "pv", "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -r {N}/s for items"),
     (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
     (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
     (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
@@ -55,7 +55,11 @@ const SOURCES: [&str; 4] = [":::", ":::+", "::::", "::::+"];
 /// Advice on the option `name` of another program, if it is one. `args` is the whole command line.
 pub(super) fn advice(name: &str, args: &[OsString]) -> Option<String> {
     let (_, whose, advice) = OPTIONS.iter().find(|(names, ..)| names.contains(&name))?;
-    let advice = with_value(advice, value(name, args).as_deref());
+    let value = value(name, args);
+    // A number of lines has no unit.
+    let has_unit = value.as_ref().is_some_and(|value| value.ends_with(|c: char| c.is_ascii_alphabetic()));
+    let advice = if has_unit { advice.split("; as with xargs").next().unwrap_or(advice) } else { advice };
+    let advice = with_value(advice, value.as_deref());
     Some(format!("{name} is an option of {whose}: {advice}"))
 }
 
@@ -114,11 +118,15 @@ mod tests {
             ("--delay", "throttle --delay 1 echo", "use -n 1 -p 1"),
             ("--delay", "throttle --delay=0.5 echo", "use -n 1 -p 0.5"),
             ("--delay", "throttle --delay", "use -n 1 -p DUR"),
-            ("-L", "throttle -L10", "use -r 10/s for items, or -r 10/s,cost=bytes,algo=bucket for bytes"),
-            ("-L", "throttle -L -j2", "use -r N/s for items"),
-            ("-L", "throttle -L M", "use -r N/s for items"),
-            ("-L", "throttle -L 2mb", "use -r 2Mi/s for items, or -r 2Mi/s,cost=bytes,algo=bucket"),
-            ("-L", "throttle -L 1.5K", "use -r 1.5Ki/s for items"),
+            (
+                "-L",
+                "throttle -L10",
+                "use -r 10/s,cost=bytes,algo=bucket for bytes, or -r 10/s for items; as with xargs, -B 10",
+            ),
+            ("-L", "throttle -L -j2", "or -r N/s for items"),
+            ("-L", "throttle -L M", "or -r N/s for items"),
+            ("-L", "throttle -L 2mb", "use -r 2Mi/s,cost=bytes,algo=bucket for bytes, or -r 2Mi/s for items"),
+            ("-L", "throttle -L 1.5K", "or -r 1.5Ki/s for items"),
             ("--limit-rate", "throttle --limit-rate=200k", "use -r 200Ki/s,cost=bytes,algo=bucket"),
             ("--joblog", "throttle --joblog my.log", "use --log my.log"),
             ("--max-procs", "throttle --max-procs=0", "use -j N"),

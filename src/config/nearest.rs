@@ -96,7 +96,9 @@ fn per_period(count: &str, words: &[&str]) -> Option<String> {
 /// The period that a word stands for.
 fn period(word: &str) -> Option<String> {
     let word = word.to_lowercase();
-    let word = word.strip_prefix("per").unwrap_or(&word);
+    let is_unit = |unit: &&str| parse_duration(&format!("1{unit}")).is_ok();
+    let unit = word.strip_prefix("per").or_else(|| word.strip_prefix('p').filter(is_unit));
+    let word = unit.unwrap_or(&word);
     let has_number = word.starts_with(|c: char| c.is_ascii_digit());
     let length = if has_number { word.to_owned() } else { format!("1{word}") };
     if word.contains(char::is_alphabetic) && parse_duration(&length).is_ok() {

@@ -102,6 +102,10 @@ impl RateText {
             _ if value.is_empty() && is_rate(name) => bail!("for several limits, use several -r"),
             _ if name.parse::<Algorithm>().is_ok() => bail!("for an algorithm, write algo={name}"),
             "host" if value.is_empty() => bail!("for a limit per host, write key=host"),
+            _ if value.is_empty() && name.parse::<Week>().is_ok() => match &self.during {
+                Some(week) => bail!("several hours are joined by +: write during={week}+{name}"),
+                None => bail!("for hours, write during={name}"),
+            },
             _ => bail!("unknown option: the options are {}=", Self::OPTIONS.join("=, ")),
         }
         Ok(())
@@ -305,6 +309,10 @@ mod tests {
             ("1/s,tz=UTC", "during= and algo=calendar"),
             ("1/d,algo=calendar,tz=Mars", "unknown zone: use local, UTC"),
             ("1/d,during=Fri@25:00", "from 00:00 to 24:00"),
+            ("0/s,during=Mon-Fri@9:00-17:00,Sat", "write during=Mon-Fri@09:00-17:00+Sat"),
+            ("0/s,08:00-17:00", "write during=08:00-17:00"),
+            ("10ps", "try 10/s"),
+            ("10pm", "try 10/m"),
             ("1/7h,algo=calendar", "d, w, month, year, and those from 1s to 12h"),
             ("1/d,algo=calendar,margin=12h", "less than half"),
             ("0/s,during=Mon-Sun", "hours of during= never end"),

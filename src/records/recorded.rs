@@ -1,6 +1,7 @@
 //! Records with the instants at which they happened: lines with a stamp, and job logs.
 
 use std::borrow::Cow;
+use std::fmt::Display;
 
 use anyhow::Result;
 
@@ -8,9 +9,12 @@ use super::json;
 use super::row::RowItems;
 use super::tsv::Columns;
 use crate::config::{Arrivals, Cleaning, Selector};
-use crate::printable::excerpt;
+use crate::printable::{excerpt, quoted};
 use crate::source::{Fault, Fields, Stamps, bad_item};
 use crate::time::Time;
+
+/// Stands for the selector in the text of a [`Fault`].
+const TYPED: &str = "SEL";
 
 /// Reads the instant at which each record of an input happened.
 pub(super) struct Recorded {
@@ -120,16 +124,22 @@ impl Recorded {
             }
             Cow::Owned(field) => field,
         };
-        let hint =
-            if self.is_told { "" } else { "; if it is elsewhere, add --arrivals, as in --arrivals col:4" };
-        self.stamps.read(&field, text).map_err(|fault| describe(selector, &field, fault) + hint)
+        self.stamps.read(&field, text).map_err(|fault| {
+            // What lacks its zone or year is a time.
+            let is_elsewhere = !self.is_told && !fault.contains(TYPED);
+            let elsewhere = "; if it is elsewhere, add --arrivals, as in --arrivals col:4";
+            describe(selector, &field, fault, selector) + if is_elsewhere { elsewhere } else { "" }
+        })
     }
 
     fn read_job<'a>(
         &mut self,
         (stamp, items): (&'a [u8], RowItems<'a>),
     ) -> Result<(Time, RowItems<'a>), String> {
-        let at = self.stamps.read(stamp, stamp).map_err(|fault| describe(&"the start", stamp, fault))?;
+        let at = self
+            .stamps
+            .read(stamp, stamp)
+            .map_err(|fault| describe(&"the start", stamp, fault, &self.selector))?;
         Ok((at, items))
     }
 }
@@ -141,8 +151,9 @@ impl Layout {
     }
 }
 
-fn describe(what: &dyn std::fmt::Display, field: &[u8], fault: Fault) -> String {
-    format!("{what} is {}, {fault}", excerpt(field))
+fn describe(what: &dyn Display, field: &[u8], fault: Fault, selector: &Selector) -> String {
+    let typed = quoted(&[selector.to_string().into()]);
+    format!("{what} is {}, {}", excerpt(field), fault.replace(TYPED, &typed))
 }
 
 #[cfg(test)]

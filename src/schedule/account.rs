@@ -49,7 +49,8 @@ impl Account {
         let since = self.waiting_since.take().filter(|since| *since < now);
         if let Some((since, (_, awaited))) = since.zip(self.awaited) {
             self.stats.times.waited += now.since(since);
-            self.limits.wait(awaited, now.since(since));
+            let is_new = self.limits.wait(awaited, now.since(since));
+            self.stats.holds += u64::from(is_new && awaited.is_hold);
         }
     }
 

@@ -64,6 +64,15 @@ pub enum Notice {
     },
     /// A server has asked for a pause.
     Hold(HoldBegun),
+    /// What a command passed on of a server's answer cannot be read.
+    Unread {
+        /// The number of its item.
+        item: u64,
+        /// The item itself.
+        text: Vec<u8>,
+        /// What cannot be read.
+        said: Box<str>,
+    },
     /// Nothing is released before this instant: a hold that another run reported or a user set.
     SharedHold(Time),
     /// An item waited longer than it may, which ends the run.

@@ -102,6 +102,7 @@ impl Schedule {
         let Some(attempt) = self.results.jobs.end(ended.first) else { return };
         self.queue.gate.finish(now, &attempt.asked.request());
         let is_shared = self.hold(now, ended, &attempt);
+        self.tell_unread(ended, &attempt);
         let Schedule { queue, results, .. } = self;
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
         let failed = || queue.lanes.failed(&attempt.segments, why);
@@ -144,11 +145,18 @@ impl Schedule {
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
         if is_news && !results.course.is_stopping {
             let by_key = !queue.lanes.options.in_order && !attempt.asked.keys.is_empty();
-            let text = attempt.segments.first().map_or_else(Vec::new, |segment| queue.lanes.text(segment));
+            let text = queue.lanes.first_text(&attempt.segments);
             let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };
             results.course.tell(Notice::Hold(begun));
         }
         is_shared
+    }
+
+    fn tell_unread(&mut self, ended: &JobEnd, attempt: &Attempt) {
+        if let Some(said) = ended.unread.clone() {
+            let text = self.queue.lanes.first_text(&attempt.segments);
+            self.results.course.tell(Notice::Unread { item: ended.first, text, said });
+        }
     }
 
     /// The store has answered.

@@ -157,9 +157,12 @@ fn cut_short((at, precision): (Time, Precision), over: Option<Time>) -> (Time, P
 pub(super) fn awaited(queue: &Queue, now: Time) -> Awaited {
     let Queue { gate, lanes, not_before, .. } = queue;
     let Some((until, at)) = lanes.soonest(&**gate, now) else { return Awaited::default() };
-    let is_limit = *not_before <= now && !lanes.lane(at).is_delayed(now);
+    let lane = lanes.lane(at);
+    let waits_for_all = lanes.request(lane).is_some_and(|(_, request)| gate.held_until(&request) > now);
+    let is_limit = *not_before <= now && !lane.is_delayed(now) && !waits_for_all;
     let limit = if is_limit { lanes.why(at, &**gate, now).and_then(Why::limit) } else { None };
-    Awaited { limit, until: until.instant() }
+    let is_hold = waits_for_all || (limit.is_none() && lane.hold > now);
+    Awaited { limit, is_hold, until: until.instant() }
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.

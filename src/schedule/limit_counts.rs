@@ -37,7 +37,7 @@ impl Awaited {
     fn continues(self, before: Awaited) -> bool {
         match self.until.zip(before.until) {
             Some((until, before)) => until == before,
-            None => self.limit == before.limit,
+            None => (self.limit, self.is_hold) == (before.limit, before.is_hold),
         }
     }
 }
@@ -56,6 +56,8 @@ pub(super) struct LimitCounts {
 pub(super) struct Awaited {
     /// The limit that is the last to allow the release, if a limit holds it back and it is known which.
     pub(super) limit: Option<usize>,
+    /// True if a server or a user asked for the wait.
+    pub(super) is_hold: bool,
     /// The instant of the release; `None` if it depends on an event, such as the end of a command.
     pub(super) until: Option<Time>,
 }
@@ -83,13 +85,14 @@ impl LimitCounts {
     }
 
     /// Adds a wait, or the next part of one: input that arrives meanwhile interrupts it but does not begin a
-    /// new one.
-    pub(super) fn wait(&mut self, awaited: Awaited, nanos: u64) {
+    /// new one. Returns whether this is a new one.
+    pub(super) fn wait(&mut self, awaited: Awaited, nanos: u64) -> bool {
         let is_new = self.last.replace(awaited).is_none_or(|last| !awaited.continues(last));
         self.of(awaited.limit).for_each(|limit| {
             limit.waits += u64::from(is_new);
             limit.waited += nanos;
         });
+        is_new
     }
 
     /// Notes that items have left: the next wait for an event is another one.
@@ -133,7 +136,7 @@ mod tests {
     }
 
     fn awaited(limit: Option<usize>, until: Option<u64>) -> Awaited {
-        Awaited { limit, until: until.map(Time) }
+        Awaited { limit, is_hold: false, until: until.map(Time) }
     }
 
     #[test]
@@ -169,7 +172,7 @@ mod tests {
             let mut tally = LimitCounts::new(&rates(&["1/s", "2/s"]));
             for event in events {
                 match event {
-                    Some(awaited) => tally.wait(*awaited, 1),
+                    Some(awaited) => _ = tally.wait(*awaited, 1),
                     None => tally.leave(),
                 }
             }

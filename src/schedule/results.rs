@@ -74,6 +74,7 @@ impl Results {
         self.retire(first, ahead.next);
         if let Some(exit) = failure {
             self.account.stats.failed += items;
+            self.account.stats.ended += if self.jobs.is_interrupted { items } else { 0 };
             if !self.have_succeeded {
                 self.course.raise(exit);
             }

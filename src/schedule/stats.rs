@@ -17,6 +17,10 @@ pub struct Stats {
     pub retried: u64,
     /// Items whose command failed, or that could never be sent.
     pub failed: u64,
+    /// Those of the failed items whose command had been asked to end.
+    pub ended: u64,
+    /// Waits for a hold.
+    pub holds: u64,
     /// Commands whose output was not fully printed.
     pub unprinted: u64,
     /// Items that need not be released any more, unless their command fails and is retried.

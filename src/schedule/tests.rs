@@ -100,7 +100,7 @@ impl Scene {
         let mut ended = |first, code, retry_after| {
             self.running -= 1;
             let end = End::Exited(code);
-            schedule.job_ended(now, &JobEnd { first, end, timed_out: false, retry_after });
+            schedule.job_ended(now, &JobEnd { first, end, timed_out: false, retry_after, unread: None });
         };
         match *event {
             Input(text) => {
@@ -209,6 +209,7 @@ fn told(notice: &Notice) -> String {
         Notice::BadItem(error) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::Hold(hold) => format!("item {} holds {} until {}", hold.item, hold.held, hold.until.0),
+        Notice::Unread { item, said, .. } => format!("item {item}: cannot read {said}"),
         Notice::SharedHold(until) => format!("held until {}", until.0),
         Notice::Expired { item, .. } => format!("expired {item}"),
         Notice::TimeUp => "time is up".to_owned(),

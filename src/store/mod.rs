@@ -101,7 +101,7 @@ mod status;
 pub use file::FileStore;
 pub use hold::Hold;
 pub use keeper::{BootClock, Keeper, keeper};
-pub use place::{names, place};
+pub use place::{is_in_current_directory, names, place};
 pub use policy::{Policy, Quota};
 pub use reach::Reach;
 #[cfg(feature = "redis")]

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder};
+use std::fs::{self, DirBuilder, File};
+use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
 
@@ -15,6 +16,9 @@ use crate::store::StoreError;
 
 /// The longest name, in bytes: a file name has at most 255, and the files beside the state have longer ones.
 const LONGEST_NAME: usize = 200;
+
+/// The first bytes of an SQLite database.
+pub(super) const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// The file of the state called `name`. Creates its directory if need be.
 ///
@@ -40,6 +44,13 @@ pub fn names() -> Vec<String> {
         ["-wal", "-shm"].iter().any(|end| name.strip_suffix(end).is_some_and(|state| names.contains(state)))
     };
     names.iter().filter(|name| !is_beside(name)).cloned().collect()
+}
+
+/// True if the current directory has a file of this name that may be a state: whoever gives the name may mean it.
+pub fn is_in_current_directory(name: &str) -> bool {
+    let mut start = [0; MAGIC.len()];
+    let is_file = fs::metadata(name).is_ok_and(|metadata| metadata.is_file());
+    is_file && File::open(name).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC
 }
 
 fn find(name: &str) -> Result<PathBuf> {

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stats::{PACE_UNITS, count_of};
+use super::stats::count_of;
 use crate::audit::{Audit, AuditedLimit, Numbers, Violation};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
@@ -95,9 +95,10 @@ impl AuditReport {
             let mean = mean.unwrap_or_default();
             writeln!(out, "  limit used    {} at most{one}{mean}", percent(share))?;
         }
+        let per = limit.rate.period;
         let mean =
-            limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", pace(mean)));
-        writeln!(out, "  rate          {} at most{one}{mean}", pace(limit.highest_rate()))?;
+            limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", pace(mean, per)));
+        writeln!(out, "  rate          {} at most{one}{mean}", pace(limit.highest_rate(), per))?;
         if let Some(keys) = limit.keys() {
             let worst = limit.worst_keys(MOST_KEYS);
             let worst = worst.iter().map(|(key, of)| format!("{} {}", excerpt(key), of.worst.count));
@@ -156,12 +157,12 @@ fn numbers_json(limit: &AuditedLimit, numbers: Numbers) -> Value {
         "items": numbers.releases,
         "too_early": numbers.violations,
         "seconds_too_early": Duration::from_nanos(numbers.earliest).as_secs_f64(),
-        "worst_window": {
+        "worst_window": (worst.count > 0).then(|| json!({
             "count": worst.count,
             "first": worst.start.to_string(),
             "last": worst.end.to_string(),
             "item": worst.number,
-        },
+        })),
         "highest_share": limit.share(worst.count),
         "highest_rate": limit.rate_of(worst.count),
     })
@@ -171,10 +172,9 @@ fn percent(share: f64) -> String {
     format!("{:.0}%", 100.0 * share)
 }
 
-fn pace(per_second: f64) -> String {
-    let in_unit = |(unit, seconds)| (per_second * f64::from(seconds), unit);
-    let mut paces = PACE_UNITS.into_iter().map(in_unit);
-    let (rate, unit) = paces.find(|(rate, unit)| *rate >= 1.0 || *unit == "y").unwrap_or_default();
-    let decimals = usize::from(rate < 100.0);
-    format!("{rate:.decimals$}/{unit}")
+/// A rate per period of the limit, which it is compared with.
+fn pace(per_second: f64, period: u64) -> String {
+    let rate = per_second * Duration::from_nanos(period).as_secs_f64();
+    let decimals = if rate < 1.0 { 3 } else { usize::from(rate < 100.0) };
+    format!("{rate:.decimals$}/{}", format_duration(period))
 }

@@ -22,6 +22,13 @@ pub(super) struct Recent {
     pub(super) nanos: u64,
 }
 
+impl Recent {
+    /// The totals of a run.
+    pub(super) fn of(progress: &Progress, now: Time) -> Self {
+        Recent { items: progress.stats.released, nanos: progress.stats.elapsed(now) }
+    }
+}
+
 /// The parts of the line, in the order in which they are left out if there is no room.
 #[derive(Clone, Copy)]
 enum LinePart {
@@ -49,8 +56,20 @@ pub(super) fn cut(line: &str, width: usize) -> &str {
     line.char_indices().nth(width).map_or(line, |(at, _)| &line[..at])
 }
 
+/// The line of a run that is over.
+pub(super) fn last(progress: &Progress, recent: Recent) -> String {
+    counts(progress, recent, |_| true).join(", ")
+}
+
 fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, omitted: usize) -> String {
     let has = |part: LinePart| part as usize >= omitted;
+    let mut all = counts(progress, recent, has);
+    all.extend(wait(&progress.forecast, progress.wall, now, has(LinePart::Reason)));
+    let end = end.filter(|_| has(LinePart::End)).map(|end| format!("; {end}"));
+    escaped(&(all.join(", ") + end.as_deref().unwrap_or_default()))
+}
+
+fn counts(progress: &Progress, recent: Recent, has: impl Fn(LinePart) -> bool) -> Vec<String> {
     let mut all = vec![done(progress, has(LinePart::Percent))];
     let stats = &progress.stats;
     let counts = [
@@ -63,9 +82,7 @@ fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, om
     // A burst at the start is not a rate yet.
     let has_pace = has(LinePart::Pace) && recent.items > 0 && recent.nanos >= 10 * SECOND;
     all.extend(pace(recent.items, recent.nanos).filter(|_| has_pace));
-    all.extend(wait(&progress.forecast, progress.wall, now, has(LinePart::Reason)));
-    let end = end.filter(|_| has(LinePart::End)).map(|end| format!("; {end}"));
-    escaped(&(all.join(", ") + end.as_deref().unwrap_or_default()))
+    all
 }
 
 fn done(progress: &Progress, has_percent: bool) -> String {

@@ -37,12 +37,17 @@ impl Reporter {
                 self.error(&anyhow!("item {item} {} {how} {limit}", excerpt(text)));
             }
             Notice::Hold(hold) => self.hold(hold, wall, now),
+            Notice::Unread { item, text, said } => {
+                let what = "$THROTTLE_HEADERS needs HTTP headers, seconds or an HTTP date";
+                let said = excerpt(said.as_bytes());
+                self.notice(&format_args!("item {item} {}: {what}, so {said} sets no hold", excerpt(text)));
+            }
             Notice::SharedHold(until) => {
                 let until = clock_to_the_second(wall, now, *until);
                 self.notice(&format_args!("the shared limits are held until {until}: see --status"));
             }
             Notice::Expired { item, text, limit } => {
-                let limit = limit.as_ref().map(|limit| format!(", which would exceed {limit}"));
+                let limit = limit.as_ref().map(|limit| format!(": it waits for the limit {limit}"));
                 let (text, limit) = (excerpt(text), limit.unwrap_or_default());
                 self.error(&anyhow!("item {item} {text}: not released within --max-wait{limit}"));
             }

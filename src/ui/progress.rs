@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
-use super::line::{Progress, Recent, cut, line};
+use super::line::{Progress, Recent, cut, last, line};
 use super::{stderr, terminal};
 use crate::config::When;
 use crate::schedule::{Schedule, Total};
@@ -41,6 +41,8 @@ pub(crate) struct Display {
     /// Items have been written, and the last line has not ended.
     is_in_line: Cell<bool>,
     redraw_at: Cell<Time>,
+    /// A line was printed that is not redrawn, so another says how the run ended.
+    needs_last: Cell<bool>,
     /// The time of the first line has come.
     has_begun: Cell<bool>,
     /// The totals at each of the last redraws, newest last. Until it is full, the rate is that since the start.
@@ -76,9 +78,7 @@ impl Display {
         wall: impl FnOnce() -> Wall,
     ) {
         if self.redraw_at() <= now {
-            let forecast = schedule.forecast(now, total());
-            let (stats, running) = (schedule.stats(), schedule.running() as u64);
-            self.redraw(now, &Progress { stats, running, forecast, wall: wall() });
+            self.redraw(now, &progress(schedule, now, total(), wall()));
         }
         let is_next_near = || schedule.next_release().is_some_and(|next| next.since(now) <= FLASH);
         if self.hidden.borrow().is_some() && schedule.running() == 0 && !is_next_near() {
@@ -92,11 +92,11 @@ impl Display {
             return self.redraw_at.set(now.saturating_add(FIRST));
         }
         self.redraw_at.set(now.saturating_add(EVERY));
-        let recent =
-            self.recent(Recent { items: progress.stats.released, nanos: progress.stats.elapsed(now) });
+        let recent = self.recent(Recent::of(progress, now));
         if self.can_redraw {
             self.draw(&line(progress, recent, now, room()));
         } else {
+            self.needs_last.set(true);
             stderr::show(&stderr::message(&line(progress, recent, now, usize::MAX)));
         }
     }
@@ -129,10 +129,15 @@ impl Display {
         self.is_in_line.set(self.can_redraw && !ends_line);
     }
 
-    /// Removes the line from the screen for good.
-    pub(crate) fn finish(&self) {
+    /// Removes the line from the screen for good; where lines stay, adds the last.
+    pub(super) fn finish(&self, schedule: &Schedule, now: Time, total: impl FnOnce() -> Option<Total>) {
         if self.shown.take().is_some() {
             clear();
+        }
+        if self.needs_last.take() {
+            let progress = progress(schedule, now, total(), Wall::EPOCH);
+            let recent = self.recent(Recent::of(&progress, now));
+            stderr::show(&stderr::message(&last(&progress, recent)));
         }
     }
 
@@ -150,6 +155,11 @@ impl Display {
         self.shown.replace(Some(line.to_owned()));
         self.hidden.take();
     }
+}
+
+fn progress(schedule: &Schedule, now: Time, total: Option<Total>, wall: Wall) -> Progress {
+    let (stats, running) = (schedule.stats(), schedule.running() as u64);
+    Progress { stats, running, forecast: schedule.forecast(now, total), wall }
 }
 
 /// The last column of the terminal stays empty, or the cursor would move to the next line.

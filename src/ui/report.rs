@@ -179,7 +179,7 @@ impl Reporter {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
             let (name, released) = (signal_name(number), items(stats.released));
-            let failed = if stats.failed > 0 { format!(", {} failed", stats.failed) } else { String::new() };
+            let failed = stats::failures(stats);
             let left = stats.left();
             self.notice(&format_args!(
                 "ended by {name}: {released} released{failed}, {left} read and not released"
@@ -189,7 +189,7 @@ impl Reporter {
             && let Some(total) = self.total(COUNTING)
         {
             let left = total.items.max(stats.read) - stats.settled - stats.skipped;
-            self.notice(&format_args!("ended early: {} left", items(left)));
+            self.notice(&format_args!("ended early: {} not released", items(left)));
         } else if stats.left() > 0 {
             self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
         }
@@ -198,7 +198,8 @@ impl Reporter {
     /// The messages at the end of a run, with statistics if asked for.
     pub(crate) fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
         let stats = schedule.stats();
-        self.display.iter().for_each(Display::finish);
+        let total = || self.total(Duration::ZERO);
+        self.display.iter().for_each(|display| display.finish(schedule, now, total));
         if self.unnamed.get() > 0 {
             self.notice(&format_args!("{} more failed", self.unnamed.get()));
         }
@@ -206,7 +207,7 @@ impl Reporter {
         self.left(exit, &stats);
         let next_step = self.resumes.and_then(|resumes| hints::next_step(resumes, exit, &stats));
         next_step.iter().for_each(|text| self.notice(text));
-        self.numbers(schedule, now, exit);
+        self.numbers(schedule, now, exit, "released");
     }
 
     /// The messages at the end of a dry run. The summary, with `-v` or if a person is watching, has the time of the end
@@ -217,12 +218,12 @@ impl Reporter {
         if self.level == Some(Report::Verbose) || self.is_watched {
             self.notice(&hints::plan(&stats, wall));
         }
-        self.numbers(schedule, now, exit);
+        self.numbers(schedule, now, exit, "would be released");
     }
 
-    fn numbers(&self, schedule: &Schedule, now: Time, exit: Exit) {
+    fn numbers(&self, schedule: &Schedule, now: Time, exit: Exit, releases: &str) {
         if self.level == Some(Report::Verbose) {
-            self.statistics(schedule, now);
+            self.say_statistics(schedule, now, releases);
         }
         if self.as_json {
             stderr::tell(&format!("{}\n", escaped_json(&stats::json(schedule, now, exit))));
@@ -231,9 +232,13 @@ impl Reporter {
 
     /// The statistics so far, on request.
     pub(crate) fn statistics(&self, schedule: &Schedule, now: Time) {
+        self.say_statistics(schedule, now, "released");
+    }
+
+    fn say_statistics(&self, schedule: &Schedule, now: Time, releases: &str) {
         let stats = schedule.stats();
         let waits = stats::waits(&stats, &schedule.limit_stats());
-        [Some(stats::line(&stats, now)), waits]
+        [Some(stats::line(&stats, now, releases)), waits]
             .iter()
             .flatten()
             .for_each(|text| self.say(Report::Quiet, text));

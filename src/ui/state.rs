@@ -5,16 +5,18 @@ use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
 use crate::store::{KeysInUse, LimitStatus, LockStatus, Status};
 
-/// A line for each limit and each hold, for runs that wait for their turn, and for the lock, if there are any.
+/// A line for each limit and each hold, for what is booked and what waits to book, and for the lock, if there are any.
 pub(crate) fn describe(status: &Status) -> String {
     let limits = status.limits.iter().map(limit);
     let held = status.held.iter().map(|(key, left)| match key {
         None => format!("held: everything, for {}", roughly(*left)),
         Some(key) => format!("held: key {}, for {}", excerpt(key), roughly(*left)),
     });
+    let booked =
+        status.booked.map(|left| format!("booked: slots in the next {}, by waiting runs", roughly(left)));
     let turns = status
         .last_turn
-        .map(|turn| format!("turns: runs are waiting for theirs, the last is in {}", roughly(turn)));
+        .map(|turn| format!("queue: runs wait to book a slot, the last for {}", roughly(turn)));
     let lock = status.lock.map(|lock| match lock {
         LockStatus::Free => "lock: free".to_owned(),
         LockStatus::Held { pid, is_stopped: false } => format!("lock: held by process {pid}"),
@@ -22,7 +24,7 @@ pub(crate) fn describe(status: &Status) -> String {
             format!("lock: held by process {pid}, which is stopped")
         }
     });
-    limits.chain(held).chain(turns).chain(lock).collect::<Vec<_>>().join("\n")
+    limits.chain(held).chain(booked).chain(turns).chain(lock).collect::<Vec<_>>().join("\n")
 }
 
 fn keys_in_use(keys: &KeysInUse, capacity: u64) -> String {

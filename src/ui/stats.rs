@@ -17,12 +17,12 @@ pub(super) fn short(rate: &Rate) -> String {
         CountFrom::Running => "running".to_owned(),
         CountFrom::Start | CountFrom::Exit => format_duration(rate.period),
     };
-    format!("{}/{period}{}", rate.count, key.unwrap_or_default())
+    let hours = rate.during().map(|hours| format!(" during {}", hours.week));
+    format!("{}/{period}{}{}", rate.count, key.unwrap_or_default(), hours.unwrap_or_default())
 }
 
 /// The units of a pace, in seconds. The first unit with at least one item is used.
-pub(super) const PACE_UNITS: [(&str, u32); 5] =
-    [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400), ("y", 31_557_600)];
+const PACE_UNITS: [(&str, u32); 5] = [("s", 1), ("min", 60), ("h", 3600), ("d", 86_400), ("y", 31_557_600)];
 
 /// Items per unit of time, the shortest in which there is at least one; `None` for less than a millisecond.
 pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
@@ -83,27 +83,39 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     if stats.times.waited == 0 {
         return None;
     }
-    let times = |limit: &LimitStats| match (limit.waits, short(&limit.rate)) {
-        (0, _) => String::new(),
-        (1, limit) => format!(", once for {limit}"),
-        (count, limit) => format!(", {count} times for {limit}"),
+    let times = |count: u64, what: &str| match count {
+        0 => String::new(),
+        1 => format!(", once for {what}"),
+        _ => format!(", {count} times for {what}"),
     };
-    let limits = limits.iter().map(times).collect::<String>();
+    let limits = limits.iter().map(|limit| times(limit.waits, &short(&limit.rate))).collect::<String>();
+    let limits = limits + &times(stats.holds, "a hold");
     let stopped = (stats.times.stopped > 0).then(|| format!(", stopped {}", words(stats.times.stopped)));
     let stopped = stopped.unwrap_or_default();
     let most = items(stats.busiest);
     Some(format!("waited {}{limits}; at most {most} in one second{stopped}", words(stats.times.waited)))
 }
 
-pub(super) fn line(stats: &Stats, now: Time) -> String {
-    let Stats { read, released, refused, skipped, retried, failed, bytes, .. } = *stats;
+/// Items that failed by themselves, and those whose command was asked to end; empty if there are none.
+pub(super) fn failures(stats: &Stats) -> String {
+    let counts = [(stats.failed - stats.ended, "failed"), (stats.ended, "ended early")];
+    counts.map(|(items, what)| counted(items, what)).concat()
+}
+
+fn counted(items: u64, what: &str) -> String {
+    if items > 0 { format!(", {items} {what}") } else { String::new() }
+}
+
+/// The counts of a run, of which `releases` tells whether they took place.
+pub(super) fn line(stats: &Stats, now: Time, releases: &str) -> String {
+    let Stats { read, released, refused, skipped, retried, bytes, .. } = *stats;
     let nanos = now.since(stats.times.started);
     let rate = pace(released, stats.elapsed(now)).map_or_else(String::new, |rate| format!(", {rate}"));
     let seconds = seconds(nanos);
-    let count = |items, what| if items > 0 { format!(", {items} {what}") } else { String::new() };
-    let rest = [(refused, "refused"), (skipped, "done before"), (failed, "failed"), (retried, "retried")];
-    let rest = rest.map(|(items, what)| count(items, what)).concat();
-    format!("{released} of {} released ({}) in {seconds}s{rate}{rest}", items(read), count_of(bytes, "byte"))
+    let before = counted(refused, "refused") + &counted(skipped, "done before");
+    let rest = before + &failures(stats) + &counted(retried, "retried");
+    let (read, bytes) = (items(read), count_of(bytes, "byte"));
+    format!("{released} of {read} {releases} ({bytes}) in {seconds}s{rate}{rest}")
 }
 
 /// `1 item`, `2 items`.
@@ -122,11 +134,16 @@ mod tests {
     #[test]
     fn a_line_has_what_there_is_to_say() {
         let mut stats = Stats { read: 7, released: 6, bytes: 12, ..Stats::new(Time(SECOND)) };
-        assert_eq!(line(&stats, Time(SECOND)), "6 of 7 items released (12 bytes) in 0.000s");
+        assert_eq!(line(&stats, Time(SECOND), "released"), "6 of 7 items released (12 bytes) in 0.000s");
         (stats.refused, stats.settled) = (1, 1);
         (stats.failed, stats.retried, stats.skipped) = (2, 3, 4);
         let words = "6 of 7 items released (12 bytes) in 4.000s, 1.5/s, 1 refused, 4 done before, 2 failed, 3 retried";
-        assert_eq!(line(&stats, Time(5 * SECOND)), words);
+        assert_eq!(line(&stats, Time(5 * SECOND), "released"), words);
+        stats.ended = 1;
+        let some_ended = words.replace("2 failed", "1 failed, 1 ended early");
+        assert_eq!(line(&stats, Time(5 * SECOND), "released"), some_ended);
+        stats.ended = 2;
+        assert_eq!(failures(&stats), ", 2 ended early");
     }
 
     #[test]
@@ -147,15 +164,21 @@ mod tests {
     }
 
     #[test]
+    fn the_hours_of_a_limit_are_part_of_its_name() {
+        let rate = "0/s,during=Mon-Fri@09:00-17:00+Sat,tz=UTC".parse::<Rate>().unwrap();
+        assert_eq!(short(&rate), "0/1s during Mon-Fri@09:00-17:00+Sat");
+    }
+
+    #[test]
     fn waits_are_told_by_limit() {
         let rate = |text: &str| text.parse::<Rate>().unwrap();
         let mut stats = Stats::new(Time(0));
         let limit = |(text, waits)| LimitStats { waits, ..LimitStats::new(rate(text)) };
         let limits = [("20/1m", 3), ("9/s", 0), ("100/h", 1)].map(limit);
         assert_eq!(waits(&stats, &limits), None);
-        stats.busiest = 20;
+        (stats.busiest, stats.holds) = (20, 2);
         stats.times.waited = 170 * SECOND;
-        let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h; at most 20 items in one second";
+        let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h, 2 times for a hold; at most 20 items in one second";
         assert_eq!(waits(&stats, &limits).as_deref(), Some(words));
         stats.times.stopped = 62 * SECOND;
         assert_eq!(waits(&stats, &limits), Some(format!("{words}, stopped 1 min 2 s")));

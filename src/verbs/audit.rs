@@ -20,7 +20,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     check_auditable(&setup.rates, false)?;
     // No record says how many commands were running.
     setup.rates.retain(|rate| rate.from != CountFrom::Running);
-    let Setup { config, rates, reader, .. } = setup;
+    let Setup { config, rates, reader, reporter, .. } = setup;
     let mut review = Review::new(&rates, arrivals, &config.input);
     if config.plot.is_some() {
         review.audit = review.audit.traced();
@@ -32,6 +32,9 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     let stdout = TextWriter { target: Target::Stdout, interrupt: world.interrupt() };
     let mut report = AuditReport::new(config.report, stdout.clone());
     let exit = review.run(&mut world, &mut report).and_then(|exit| {
+        if exit == Exit::Done && review.audit.releases == 0 {
+            reporter.notice(&"no items to audit");
+        }
         let drawn = config.plot.as_ref().map_or(Ok(()), |path| plot::draw(&review.audit, path, stdout));
         let exit = after_drawing(exit, world.last_stop(), drawn)?;
         if config.as_json {

@@ -16,9 +16,10 @@ pub(crate) use self::once::once;
 pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
-use crate::config::{Config, CountFrom, Once, Rate, Verb};
+use crate::config::{Config, CountFrom, Once, Rate, Shared, State, Verb};
 use crate::runtime::{Input, InputPosition, LimitsFiles};
 use crate::source::{Delimiter, Reader};
+use crate::store;
 use crate::ui::plot;
 use crate::ui::report::Reporter;
 
@@ -40,6 +41,12 @@ impl<'a> Setup<'a> {
     pub(crate) fn new(config: &'a Config) -> Result<Self> {
         let reporter = Reporter::of(config);
         config.warnings().for_each(|warning| reporter.notice(&warning));
+        if let Some(Shared { state: State::Name(name), .. }) = &config.shared
+            && store::is_in_current_directory(name)
+        {
+            reporter
+                .notice(&format_args!("-s {name} is a name, not the file here: for that, write -s ./{name}"));
+        }
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(config));
         let rates = files.load()?;
         reporter.limits(&rates);

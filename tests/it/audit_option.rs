@@ -24,13 +24,17 @@ item 3 at 0.500000000: 500ms too early, 3 in 1s, limit 2/1s,algo=sliding
 limit 2/1s,algo=sliding: 1 of 4 items too early, by up to 500ms
   worst window  3 in 1s: 0.000000000 to 0.500000000, item 3
   limit used    150% at most, 83% on average
-  rate          3.0/s at most, 3.0/s on average
+  rate          3.0/1s at most, 3.0/1s on average
 ";
     assert_eq!(report, wanted);
     let report = audit(&["-n2", "-p1s"], "0 a\n0.4 b\n1 c\n1.4 d\n", 0);
     assert!(report.starts_with("limit 2/1s,algo=sliding: 0 of 4 items too early\n"), "{report}");
     assert_eq!(audit(&["-q", "-n1"], "0\n0\n", 75), "");
-    assert!(audit(&["-n1"], "", 0).ends_with("0 of 0 items too early\n"));
+    assert!(audit(&["-n1"], "", 0).ends_with("0 of 0 items too early\nthrottle: no items to audit\n"));
+    assert_eq!(audit(&["-q", "-n1"], "", 0), "");
+    // The rate is per period of the limit.
+    let report = audit(&["-r90/m"], "0 a\n30 b\n90 c\n", 0);
+    assert!(report.ends_with("  rate          2.0/1m at most, 2.0/1m on average\n"), "{report}");
 }
 
 #[test]
@@ -126,6 +130,9 @@ fn syslog_is_read_by_its_own_stamps() {
     let log = line("Dec 31 23:59:59") + &line("Jan  1 00:00:00") + &line("Jan  1 00:00:00");
     let error = audit(&["-r2/s"], &log, 1);
     assert!(error.contains("item 1: col:1 is 'Dec', a time without a zone"), "{error}");
+    assert!(error.ends_with("as in --arrivals col:1,tz=UTC\n"), "{error}");
+    let error = audit(&["-r2/s", "--arrivals=re:.*"], &log, 1);
+    assert!(error.ends_with("a time without a zone: add one, as in --arrivals 're:.*',tz=UTC\n"), "{error}");
     audit(&["-r2/s", "--arrivals=tz=UTC"], &log, 0);
     let report = audit(&["-r1/s", "--arrivals=tz=UTC,year=2023"], &log, 75);
     assert!(report.starts_with("item 3 at 2024-01-01T00:00:00Z: 1s too early, 2 in 1s"), "{report}");
@@ -135,7 +142,10 @@ fn syslog_is_read_by_its_own_stamps() {
     let log = "<34>Feb 29 10:00:00 host x\n<34>Feb 29 10:00:02 host x\n";
     audit(&["-r1/2s", "--arrivals=re:.*,tz=UTC"], log, 0);
     let error = audit(&["-r1/2s", "--arrivals=re:.*,tz=UTC,year=2026"], log, 1);
-    assert!(error.contains("give the year of the first, as in --arrivals col:1,tz=UTC,year=2024"), "{error}");
+    assert!(
+        error.contains("give the year of the first, as in --arrivals 're:.*',tz=UTC,year=2024"),
+        "{error}"
+    );
 }
 
 #[test]
@@ -182,11 +192,12 @@ fn what_keeps_to_a_limit_never_uses_more_than_all_of_it() {
         report.lines().skip(2).map(str::trim_start).collect::<Vec<_>>().join("; ")
     };
     let two_days = "86398 a\n86399 a\n86400 a\n86401 a\n";
-    let told = "limit used    100% at most, 100% on average; rate          2.0/d at most";
+    let told = "limit used    100% at most, 100% on average; rate          2.0/1day at most";
     assert_eq!(tail("2/d,algo=calendar,tz=UTC", two_days), told);
     // 2026-10-25 has 25 hours in Berlin, and so three periods of 12 hours or less.
     let long_day = "1792879200 a\n1792969199 a\n";
-    let told = "limit used    100% at most, 67% on average; rate          2.0/d at most, 1.0/d on average";
+    let told =
+        "limit used    100% at most, 67% on average; rate          1.0/12h at most, 0.500/12h on average";
     assert_eq!(tail("1/12h,algo=calendar,tz=Europe/Berlin", long_day), told);
     for limit in ["1/h,during=00:00-23:00,tz=UTC", "0/s,during=00:00-23:00,tz=UTC"] {
         assert!(tail(limit, "82800 a\n86399 a\n").starts_with("rate          "), "{limit}");

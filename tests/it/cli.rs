@@ -234,6 +234,7 @@ fn a_dry_run_tells_by_the_wall_when_it_ends() {
         let args = [&["-r1/h", "--dry-run", "-v"], args].concat();
         let output = throttle(&args).env("TZ", "UTC").write_stdin(items).output().unwrap();
         assert!(output.status.success());
+        assert!(text(&output.stderr).contains("throttle: 3 of 3 items would be released ("));
         let plan = text(&output.stderr).lines().find(|line| line.contains(" items, ")).unwrap().to_owned();
         plan.split_once(", ends ").map(|(_, at)| at.to_owned())
     };

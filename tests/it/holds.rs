@@ -148,6 +148,23 @@ fn a_pause_is_told_and_is_no_longer_than_it_may_be() {
     assert_eq!(run(&["-q"]), "");
 }
 
+#[test]
+fn what_cannot_be_read_of_a_server_is_told_once() {
+    let run = |said: &str| {
+        let script = format!("printf '{said}' >$THROTTLE_HEADERS");
+        let command = [UNLIMITED, "--", "sh", "-c", &script];
+        text(&throttle(&command).write_stdin("a\nb\n").output().expect("a run").stderr)
+    };
+    let told = |said: &str| {
+        let needs = "$THROTTLE_HEADERS needs HTTP headers, seconds or an HTTP date";
+        format!("throttle: item 1 'a': {needs}, so {said} sets no hold\n")
+    };
+    assert_eq!(run("junk\\n"), told("'junk'"));
+    assert_eq!(run("HTTP/2 429\\r\\nRetry-After: 1m\\r\\n\\r\\n"), told("'Retry-After: 1m'"));
+    assert_eq!(run("HTTP/2 200\\r\\nserver: x\\r\\n\\r\\n"), "");
+    assert_eq!(run(""), "");
+}
+
 /// What is written under either name counts once.
 #[test]
 fn the_file_of_headers_has_two_names() {

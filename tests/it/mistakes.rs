@@ -88,8 +88,7 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["-L", "1M"],
-        "-L is an option of pv and xargs: use -r 1Mi/s for items, or -r 1Mi/s,cost=bytes,algo=bucket for bytes; \
-         as with xargs, -B 1Mi",
+        "-L is an option of pv and xargs: use -r 1Mi/s,cost=bytes,algo=bucket for bytes, or -r 1Mi/s for items",
     ),
     // Values.
     (

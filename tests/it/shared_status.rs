@@ -74,6 +74,20 @@ fn a_state_option_alone_lists_the_states_there_are() {
 }
 
 #[test]
+fn a_name_that_may_be_meant_as_a_file_is_told() {
+    let home = Directory::new();
+    let run = |state: &str| {
+        let mut command = throttle(&["-n9", "-s", state]);
+        command.current_dir(home.path()).env("XDG_STATE_HOME", home.path().join("states"));
+        text(&command.write_stdin("1\n").output().unwrap().stderr)
+    };
+    home.file("api", "no state\n");
+    assert_eq!([run("api"), run("./t.db")], ["", ""]);
+    let told = "throttle: -s t.db is a name, not the file here: for that, write -s ./t.db\n";
+    assert_eq!(run("t.db"), told);
+}
+
+#[test]
 fn a_state_in_a_directory_of_a_group_is_for_the_group() {
     let directory = Directory::new();
     let shared = directory.path().join("shared");

@@ -95,6 +95,18 @@ fn a_shell_sees_128_and_the_number() {
         .code(143);
 }
 
+/// The first command fails by itself, the second is ended.
+#[test]
+fn commands_that_a_signal_ends_are_not_among_the_failed() {
+    let mut running = Running::throttle(&[UNLIMITED, "--", "sh", "-c", "eval \"$1\"", "sh"]);
+    running.write("exit 1\necho; exec sleep 60\nx\n");
+    assert_eq!(running.line(), "\n");
+    let output = end_by(running, SIGTERM);
+    assert_killed_by(SIGTERM, &output);
+    let told = "2 items released, 1 failed, 1 ended early, 1 read and not released\n";
+    assert!(text(&output.stderr).ends_with(told), "{output:?}");
+}
+
 #[test]
 fn a_signal_ends_a_run_that_waits_for_input() {
     let mut running = Running::throttle(&[UNLIMITED]);

@@ -10,7 +10,7 @@ use predicates::str::contains;
 
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
-use throttle::store::{FileStore, Order, Policy, RedisStore, Slot, Store, keeper};
+use throttle::store::{FileStore, Keeper, Order, Policy, RedisStore, Slot, Store, keeper};
 use throttle::time::Time;
 
 use crate::memory_store::MemoryStore;
@@ -170,14 +170,33 @@ fn whoever_does_not_wait_hears_of_a_slot_that_was_given_back() {
     });
 }
 
+fn keeper_of(name: &str) -> Box<dyn Keeper> {
+    let state = match name.parse() {
+        Ok(server) => State::Server(Box::new(server)),
+        Err(_) => State::File(name.into()),
+    };
+    keeper(&Shared { state, timeout: 20 * SECOND }).expect("a keeper")
+}
+
+#[test]
+fn the_status_says_how_far_ahead_slots_are_booked() {
+    for_each_state(|name| {
+        let keeper = keeper_of(name);
+        let (mut store, _) = keeper.open(&[rate("1/10m,margin=1m")], Box::new(now)).expect("a store");
+        let mut booked = || {
+            store.book(&order(&[1], 1)).expect("booked");
+            keeper.status(now()).expect("a status").expect("there is one").booked
+        };
+        assert_eq!(booked(), None, "{name}");
+        let left = booked().expect("a slot");
+        assert!((600 * SECOND..=661 * SECOND).contains(&left), "{name}: {left}");
+    });
+}
+
 #[test]
 fn the_status_tells_of_a_slot_that_was_given_back() {
     for_each_state(|name| {
-        let state = match name.parse() {
-            Ok(server) => State::Server(Box::new(server)),
-            Err(_) => State::File(name.into()),
-        };
-        let keeper = keeper(&Shared { state, timeout: 20 * SECOND }).expect("a keeper");
+        let keeper = keeper_of(name);
         let rates = ["1/10m,margin=1m", "9/h,margin=1m"].map(rate);
         let (mut store, _) = keeper.open(&rates, Box::new(now)).expect("a store");
         let returned = with_a_slot_given_back(&mut *store, &[1, 1]);

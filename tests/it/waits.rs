@@ -70,7 +70,7 @@ fn an_item_that_waits_in_vain_is_told_with_its_limit() {
         .code(75)
         .stdout("0.000000000\tx\n")
         .stderr(predicate::str::starts_with(
-            "throttle: item 2 'y': not released within --max-wait, which would exceed 1/1h,algo=sliding\n",
+            "throttle: item 2 'y': not released within --max-wait: it waits for the limit 1/1h,algo=sliding\n",
         ));
 }
 
@@ -135,7 +135,7 @@ fn a_run_that_was_ended_goes_on_with_its_log() {
     assert_eq!((text(&last.stdout), last.status.code()), (String::new(), Some(75)));
     assert_eq!(
         text(&last.stderr),
-        "throttle: --until has passed\nthrottle: ended early: 2000 items left\n\
+        "throttle: --until has passed\nthrottle: ended early: 2000 items not released\n\
          throttle: to continue, run the same command with --resume\n"
     );
 }
@@ -153,7 +153,7 @@ fn the_items_of_a_file_are_counted_before_it_is_told_how_many_are_left() {
         .timeout(HANG)
         .assert()
         .code(75)
-        .stderr("throttle: --until has passed\nthrottle: ended early: 2000 items left\n");
+        .stderr("throttle: --until has passed\nthrottle: ended early: 2000 items not released\n");
     assert!(fs::read_to_string(directory.path().join("trace")).unwrap().contains("(DELAYED)"));
 }
 

@@ -24,8 +24,8 @@ pub(super) struct Jobs {
     pub(super) retries: Retries,
     /// `None` once it has ended the run.
     pub(super) halt: Option<Halt>,
-    /// True if a signal has been passed on to the commands.
-    interrupted: bool,
+    /// True if the commands have been asked to end.
+    pub(super) is_interrupted: bool,
 }
 
 impl Jobs {
@@ -65,7 +65,7 @@ impl Jobs {
 
     /// Asks the running commands to end, unless they have been asked before.
     pub(super) fn terminate(&mut self) -> Option<Action> {
-        (!std::mem::replace(&mut self.interrupted, true)).then_some(Action::Terminate)
+        (!std::mem::replace(&mut self.is_interrupted, true)).then_some(Action::Terminate)
     }
 }
 

@@ -97,7 +97,7 @@ mod tests {
     }
 
     fn ended(end: End) -> JobEnd {
-        JobEnd { first: 1, end, timed_out: false, retry_after: None }
+        JobEnd { first: 1, end, timed_out: false, retry_after: None, unread: None }
     }
 
     #[test]

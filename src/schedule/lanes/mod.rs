@@ -142,8 +142,13 @@ impl Lanes {
             .map_or_else(Vec::new, |whole| self.delimiter.trim(whole).to_vec())
     }
 
+    /// The first item of several segments.
+    pub(super) fn first_text(&self, segments: &[Segment]) -> Vec<u8> {
+        segments.first().map_or_else(Vec::new, |segment| self.text(segment))
+    }
+
     pub(super) fn failed(&self, segments: &[Segment], why: Failure) -> Failed {
-        let (item, text) = segments.first().map_or((0, Vec::new()), |it| (it.first(), self.text(it)));
+        let (item, text) = (segments.first().map_or(0, Segment::first), self.first_text(segments));
         Failed { item, items: segments.iter().map(Segment::items).sum(), text, why }
     }
 

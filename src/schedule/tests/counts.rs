@@ -111,6 +111,7 @@ fn an_attempt_that_fails_is_counted_apart_from_the_release() {
     ]);
     let stats = schedule.stats();
     assert_eq!((stats.released, stats.retried, stats.failed, stats.settled), (2, 1, 1, 2));
+    assert_eq!(stats.ended, 0);
     // From 0 to 10 an item waited; after that, one that backed off.
     assert_eq!((stats.bytes, stats.times.waited, stats.busiest), (5, 40, 3));
 }
@@ -131,7 +132,7 @@ fn what_is_to_be_tried_again_is_left_and_named_when_the_run_ends() {
             (7, Ended(2, 1), "failed 2; failed 1 so far; failed 3 so far; finish 130"),
         ]);
         let stats = schedule.stats();
-        assert_eq!((stats.released, stats.failed, stats.left()), (3, 1, 2), "{args}");
+        assert_eq!((stats.released, stats.failed, stats.ended, stats.left()), (3, 1, 1, 2), "{args}");
     }
     // An item that is being retried is no longer left.
     let schedule = Scene::new("-r 9/10ns -j 4 --retries 1 --backoff 5ns..5ns -- cmd").check(&[
@@ -192,7 +193,10 @@ fn in_pieces(items: &[&str], percent: u64, known: bool, random: &mut fastrand::R
             Action::Wait { .. } => {
                 let first = running.pop_front().expect("it waits for a command");
                 let end = End::Exited(0);
-                scene.schedule.job_ended(now, &JobEnd { first, end, timed_out: false, retry_after: None });
+                scene.schedule.job_ended(
+                    now,
+                    &JobEnd { first, end, timed_out: false, retry_after: None, unread: None },
+                );
             }
             Action::Finish(_) => break,
             _ => {}

@@ -7,13 +7,15 @@ const S: u64 = 1_000_000_000;
 
 #[test]
 fn a_command_that_succeeds_is_heeded_as_well() {
-    Scene::new("-r 9/ns -j 9 -- cmd").check(&[
+    let schedule = Scene::new("-r 9/ns -j 9 -- cmd").check(&[
         (0, Input("a\n"), "send a; wait - or input"),
         (5, EndedAndAsks(1, 0, 100), "wait - or input"),
         // The hold began when nothing was waiting.
         (20, Input("b\n"), "wait 105 or input"),
         (105, Due, "send b; wait - or input"),
     ]);
+    let stats = schedule.stats();
+    assert_eq!((stats.holds, stats.times.waited, schedule.limit_stats()[0].waits), (1, 85, 0));
 }
 
 #[test]

@@ -1,10 +1,12 @@
 //! The files that `$THROTTLE_HEADERS` names, to which commands write what servers have said.
 
 use std::io;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::time::SystemTime;
 
 use tempfile::TempDir;
 
+use super::hold;
 use crate::source::Batch;
 
 /// A directory with a file for each command: processes that a command left behind may write to its file later.
@@ -14,11 +16,13 @@ pub(super) struct HeaderFiles {
     directory: Option<TempDir>,
     is_tried: bool,
     needed: bool,
+    /// True once something could not be read: a command that writes nonsense does so for each item.
+    has_unread: bool,
 }
 
 impl HeaderFiles {
     pub(super) fn new(needed: bool) -> Self {
-        HeaderFiles { directory: None, is_tried: false, needed }
+        HeaderFiles { directory: None, is_tried: false, needed, has_unread: false }
     }
 
     /// The file of the command for `batch`, if there is one.
@@ -33,5 +37,14 @@ impl HeaderFiles {
         }
         let name = format!("{}.{}", batch.first(), batch.attempt());
         Ok(self.directory.as_ref().map(|directory| directory.path().join(name)))
+    }
+
+    /// The wait that a file asks for as of `now`, in nanoseconds; or for the first file that cannot be read, the line
+    /// that should say so. The file is removed.
+    pub(super) fn take(&mut self, path: &Path, now: SystemTime) -> (Option<u64>, Option<Box<str>>) {
+        match hold::take(path, now) {
+            Ok(wait) => (wait, None),
+            Err(line) => (None, (!std::mem::replace(&mut self.has_unread, true)).then_some(line)),
+        }
     }
 }

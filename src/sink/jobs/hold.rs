@@ -14,14 +14,18 @@ use super::headers::Headers;
 /// The number of bytes at the end of a file in which headers are looked for: the last response counts.
 const MOST: u64 = 1 << 20;
 
-/// The wait that the file at `path` asks for as of `now`, in nanoseconds. The file is removed.
-pub(super) fn take(path: &Path, now: SystemTime) -> Option<u64> {
+/// The wait that the file at `path` asks for as of `now`, in nanoseconds, if any. The file is removed.
+///
+/// # Errors
+/// The line that should say so, and cannot be read.
+pub(super) fn take(path: &Path, now: SystemTime) -> Result<Option<u64>, Box<str>> {
     let text = match read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
         text => text,
     };
     let _ = fs::remove_file(path);
-    parse(&String::from_utf8_lossy(&text.ok()?), now)
+    let Ok(text) = text else { return Ok(None) };
+    understand(&String::from_utf8_lossy(&text), now)
 }
 
 /// Reads the end of a file. The command may have replaced it with anything: a FIFO would block, a device may never end.
@@ -46,13 +50,31 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
 
 /// The wait that `text` asks for as of `now`, in nanoseconds: the value of a `Retry-After`, or blocks of headers.
 pub fn parse(text: &str, now: SystemTime) -> Option<u64> {
+    understand(text, now).ok().flatten()
+}
+
+fn understand(text: &str, now: SystemTime) -> Result<Option<u64>, Box<str>> {
     let headers = Headers::last(text);
     if headers.is_empty() {
-        return dialects::retry_after(text.trim(), now);
+        return alone(text.trim(), now);
     }
     let now = headers.server_time().unwrap_or(now);
-    let retry_after = headers.get("retry-after").and_then(|value| dialects::retry_after(value, now));
-    retry_after.or_else(|| dialects::exhausted_for(&headers, now))
+    let said = headers.get("retry-after");
+    let retry_after = said.and_then(|value| dialects::retry_after(value, now));
+    let wait = retry_after.or_else(|| dialects::exhausted_for(&headers, now));
+    match said {
+        Some(value) if wait.is_none() => Err(format!("Retry-After: {value}").into()),
+        _ => Ok(wait),
+    }
+}
+
+/// The wait that a text without headers asks for. A response may have none.
+fn alone(text: &str, now: SystemTime) -> Result<Option<u64>, Box<str>> {
+    match dialects::retry_after(text, now) {
+        None if text.is_empty() || text.starts_with("HTTP/") => Ok(None),
+        None => Err(text.lines().next().unwrap_or_default().into()),
+        wait => Ok(wait),
+    }
 }
 
 #[cfg(test)]
@@ -76,7 +98,7 @@ mod tests {
             make();
             let wait = take(&path, SystemTime::now());
             assert!(fs::symlink_metadata(&path).is_err());
-            wait
+            wait.ok().flatten()
         };
         let padded = |length: u64, end: &str| b" ".repeat(usize::try_from(length).unwrap() - end.len());
         let padded = |length, end: &str| [padded(length, end), end.as_bytes().to_vec()].concat();
@@ -129,5 +151,22 @@ mod tests {
             parse("Sun, 06 Nov 1994 08:49:37 GMT", now - Duration::from_millis(500)),
             Some(SECOND / 2)
         );
+    }
+
+    #[test]
+    fn what_cannot_be_read_is_reported() {
+        let table = [
+            ("junk\nmore", Err("junk")),
+            ("1m\n", Err("1m")),
+            ("{\"error\": 429}", Err("{\"error\": 429}")),
+            ("HTTP/2 429\r\nretry-after: 1m\r\n\r\n", Err("Retry-After: 1m")),
+            ("retry-after: 1m\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 5", Ok(Some(5 * SECOND))),
+            ("HTTP/2 200\r\nserver: x\r\n\r\n", Ok(None)),
+            ("HTTP/1.0 200 OK\r\n\r\n", Ok(None)),
+            (" \n", Ok(None)),
+        ];
+        for (text, said) in table {
+            assert_eq!(understand(text, SystemTime::now()), said.map_err(Box::from), "{text:?}");
+        }
     }
 }

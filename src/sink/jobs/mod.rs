@@ -189,9 +189,10 @@ impl Commands {
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
-        let retry_after = job.headers.and_then(|path| hold::take(&path, SystemTime::now()));
+        let (retry_after, unread) =
+            job.headers.map_or((None, None), |path| self.header_files.take(&path, SystemTime::now()));
         self.outputs.take(job.first, job.capture);
-        Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after })
+        Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after, unread })
     }
 }
 

@@ -15,17 +15,17 @@ use self::year::Years;
 use crate::config::parse_timestamp;
 use crate::time::Time;
 
-/// Why a text is not a time stamp.
+/// Why a text is not a time stamp. `SEL` stands for the selector that found it.
 pub(crate) type Fault = &'static str;
 
 /// It has none of the known forms.
 const UNKNOWN: Fault = "not a time: use seconds with up to 9 decimals, ms, us or ns since 1970, RFC 3339, \
                         ISO 8601 with a time of day, or the format of syslog or of web server access logs";
 
-const NO_ZONE: Fault = "a time without a zone: add one to --arrivals, as in --arrivals col:1,tz=UTC";
+const NO_ZONE: Fault = "a time without a zone: add one, as in --arrivals SEL,tz=UTC";
 
 const NO_YEAR: Fault = "a date without a year that fits between the one before it and now: give the year of \
-                        the first, as in --arrivals col:1,tz=UTC,year=2024";
+                        the first, as in --arrivals SEL,tz=UTC,year=2024";
 
 const OUT_OF_RANGE: Fault = "not between the years 1970 and 2554";
 

@@ -22,6 +22,7 @@ use super::{Setting, guard, owner};
 use crate::inherited::Uninterrupted;
 use crate::store::StoreError;
 use crate::store::ledger::Owner;
+use crate::store::place::MAGIC;
 
 /// `PRAGMA application_id`, which distinguishes a state from any other database: "thro".
 const APPLICATION: u32 = 0x7468_726f;
@@ -29,7 +30,6 @@ const VERSION: u32 = 1;
 
 /// The first bytes of the first file format, which was not SQLite's.
 const OLD_MAGIC: &[u8] = b"throttle";
-const MAGIC: &[u8; 16] = b"SQLite format 3\0";
 
 /// Offsets in the header of a database: of the version of our format, and of the application ID.
 const VERSION_AT: usize = 60;

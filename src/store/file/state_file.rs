@@ -72,7 +72,9 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
         Ok(LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now), keys })
     };
     let mut limits = rates.iter().enumerate().map(limit).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut last_slot = None;
     txn.for_each_in_use(&mut |key, ledger, rows| {
+        last_slot = last_slot.max(ledger.owned.last(|owner| owner::has_ended(&database.file, owner)));
         for (at, LimitStatus { capacity, keys, .. }) in limits.iter_mut().enumerate() {
             let Some(keys) = keys else { continue };
             let (free, _) = rules.left(ledger, rows, now, (at, *capacity))?;
@@ -80,7 +82,8 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
         }
         Ok(())
     })?;
-    Ok(Status { limits, held, last_turn, lock: Some(lock_of(database)?) })
+    let booked = last_slot.map(|slot| slot.since(now)).filter(|left| *left > 0);
+    Ok(Status { limits, held, booked, last_turn, lock: Some(lock_of(database)?) })
 }
 
 /// Names the holder of the lock, as all others wait for it. Reading takes no lock.

@@ -82,6 +82,13 @@ impl OwnedSlots {
         }
     }
 
+    /// The last slot of an owner that is still there.
+    #[cfg(feature = "sqlite")]
+    pub(in crate::store) fn last(&self, has_ended: impl Fn(Owner) -> bool) -> Option<Time> {
+        let owners = self.0.iter().filter(|share| share.owner != NOBODY && !has_ended(share.owner));
+        owners.filter_map(|share| share.slots.last().copied()).max()
+    }
+
     /// Forgets slots before `now`: it is too late to hand them on.
     pub(super) fn forget(&mut self, now: Time) {
         self.0.iter_mut().for_each(|share| share.slots.retain(|at| *at >= now));

@@ -157,7 +157,8 @@ fn tell_limits(call: &mut Cmd, text: &str, policy: &Policy, now: Micros) -> anyh
 
 fn read(answer: Value, policy: &Policy, rates: Vec<Rate>) -> Option<Status> {
     type Limits = Vec<(u64, Micros)>;
-    let (now, turns, held, limits): (Micros, Micros, Micros, Limits) = from_redis_value(answer).ok()?;
+    type Answer = (Micros, Micros, Micros, Micros, Limits);
+    let (now, newest, turns, held, limits): Answer = from_redis_value(answer).ok()?;
     let until = |at: Micros| Some(at.saturating_sub(now).saturating_mul(1000));
     let limit = |((rate, quota), (free, next)): ((Rate, &Quota), (u64, Micros))| {
         let next_in = until(next).filter(|_| free == 0).unwrap_or(0);
@@ -165,6 +166,7 @@ fn read(answer: Value, policy: &Policy, rates: Vec<Rate>) -> Option<Status> {
     };
     let limits = rates.into_iter().zip(&policy.quotas).zip(limits).map(limit).collect();
     let held = until(held).filter(|left| *left > 0).map(|left| (None, left));
+    let booked = until(newest).filter(|left| *left > 0);
     let last_turn = until(turns).filter(|turn| *turn > policy.horizon);
-    Some(Status { limits, held: held.into_iter().collect(), last_turn, lock: None })
+    Some(Status { limits, held: held.into_iter().collect(), booked, last_turn, lock: None })
 }

@@ -99,6 +99,17 @@ fn a_key_that_is_held_is_so_in_all_runs_and_no_other_key() {
 }
 
 #[test]
+fn the_wait_for_a_hold_is_told_as_one() {
+    for_each_state(|name| {
+        let run = [RATE, "-v", "-s", name];
+        throttle(&run).write_stdin("1\n").assert().success();
+        state(&["--hold=0.3s"], name);
+        let held = text(&throttle(&run).write_stdin("2\n").output().expect("a run").stderr);
+        assert!(held.contains(" s, once for a hold; at most 1 item in one second\n"), "{name}: {held}");
+    });
+}
+
+#[test]
 fn a_status_is_the_same_of_a_file_and_of_a_server() {
     for_each_state(|name| {
         throttle(&["-r5/1h,margin=2s", "-s", name]).write_stdin("1\n2\n3\n").assert().success();

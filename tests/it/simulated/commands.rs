@@ -134,7 +134,13 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<S,
         let (mut runs, end) = (self.commands.runs.borrow_mut(), started + duration);
         self.commands.running.borrow_mut().insert((end, runs.len()));
         runs.push(Ran { start, started, end, attempt, line, items });
-        let end = JobEnd { first: batch.first(), end: End::Exited(code), timed_out: false, retry_after };
+        let end = JobEnd {
+            first: batch.first(),
+            end: End::Exited(code),
+            timed_out: false,
+            retry_after,
+            unread: None,
+        };
         self.commands.endings.borrow_mut().push(end);
         Sent::All
     }
@@ -152,7 +158,7 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
         let still = running.split_off(&(self.clock.now().0 + 1, 0));
         let endings = self.commands.endings.borrow();
         let ended = std::mem::replace(&mut *running, still);
-        let ended: Vec<_> = ended.into_iter().map(|(_, number)| endings[number]).collect();
+        let ended: Vec<_> = ended.into_iter().map(|(_, number)| endings[number].clone()).collect();
         self.printed.extend(ended.iter().map(|ended| ended.first));
         ended
     }

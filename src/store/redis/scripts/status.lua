@@ -5,7 +5,7 @@
 --       limit; for each: how many units are in the logs before its own, rule, count, period, burst, how late a release
 --       may be, how many releases may have slots at one instant, what it is told of periods and of hours, a number for
 --       a release that costs 1 under it alone
--- Returns the other policy, or {now, turns, until when it is held (0: it is not), {for each limit {how many releases
+-- Returns the other policy, or {now, the newest slot, turns, until when it is held (0: it is not), {for each limit {how many releases
 --       would have a slot right now, when the next slot is}}}.
 
 local is_kept, other = read_policy()
@@ -59,10 +59,11 @@ local function first_returned(charge)
   end
 end
 
-local answers = {}
+local answers, newest = {}, 0
 for index = 1, tonumber(ARGV[2]) do
   local state = open(index)
   local since = math.max(now, state.newest)
+  newest = math.max(newest, state.newest)
   table.insert(answers, { free(state, since), first_returned(state.charge) or slot_of(state, since, 1) })
 end
-return { now, queue.turns, held_until(), answers }
+return { now, newest, queue.turns, held_until(), answers }

@@ -90,6 +90,8 @@ pub enum Notice {
     TooLong {
         /// The nanoseconds until the next release, if known.
         late: Option<u64>,
+        /// There was a slot that was not used in time.
+        had_slot: bool,
     },
     /// The run ends, as the number of items that `--halt` names have failed, succeeded or ended.
     Halted {

@@ -4,7 +4,7 @@ use anyhow::Error;
 
 use super::jobs::{Attempt, Outcome};
 use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule, Stop};
-use crate::config::Rate;
+use crate::config::{OnLimit, Rate};
 use crate::exit::{Exit, JobEnd};
 use crate::gate::{Answer, Order, Request};
 use crate::source::{LONG_LINE, Segment};
@@ -22,7 +22,11 @@ impl Schedule {
 
     /// Items have arrived.
     pub fn input(&mut self, block: Segment) {
-        self.queue.supply.intake.put(block);
+        let queue = &mut self.queue;
+        // Input that never pauses would replace what waits for ever. All that came before this item is known.
+        let replaces = queue.lanes.options.on_limit == OnLimit::Latest;
+        queue.is_due |= replaces && queue.next.is_some_and(|next| block.arrival() > next);
+        queue.supply.intake.put(block);
     }
 
     /// There will be no more items; with an error if that is not the end of the input. Either way, what was read is
@@ -56,7 +60,7 @@ impl Schedule {
         queue.commit(now, &mut admission, items, results);
         results.account.leave(now, &admission, items);
         if items > 0 {
-            queue.good_until = good_until;
+            (queue.good_until, queue.has_lost_slot) = (good_until, false);
             queue.lanes.batcher.was_timely();
         }
         if items == admission.batch.items() && !results.jobs.exist {

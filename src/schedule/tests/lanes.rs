@@ -59,6 +59,25 @@ fn the_newest_takes_the_place_of_all_that_wait() {
 }
 
 #[test]
+fn the_newest_leaves_although_the_input_never_pauses() {
+    let schedule = Scene::new("-r 1/100ns --on-limit latest").check(&[
+        (0, Input("a\n"), "wait 0 or input"),
+        // What arrives at the instant of the release still belongs to it.
+        (0, Input("b\n"), "wait 0 or input"),
+        (1, Input("c\n"), "send c; wait - or input"),
+        (2, Input("d\n"), "wait 101 or input"),
+        (101, Input("e\n"), "wait 101 or input"),
+        (102, Input("f\n"), "send f; wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().refused, schedule.stats().left()), (4, 0));
+    Scene::new("-r 1/100ns,key=col:1 --on-limit latest").check(&[
+        (0, Input("a 1\nb 1\n"), "wait 0 or input"),
+        (1, Input("a 2\n"), "send b 1; wait 1 or input"),
+        (2, Input("a 3\n"), "send a 3; wait 1000000001 or input"),
+    ]);
+}
+
+#[test]
 fn an_enforced_limit_tells_how_early_an_item_was_after_those_before_it() {
     Scene::new("-r 1/100ns --on-limit fail").check(&[(
         0,

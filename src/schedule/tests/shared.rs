@@ -283,6 +283,25 @@ fn a_run_that_would_wait_too_long_ends_at_once() {
     ]);
 }
 
+/// A machine that is busy may need longer than a slot lasts to use one that was free at once.
+#[test]
+fn a_run_that_ends_as_its_slot_has_expired_says_so() {
+    Scene::shared("-r 1/100ns --max-wait 30ns").check(&[
+        (0, Input("a\n"), "book 1; wait - or input"),
+        (7, Booked(&[1]), "book 1; wait - or input"),
+        (8, Free(1, &[], 101), "wait 8 or input"),
+        (8, Due, "too long by Some(93), a slot was lost; finish 75"),
+    ]);
+    // A slot that was used is not lost.
+    Scene::shared("-r 1/100ns --max-wait 30ns").check(&[
+        (0, Input("a\nb\n"), "book 2; wait - or input"),
+        (7, Booked(&[1]), "book 1; wait - or input"),
+        (8, Booked(&[8]), "send a; book 1; wait - or input"),
+        (9, Free(1, &[], 108), "wait 9 or input"),
+        (9, Due, "too long by Some(99); finish 75"),
+    ]);
+}
+
 /// Items are charged only by the limits that apply to them, and those with other costs have other slots.
 #[test]
 fn limits_for_some_items_hold_up_no_others() {

@@ -1,7 +1,7 @@
 //! The admission, a value: it is moved out to be sent, and comes back with the number of items that have left.
 
 use crate::gate::{Charges, OwnedRequest};
-use crate::source::Batch;
+use crate::source::{Batch, Segments};
 use crate::time::Time;
 
 /// Items that may leave at an instant, and what they will be charged.
@@ -28,6 +28,15 @@ impl Admission {
     /// The last instant at which it may be sent, if it needs slots.
     pub fn good_until(&self) -> Option<Time> {
         self.charges.good_until()
+    }
+
+    /// Adds items of a lane, all of them as one release or each as its own.
+    pub(super) fn add(&mut self, lane: usize, segments: Segments, are_one: bool) {
+        self.lanes.push(lane);
+        match are_one {
+            true => self.batch.push_release(segments),
+            false => segments.into_iter().for_each(|segment| self.batch.push(segment)),
+        }
     }
 
     /// Empties it for reuse.

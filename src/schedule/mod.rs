@@ -109,20 +109,10 @@ impl Schedule {
 
     /// Decides what to do at `now`, given the sink's `capacity`. Call it again after each action.
     pub fn poll(&mut self, now: Time, capacity: Capacity) -> Action {
-        let Schedule { queue, results, .. } = self;
-        if let Some(action) = results.course.next() {
+        if let Some(action) = self.results.course.next() {
             return action;
         }
-        results.account.end_wait(now);
-        queue.lanes.batcher.capacity = capacity;
-        queue.count_rejects(results);
-        queue.evict(now);
-        while let Some(segments) = results.jobs.retries.take_due(now) {
-            queue.requeue(segments);
-        }
-        if let Some(news) = queue.gate.take_news() {
-            queue.lanes.reconsider(&news, &*queue.gate);
-        }
+        self.update(now, capacity);
         if let Some(action) = self.end_in_time(now) {
             return action;
         }
@@ -136,9 +126,29 @@ impl Schedule {
         } else if queue.knows_all(results) && queue.refuse_late(now, false, results) {
             return self.poll(now, capacity);
         }
-        // Rejects may have been waiting for what was just refused.
+        self.poll_without_release(now, capacity, gathers)
+    }
+
+    /// Brings everything that changes with time up to `now`, before anything is decided.
+    fn update(&mut self, now: Time, capacity: Capacity) {
+        let Schedule { queue, results, .. } = self;
+        results.account.end_wait(now);
+        queue.lanes.batcher.capacity = capacity;
         queue.count_rejects(results);
-        let is_over = results.course.is_stopping || self.has_released_all();
+        queue.evict(now);
+        while let Some(segments) = results.jobs.retries.take_due(now) {
+            queue.requeue(segments);
+        }
+        if let Some(news) = queue.gate.take_news() {
+            queue.lanes.reconsider(&news, &*queue.gate);
+        }
+    }
+
+    /// Decides what to do at `now` if nothing may leave: ask a store, end the run, or wait.
+    fn poll_without_release(&mut self, now: Time, capacity: Capacity, gathers: bool) -> Action {
+        // Rejects may have been waiting for what was just refused.
+        self.queue.count_rejects(&mut self.results);
+        let is_over = self.results.course.is_stopping || self.has_released_all();
         let Schedule { queue, results, ends } = self;
         let latest = ends.latest(now).map(|(latest, _)| latest);
         let again = queue.provide(now, latest, gathers, is_over, &mut results.course);

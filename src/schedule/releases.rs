@@ -113,6 +113,9 @@ impl Queue {
         admission: &mut Admission,
         results: &mut Results,
     ) -> ControlFlow<()> {
+        if self.begin_delay(at, admission) {
+            return Continue(());
+        }
         let now = admission.checked;
         let lane = self.lanes.lane(at);
         let Some(((front, open), (is_judged, request))) =
@@ -120,14 +123,6 @@ impl Queue {
         else {
             return Break(());
         };
-        if let Some(jitter) = self.lanes.options.jitter.filter(|_| lane.delay.is_none())
-            && (is_judged || self.gate.fits(&mut admission.charges, now, &request))
-        {
-            let delay = jitter.delay(front.segment.first(), front.segment.attempt());
-            let until = now.saturating_add(delay);
-            self.lanes.delay(at, until, &*self.gate);
-            return Continue(());
-        }
         if is_judged && let Some(why) = self.gate.refusing(&admission.charges, &request) {
             return self.refuse_next(at, why.limit(), admission, results);
         }
@@ -142,11 +137,7 @@ impl Queue {
             Ok(releases) => {
                 let items = if forms_batches { open.items } else { releases };
                 let segments = self.lanes.take(at, items, now, gate);
-                admission.lanes.push(at);
-                match forms_batches {
-                    true => admission.batch.push_release(segments),
-                    false => segments.into_iter().for_each(|segment| admission.batch.push(segment)),
-                }
+                admission.add(at, segments, forms_batches);
                 if results.need_requests() {
                     admission.asked.push((releases, asked));
                 }
@@ -161,6 +152,22 @@ impl Queue {
                 Continue(())
             }
         }
+    }
+
+    /// Begins the random delay of a lane's next release, once the limits admit it. Returns whether it does.
+    fn begin_delay(&mut self, at: usize, admission: &mut Admission) -> bool {
+        let lane = self.lanes.lane(at);
+        let Some(jitter) = self.lanes.options.jitter.filter(|_| lane.delay.is_none()) else { return false };
+        let Some((front, (is_judged, request))) = lane.front().zip(self.lanes.request(lane)) else {
+            return false;
+        };
+        let begins = is_judged || self.gate.fits(&mut admission.charges, admission.checked, &request);
+        if begins {
+            let delay = jitter.delay(front.segment.first(), front.segment.attempt());
+            let until = admission.checked.saturating_add(delay);
+            self.lanes.delay(at, until, &*self.gate);
+        }
+        begins
     }
 
     /// Admits items that find their lane empty and all limits open, past the lanes; the others join their lanes.

@@ -106,13 +106,13 @@ pub trait Gate {
     /// new limits.
     fn resume(&mut self, _now: Time, _request: &Request) {}
 
-    /// The instant at which to call [`Gate::forget`].
-    fn next_change(&self) -> Option<Time> {
+    /// The instant at which to call [`Gate::evict`].
+    fn evict_at(&self) -> Option<Time> {
         None
     }
 
     /// At `now`, frees the accounts that were idle by `horizon`. No later request may be as of an instant before that.
-    fn forget(&mut self, _now: Time, _horizon: Time) {}
+    fn evict(&mut self, _now: Time, _horizon: Time) {}
 
     /// The answers that may have become more lenient since the last call, if any.
     fn take_news(&mut self) -> Option<News>;

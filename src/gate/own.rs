@@ -262,11 +262,11 @@ impl Gate for Own {
         self.charge_start(now, &Request { costs: &costs, ..*request });
     }
 
-    fn next_change(&self) -> Option<Time> {
+    fn evict_at(&self) -> Option<Time> {
         self.limits.iter().filter_map(|limit| limit.limiter.evict_at()).min()
     }
 
-    fn forget(&mut self, now: Time, horizon: Time) {
+    fn evict(&mut self, now: Time, horizon: Time) {
         self.limits.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
     }
 

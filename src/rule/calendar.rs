@@ -53,7 +53,7 @@ impl Calendar {
     }
 
     fn used(page: &Page, period: Stretch) -> u64 {
-        if page.used > 0 && clamped(period.start) == page.start { page.used } else { 0 }
+        if page.used > 0 && Time::clamped(period.start) == page.start { page.used } else { 0 }
     }
 
     /// The time on the wall clock at `at`, but none before the last period: a clock that was set back does not reopen
@@ -83,16 +83,13 @@ impl Calendar {
     /// The period around `at`, with `used` of its quota used.
     fn page(&self, at: i128, used: u64) -> Page {
         let Stretch { start, end } = self.civil.around(self.zone, at);
-        Page { start: clamped(start), end: clamped(end), used, last: clamped(at), forgotten: Time::ZERO }
+        let [start, end, last] = [start, end, at].map(Time::clamped);
+        Page { start, end, used, last, forgotten: Time::ZERO }
     }
 
     fn page_of(&self, account: &SlotAccount) -> Page {
         if account.used == 0 { Page::default() } else { self.page(account.at.0.into(), narrow(account.used)) }
     }
-}
-
-fn clamped(nanos: i128) -> Time {
-    Time(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
 }
 
 fn check(terms: &Terms) -> Result<()> {
@@ -169,8 +166,8 @@ impl Rule for Calendar {
         let at = self.shown(page, now);
         let used = Self::used(page, self.around(page, at)).saturating_add(ask.cost);
         let next = || Page { forgotten: page.last_end(), ..self.page(at, used) };
-        *page =
-            if used > ask.cost { Page { used, last: page.last.max(clamped(at)), ..*page } } else { next() };
+        let last = page.last.max(Time::clamped(at));
+        *page = if used > ask.cost { Page { used, last, ..*page } } else { next() };
     }
 
     fn idle_at(&self, page: &Page) -> Verdict {

@@ -84,7 +84,7 @@ pub trait Gate {
     fn why(&self, request: &Request, now: Time) -> Option<Why>;
 
     /// Why a release is refused at `request.since`, after those in `charges`, if it is.
-    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Why>;
+    fn refusing(&mut self, charges: &mut Charges, request: &Request) -> Option<Why>;
 
     /// True if `request` would be admitted at `now`, after those in `charges`.
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool;
@@ -106,13 +106,13 @@ pub trait Gate {
     /// new limits.
     fn resume(&mut self, _now: Time, _request: &Request) {}
 
-    /// The instant at which to call [`Gate::forget`].
-    fn next_change(&self) -> Option<Time> {
+    /// The instant at which to call [`Gate::evict`].
+    fn evict_at(&self) -> Option<Time> {
         None
     }
 
     /// At `now`, frees the accounts that were idle by `horizon`. No later request may be as of an instant before that.
-    fn forget(&mut self, _now: Time, _horizon: Time) {}
+    fn evict(&mut self, _now: Time, _horizon: Time) {}
 
     /// The answers that may have become more lenient since the last call, if any.
     fn take_news(&mut self) -> Option<News>;

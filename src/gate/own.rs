@@ -9,7 +9,7 @@ use super::build::{limiter, limits};
 use super::change::{Paused, change};
 use super::charges::Admitted;
 use super::{Charged, Charges, Gate, Kind, Limit, News, Opening, Order, Part, Properties, Request, Why};
-use crate::config::{CountFrom, Rate, keys};
+use crate::config::{Rate, keys};
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
 
@@ -99,13 +99,16 @@ impl Own {
     }
 
     /// The number that all limits allow, never 0. Adds the costs and accounts of one release to `charges`.
+    ///
+    /// # Errors
+    /// The index of the first limit that allows none.
     fn available(
         &mut self,
         charges: &mut Charges,
         now: Time,
         request: &Request,
         most: u64,
-    ) -> Result<u64, Part> {
+    ) -> Result<u64, usize> {
         let mut count = most;
         for (at, (limit, &cost)) in self.limits.iter_mut().zip(request.costs).enumerate() {
             let mut account = 0;
@@ -115,21 +118,29 @@ impl Own {
                 count = limit.available(account, now, request.ask(cost), pending, count);
             }
             if count == 0 {
-                return Err(if limit.key.is_none() { Part::Common } else { Part::Keyed });
+                return Err(at);
             }
             charges.rows.push((cost, account));
         }
         Ok(count)
     }
 
+    /// As [`Own::available`] for one release, which is not admitted.
+    fn try_one(&mut self, charges: &mut Charges, now: Time, request: &Request) -> Result<u64, usize> {
+        let row = charges.begin(&self.limits);
+        let available = self.available(charges, now, request, 1);
+        charges.rows.truncate(row);
+        available
+    }
+
     fn counts_exits(&self) -> bool {
-        self.rates.iter().any(|rate| rate.from != CountFrom::Start)
+        self.rates.iter().any(Rate::counts_exits)
     }
 
     /// True if a limit that counts from ends has hours: until a command ends, it answers with the end of the hours, and
     /// then perhaps with an earlier instant.
     fn waits_for_ends_or_hours(&self) -> bool {
-        self.rates.iter().any(|rate| rate.from != CountFrom::Start && rate.during().is_some())
+        self.rates.iter().any(|rate| rate.counts_exits() && rate.during().is_some())
     }
 
     /// Notes that any answer may have changed, and that those later than `at` may have become more lenient.
@@ -198,24 +209,12 @@ impl Gate for Own {
         })
     }
 
-    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Why> {
-        let mut limits = self.limits.iter_mut().zip(request.costs).enumerate();
-        let limit = limits.position(|(at, (limit, &cost))| {
-            if cost == 0 {
-                return false;
-            }
-            let account = limit.limiter.account(request.key(limit), request.since);
-            let pending = charges.pending(at, account);
-            limit.available(account, request.since, request.ask(cost), pending, 1) == 0
-        });
-        limit.map(Why::Limit)
+    fn refusing(&mut self, charges: &mut Charges, request: &Request) -> Option<Why> {
+        self.try_one(charges, request.since, request).err().map(Why::Limit)
     }
 
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
-        let row = charges.begin(&self.limits);
-        let fits = self.available(charges, now, request, 1).is_ok();
-        charges.rows.truncate(row);
-        fits
+        self.try_one(charges, now, request).is_ok()
     }
 
     fn admit(&mut self, charges: &mut Charges, now: Time, request: &Request, most: u64) -> Result<u64, Part> {
@@ -225,7 +224,8 @@ impl Gate for Own {
             Ok(count) => charges.add(Admitted { since: request.since, count, taken: None }),
             Err(_) => charges.rows.truncate(row),
         }
-        admitted
+        let part = |limit: usize| if self.limits[limit].key.is_none() { Part::Common } else { Part::Keyed };
+        admitted.map_err(part)
     }
 
     fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) -> Vec<Order> {
@@ -262,11 +262,11 @@ impl Gate for Own {
         self.charge_start(now, &Request { costs: &costs, ..*request });
     }
 
-    fn next_change(&self) -> Option<Time> {
+    fn evict_at(&self) -> Option<Time> {
         self.limits.iter().filter_map(|limit| limit.limiter.evict_at()).min()
     }
 
-    fn forget(&mut self, now: Time, horizon: Time) {
+    fn evict(&mut self, now: Time, horizon: Time) {
         self.limits.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
     }
 

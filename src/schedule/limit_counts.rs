@@ -31,17 +31,6 @@ impl LimitStats {
     }
 }
 
-impl Awaited {
-    /// True if this is the rest of the wait `before`: for the same instant or, as long as that is not known,
-    /// for the same limit.
-    fn continues(self, before: Awaited) -> bool {
-        match self.until.zip(before.until) {
-            Some((until, before)) => until == before,
-            None => (self.limit, self.is_hold) == (before.limit, before.is_hold),
-        }
-    }
-}
-
 /// The counters of all limits, past and present.
 pub(super) struct LimitCounts {
     limits: Vec<LimitStats>,
@@ -60,6 +49,17 @@ pub(super) struct Awaited {
     pub(super) is_hold: bool,
     /// The instant of the release; `None` if it depends on an event, such as the end of a command.
     pub(super) until: Option<Time>,
+}
+
+impl Awaited {
+    /// True if this is the rest of the wait `before`: for the same instant or, as long as that is not known,
+    /// for the same limit.
+    fn continues(self, before: Awaited) -> bool {
+        match self.until.zip(before.until) {
+            Some((until, before)) => until == before,
+            None => (self.limit, self.is_hold) == (before.limit, before.is_hold),
+        }
+    }
 }
 
 impl LimitCounts {

@@ -27,6 +27,11 @@ impl Time {
     /// The origin.
     pub const ZERO: Time = Time(0);
 
+    /// The instant `nanos` after the origin, or the nearest on the time line.
+    pub(crate) fn clamped(nanos: i128) -> Time {
+        Time(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))
+    }
+
     /// The instant `nanos` later, or `None` past the end of the time line.
     pub(crate) fn checked_add(self, nanos: u128) -> Option<Time> {
         let sum = u128::from(self.0).checked_add(nanos)?;
@@ -81,7 +86,7 @@ impl Wall {
 
     /// The time it shows at an instant of the run, since 1970, clamped to what a [`Time`] can hold.
     pub fn shows(self, at: Time) -> Time {
-        Time(u64::try_from(self.nanos(at).max(0)).unwrap_or(u64::MAX))
+        Time::clamped(self.nanos(at))
     }
 
     /// As [`Wall::shows`], in nanoseconds, not clamped.

@@ -203,7 +203,7 @@ impl Slots {
     /// Records an answer, and has the lanes it may concern ask again.
     fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
         let was_held = self.claims.of(&order.key).held_until > now;
-        self.claims.put(now, order, answer);
+        self.claims.hear(now, order, answer);
         self.revision += 1;
         if !order.is_for_slots() || was_held || answer.held.is_some() {
             self.tell(now, &order.key);
@@ -264,7 +264,7 @@ impl Gate for Slots {
         Some(Why::Slot(only_charged(request.costs).filter(|_| self.claims.waits_for_limit(request))))
     }
 
-    fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Why> {
+    fn refusing(&mut self, _: &mut Charges, request: &Request) -> Option<Why> {
         let is_refused =
             self.claims.expected(request).is_some() && self.claims.slots(request).next().is_none();
         is_refused.then(|| Why::Slot(only_charged(request.costs)))
@@ -370,7 +370,7 @@ impl Gate for Slots {
     }
 
     fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
-        let order = self.claims.silence(request, until);
+        let order = self.claims.hold(request, until);
         self.revision += 1;
         self.tell(now, &order.key);
         Some(order)

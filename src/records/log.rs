@@ -21,6 +21,8 @@ pub struct JobLog {
     lists: bool,
     /// Lines of commands that exited with 0 but whose output is not out yet, by the number of their first item.
     unprinted: HashMap<u64, String>,
+    /// A line could not be written. For the others, the same error is not worth a message.
+    has_failed: bool,
 }
 
 impl JobLog {
@@ -38,7 +40,7 @@ impl JobLog {
         );
         let format = found.or(format).unwrap_or_default();
         let file = LogFile::open(path, start(format))?;
-        Ok(JobLog { file, format, lists, unprinted: HashMap::new() })
+        Ok(JobLog { file, format, lists, unprinted: HashMap::new(), has_failed: false })
     }
 
     /// The items that must not be run again.
@@ -53,7 +55,7 @@ impl JobLog {
     /// is [`printed`](Self::printed).
     ///
     /// # Errors
-    /// The file cannot be written to.
+    /// The file cannot be written to, and could be until now.
     pub fn note(&mut self, entry: &Entry) -> Result<()> {
         let line = match self.format {
             LogFormat::Tsv => tsv::line(entry),
@@ -69,13 +71,16 @@ impl JobLog {
     /// Notes that the output of the command whose first item is `first` is out.
     ///
     /// # Errors
-    /// The file cannot be written to.
+    /// The file cannot be written to, and could be until now.
     pub fn printed(&mut self, first: u64) -> Result<()> {
         self.unprinted.remove(&first).map_or(Ok(()), |line| self.append(&line))
     }
 
     fn append(&mut self, line: &str) -> Result<()> {
-        self.file.append(line).context("cannot write to the log")
+        match self.file.append(line) {
+            Err(_) if std::mem::replace(&mut self.has_failed, true) => Ok(()),
+            appended => appended.context("cannot write to the log"),
+        }
     }
 }
 

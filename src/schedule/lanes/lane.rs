@@ -37,13 +37,15 @@ impl Lane {
     }
 
     /// Puts items back in their places among those that wait.
-    pub(crate) fn requeue(&mut self, items: Vec<Items>, batcher: &Batcher) {
+    pub(crate) fn requeue(&mut self, mut items: Vec<Items>, batcher: &Batcher) {
         self.items += items.iter().map(|items| items.segment.items()).sum::<u64>();
-        let last = items.iter().map(|items| items.segment.first()).max();
-        let end = self.waiting.partition_point(|items| Some(items.segment.first()) < last);
-        let mut front: Vec<_> = self.waiting.drain(..end).chain(items).collect();
-        front.sort_by_key(|items| items.segment.first());
-        front.into_iter().rev().for_each(|items| self.waiting.push_front(items));
+        // The last one first: what was just taken goes back to the front one by one, without moving the others.
+        items.sort_by_key(|items| items.segment.first());
+        for items in items.into_iter().rev() {
+            let first = items.segment.first();
+            let place = self.waiting.partition_point(|waiting| waiting.segment.first() < first);
+            self.waiting.insert(place, items);
+        }
         self.reopen(batcher);
     }
 

@@ -76,16 +76,25 @@ impl Lines {
         own.for_each(|stream| stream.has_ended = true);
     }
 
-    /// Prints the lines that have come; for commands that have ended, all that they printed. Ends early once
-    /// `interrupt` is raised. Without it, output is discarded, so that no command waits for a reader.
+    /// Prints the lines that have come: for commands that have ended, all that they printed; for the others, about as
+    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early once `interrupt` is raised. Without it,
+    /// output is discarded, so that no command waits for a reader.
     pub(super) fn print(&mut self, buffer: &mut [u8], interrupt: Option<&Interrupt>) -> Result<(), Cause> {
-        let mut result = Ok(());
+        let (mut result, mut left) = (Ok(()), buffer.len());
+        let (mut served, mut is_any_left) = (0, false);
         self.0.retain_mut(|stream| {
-            let read = stream.read(buffer, interrupt);
+            if left == 0 && !stream.has_ended {
+                is_any_left = true;
+                return true;
+            }
+            let read = stream.read(buffer, &mut left, interrupt);
             let is_open = matches!(read, Ok(true) | Err(Cause::Interrupted));
             result = std::mem::replace(&mut result, Ok(())).and(read.map(drop));
+            served += usize::from(is_open && !is_any_left);
             is_open
         });
+        // The others have their turn first next time.
+        self.0.rotate_left(served);
         if let Err(Cause::ReaderGone) = result {
             // As without us, commands that go on printing die of SIGPIPE.
             self.0.clear();
@@ -95,8 +104,14 @@ impl Lines {
 }
 
 impl OutputStream {
-    /// Reads what has come, and prints whole lines. Returns whether more may come.
-    fn read(&mut self, buffer: &mut [u8], interrupt: Option<&Interrupt>) -> Result<bool, Cause> {
+    /// Reads what has come, takes its length off what is `left` for all streams, and prints whole lines. Returns
+    /// whether more may come.
+    fn read(
+        &mut self,
+        buffer: &mut [u8],
+        left: &mut usize,
+        interrupt: Option<&Interrupt>,
+    ) -> Result<bool, Cause> {
         // There may be more, but other streams have their turn first.
         let most = if self.has_ended { FULL_PIPE } else { buffer.len() };
         let mut is_open = true;
@@ -106,6 +121,7 @@ impl OutputStream {
                 Ok(0) => is_open = false,
                 Ok(length) => {
                     read += length;
+                    *left = left.saturating_sub(length);
                     self.take(&buffer[..length], interrupt)?;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
@@ -147,7 +163,38 @@ impl OutputStream {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Write;
+
     use super::*;
+
+    /// A release that is due does not wait for the outputs of all commands.
+    #[test]
+    fn commands_that_print_much_take_turns() {
+        let mut lines = Lines::default();
+        let mut commands: Vec<_> = (1..4).map(|_| Command::new("true")).collect();
+        let mut writers = Vec::new();
+        for (first, command) in (1..).zip(&mut commands) {
+            let mut pipes = Lines::capture(command).unwrap();
+            let (reader, mut writer) = io::pipe().unwrap();
+            fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK)).unwrap();
+            writer.write_all(&[b'x'; 12]).unwrap();
+            pipes[0] = reader;
+            writers.push(writer);
+            lines.start(first, &Rc::default(), pipes);
+        }
+        let printed = |lines: &mut Lines| {
+            lines.print(&mut [0; 8], None).unwrap();
+            let mut read: Vec<_> = lines.0.iter().map(|stream| (stream.first, stream.begun.len())).collect();
+            read.retain(|(_, read)| *read > 0);
+            read.sort_unstable();
+            read
+        };
+        assert_eq!(printed(&mut lines), [(1, 8)]);
+        assert_eq!(printed(&mut lines), [(1, 8), (2, 8)]);
+        assert_eq!(printed(&mut lines), [(1, 8), (2, 8), (3, 8)]);
+        lines.end(2);
+        assert_eq!(printed(&mut lines), [(1, 12), (3, 8)]);
+    }
 
     /// Another command may need their descriptors.
     #[test]

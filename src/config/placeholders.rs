@@ -1,4 +1,4 @@
-//! Placeholders of GNU parallel that are not supported here.
+//! Placeholders of GNU parallel that are not supported here, and variables that only a shell expands.
 
 use super::template::{Piece, Template};
 
@@ -24,6 +24,14 @@ fn advice(text: &str) -> Option<String> {
     if let Some(column) = column.filter(|column| column.parse::<u32>().is_ok()) {
         return Some(format!(
             "{text} is passed on unchanged: for a field of the item, write {{col:{column}}}"
+        ));
+    }
+    // A script has blanks.
+    if ["$THROTTLE_", "${THROTTLE_"].iter().any(|name| text.contains(name))
+        && !text.contains(char::is_whitespace)
+    {
+        return Some(format!(
+            "{text} is passed on unchanged: a shell expands it, as in -- sh -c 'echo \"{text}\"' sh"
         ));
     }
     let (name, shell) = PARTS.iter().find(|(name, _)| text.contains(name))?;

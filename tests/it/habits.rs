@@ -59,6 +59,13 @@ fn placeholders_of_parallel_are_told() {
         "{1} a.d/b.png\n",
         "throttle: {1} is passed on unchanged: for a field of the item, write {col:1}\n",
     );
+    told(
+        &["--", "echo", "$THROTTLE_SEQ"],
+        "$THROTTLE_SEQ a.d/b.png\n",
+        "throttle: $THROTTLE_SEQ is passed on unchanged: a shell expands it, as in -- sh -c 'echo \
+         \"$THROTTLE_SEQ\"' sh\n",
+    );
+    told(&["--", "sh", "-c", "echo $THROTTLE_SEQ", "sh"], "1\n", "");
     told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
     told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
     told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");

@@ -66,6 +66,10 @@ fn placeholders_of_parallel_are_told() {
          \"$THROTTLE_SEQ\"' sh\n",
     );
     told(&["--", "sh", "-c", "echo $THROTTLE_SEQ", "sh"], "1\n", "");
+    let told_zero =
+        "throttle: the item is $0 of the script, not $1: add a name before it, as in -- sh -c '...' sh\n";
+    told(&["--", "sh", "-c", "echo x$1"], "x\n", told_zero);
+    told(&["--", "sh", "-c", "echo $0"], "a.d/b.png\n", "");
     told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
     told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
     told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");

@@ -75,6 +75,9 @@ const TABLE: &[(&[&str], &str)] = &[
         "there is no program 'curl -fsS {}': do not quote a program and its arguments as one word: write -- \
          curl -fsS {}",
     ),
+    (&["--status", "api"], "--status needs a state: write -s api --status"),
+    (&["--hold=1m", "api"], "--hold needs a state: write -s api --hold DUR"),
+    (&["-s", "api", "--reset-state", "echo"], "--reset-state runs no command: leave out echo"),
     // Bytes.
     (
         &["-r", "1MB/s"],

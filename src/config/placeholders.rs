@@ -11,29 +11,38 @@ const PARTS: [(&str, &str); 4] = [
 ];
 
 /// Warns about the first of them in a command, which receives it as plain text.
-pub(super) fn warning(template: &Template) -> Option<String> {
+pub(super) fn warning(template: &Template, is_batched: bool) -> Option<String> {
     let mut texts = template.args().iter().flatten().filter_map(|piece| match piece {
         Piece::Text(text) => str::from_utf8(text).ok(),
         Piece::Item | Piece::Number | Piece::Selected(_) => None,
     });
-    texts.find_map(advice).or_else(|| shell_advice(template.args()))
+    texts.find_map(advice).or_else(|| shell_advice(template.args(), is_batched))
 }
 
 /// Shells, whose first argument after a script is not `$1`.
 const SHELLS: [&str; 5] = ["sh", "bash", "dash", "ksh", "zsh"];
 
-/// Advice on `sh -c SCRIPT` whose script gets the item as `$0`, but uses `$1`.
-fn shell_advice(args: &[Vec<Piece>]) -> Option<String> {
-    let [shell, option, script, item] = args else { return None };
-    let [Piece::Item] = item[..] else { return None };
-    let shell = text_of(shell)?;
+/// Advice on `sh -c SCRIPT` whose script gets the item as `$0`, but uses `$1`; or gets several, but uses only one.
+fn shell_advice(args: &[Vec<Piece>], is_batched: bool) -> Option<String> {
+    let [shell, option, script, names @ .., last] = args else { return None };
+    let shell = text_of(shell)?.rsplit('/').next()?;
+    if !SHELLS.contains(&shell) || !text_of(option)?.ends_with('c') || *last != [Piece::Item] {
+        return None;
+    }
     let script = text_of(script)?;
-    let is_shell = shell.rsplit('/').next().is_some_and(|name| SHELLS.contains(&name));
-    let uses_first = ["$1", "${1", "$@", "$*"].iter().any(|name| script.contains(name));
-    (is_shell && text_of(option)?.ends_with('c') && uses_first && !script.contains("$0")).then(|| {
-        let name = shell.rsplit('/').next().unwrap_or(shell);
-        format!("the item is $0 of the script, not $1: add a name before it, as in -- {name} -c '...' {name}")
-    })
+    let uses = |parts: &[&str]| parts.iter().any(|part| script.contains(part));
+    let (uses_one, uses_all) =
+        (uses(&["$1", "${1"]), uses(&["$@", "$*", "${@", "${*", "$2", "${2", "shift", "$#"]));
+    match names.len() {
+        0 if (uses_one || uses_all) && !uses(&["$0"]) => Some(format!(
+            "the item is $0 of the script, not $1: add a name before it, as in -- {shell} -c '...' {shell}"
+        )),
+        1 if is_batched && uses_one && !uses_all => Some(
+            "with -B, $1 is only the first item of a batch: use \"$@\" for all, or for item; do ...; done"
+                .to_owned(),
+        ),
+        _ => None,
+    }
 }
 
 fn text_of(arg: &[Piece]) -> Option<&str> {

@@ -95,6 +95,7 @@ impl RateText {
             _ if value.is_empty() && is_rate(name) => bail!("for several limits, use several -r"),
             _ if name.parse::<Algorithm>().is_ok() => bail!("for an algorithm, write algo={name}"),
             "host" if value.is_empty() => bail!("for a limit per host, write key=host"),
+            "per" | "by" if !value.is_empty() => bail!("for a limit per {value}, write key={value}"),
             _ if value.is_empty() && name.parse::<Week>().is_ok() => match &self.during {
                 Some(week) => bail!("several hours are joined by +: write during={week}+{name}"),
                 None => bail!("for hours, write during={name}"),
@@ -295,6 +296,7 @@ mod tests {
             ("1/s,bust=3", "burst="),
             ("1/s,bucket", "algo=bucket"),
             ("1/s,host", "key=host"),
+            ("1/s,per=host", "write key=host"),
             ("1/s,5/m", "several -r"),
             ("1/s,start=half", "full or empty"),
             ("1/s,burst=3", "algo=bucket"),

@@ -307,6 +307,8 @@ mod tests {
             ("0/s,during=Mon-Fri@9:00-17:00,Sat", "write during=Mon-Fri@09:00-17:00+Sat"),
             ("0/s,08:00-17:00", "write during=08:00-17:00"),
             ("10ps", "try 10/s"),
+            ("limits.conf", "write -r @limits.conf"),
+            ("./limits", "write -r @./limits"),
             ("10pm", "try 10/m"),
             ("1/7h,algo=calendar", "d, w, month, year, and those from 1s to 12h"),
             ("1/d,algo=calendar,margin=12h", "less than half"),

@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::config::RateText;
+use crate::config::{RateText, Selector};
 use crate::printable::quoted;
 
 /// Checks that it is not a file of items, another limit or an option.
@@ -26,6 +26,19 @@ pub(super) fn check(command: &OsStr) -> Result<()> {
         !is_data(Path::new(command)) || is_found(command),
         "{name} is a file and cannot be run: to read items from it, use <{name} or -a {name}"
     );
+    Ok(())
+}
+
+/// Checks that `command` is not the value of the option before it, which takes one only after an equals sign.
+pub(super) fn check_value(option: &OsStr, command: &OsStr) -> Result<()> {
+    let Some((option, value)) = option.to_str().zip(command.to_str()) else { return Ok(()) };
+    let is_value = match option {
+        "--tag" => Selector::parse_part(value).is_ok(),
+        "--progress" => ["auto", "always"].contains(&value),
+        "--resume" => ["unfinished", "new"].contains(&value),
+        _ => false,
+    };
+    ensure!(!is_value || is_found(command), "{value} is taken for the command: write {option}={value}");
     Ok(())
 }
 

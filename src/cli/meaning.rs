@@ -23,6 +23,7 @@ impl Cli {
         if !self.state.is_upkeep() {
             return Ok(None);
         }
+        self.state.check_upkeep(&self.command)?;
         self.limits()?;
         self.state.upkeep(self.shared()?).map(Some)
     }

@@ -65,6 +65,9 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
 fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
     command::check_line(&cli.command, cli.commands.placeholder.as_deref(), cli.commands.pipe)?;
     let (before, operands) = args.split_at(args.len() - cli.command.len());
+    if let Some((option, command)) = before.last().zip(operands.first()) {
+        command::check_value(option, command)?;
+    }
     let is_marked = before.last().is_some_and(|arg| arg == "--");
     operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))
 }

@@ -34,6 +34,9 @@ pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool)
     }
     let valid: Vec<_> = candidates(text).into_iter().filter(|rate| is_rate(rate)).collect();
     match valid.split_last() {
+        None if text.contains(['.', '/']) && !text.contains(|c: char| c.is_ascii_digit() || c == ',') => {
+            Error::msg(format!("{error:#}: for limits in a file, write -r @{text}"))
+        }
         None => {
             Error::msg(format!("{error:#}; a rate is a count and a period, such as 10/s, 100/2m or 1/500ms"))
         }

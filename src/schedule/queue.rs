@@ -148,7 +148,7 @@ impl Queue {
             match self.supply.look() {
                 Next::Nothing => return false,
                 Next::Item => {
-                    self.supply.host_warning().into_iter().for_each(|warning| results.course.tell(warning));
+                    self.supply.format_warning().into_iter().for_each(|warning| results.course.tell(warning));
                     return true;
                 }
                 Next::Rejected => self.count_rejects(results),

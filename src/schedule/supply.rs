@@ -28,8 +28,8 @@ pub(super) struct Supply {
     tells_line_end: bool,
     /// The input was not yet checked for a byte order mark.
     looks_for_mark: bool,
-    /// The index of the key that is a host, until there was a warning of an item without one.
-    host: Option<usize>,
+    /// The index of a key of URLs or JSON, and its selector, until there was a warning of an item that is neither.
+    format: Option<(usize, Selector)>,
     /// The warnings of limits that no item matched were given.
     unmatched_told: bool,
     /// The error that ended the input, if one did.
@@ -68,7 +68,7 @@ impl Supply {
             separator,
             tells_line_end: plan.input.delimiter == b"\n",
             looks_for_mark: true,
-            host: host_among(rates),
+            format: format_of(rates),
             unmatched_told: false,
             bad_end: None,
         }
@@ -92,7 +92,7 @@ impl Supply {
     pub(super) fn recharge(&mut self, waiting: Vec<Segment>, rates: &[Rate]) {
         let mut charger = Charger::new(rates, self.separator.as_deref());
         charger.keep_matched(self.intake.charger());
-        self.host = host_among(rates).filter(|_| self.host.is_some());
+        self.format = format_of(rates).filter(|_| self.format.is_some());
         self.intake.put_back(waiting, charger);
     }
 
@@ -143,22 +143,25 @@ impl Supply {
         )))
     }
 
-    /// Warns once of an item without a host that a limit goes by: all such items have the same key, so they wait for
-    /// each other.
-    pub(super) fn host_warning(&mut self) -> Option<Notice> {
-        if !self.intake.draft().keys.get(self.host?)?.is_empty() {
+    /// Warns once of an item that is not of the kind whose part a limit goes by: all such items have the same key, so
+    /// they wait for each other.
+    pub(super) fn format_warning(&mut self) -> Option<Notice> {
+        let (key, selector) = self.format.as_ref()?;
+        if !self.intake.draft().keys.get(*key)?.is_empty() {
             return None;
         }
         let record = self.intake.record();
-        if record.trim_ascii().is_empty() {
-            return None;
-        }
-        self.host = None;
-        Some(Notice::Warning(format!(
-            "item {} {} has no host, so key=host puts it under the empty key: URLs need a scheme, such as https://",
-            self.intake.first(),
-            excerpt(record)
-        )))
+        let (what, need) = match (selector, record.trim_ascii_start().first()?) {
+            (Selector::Host, _) => ("has no host", ": URLs need a scheme, such as https://"),
+            // It may lack the part.
+            (_, b'{' | b'[') => return None,
+            _ => ("is not JSON", ""),
+        };
+        let (item, record) = (self.intake.first(), excerpt(record));
+        let warning =
+            format!("item {item} {record} {what}, so key={selector} puts it under the empty key{need}");
+        self.format = None;
+        Some(Notice::Warning(warning))
     }
 
     /// Warns once, before the first item is looked at, of text from Windows that begins with a byte order mark, which
@@ -192,7 +195,8 @@ impl Supply {
     }
 }
 
-/// The index of the host among the keys of these limits.
-fn host_among(rates: &[Rate]) -> Option<usize> {
-    keys(rates).into_iter().position(|key| *key == Selector::Host)
+/// The first key of these limits that is a part of URLs or JSON, with its index.
+fn format_of(rates: &[Rate]) -> Option<(usize, Selector)> {
+    let has_format = |key: &Selector| matches!(key, Selector::Host | Selector::Path(_));
+    keys(rates).into_iter().cloned().enumerate().find(|(_, key)| has_format(key))
 }

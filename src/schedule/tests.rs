@@ -315,6 +315,16 @@ fn an_item_without_the_host_that_a_limit_goes_by_is_told_once() {
 }
 
 #[test]
+fn an_item_that_is_not_the_json_that_a_limit_goes_by_is_told_once() {
+    let warning = "warning item 2 'b' is not JSON, so key=.to puts it under the empty key";
+    let wait = "wait 1000000000 or input";
+    Scene::new("-r 9/100ns,key=.to").check(&[
+        (0, Input("{}\n"), &format!("send {{}}; {wait}")),
+        (1, Input("b\nc\n"), &format!("send b c; {warning}; {wait}")),
+    ]);
+}
+
+#[test]
 fn a_limit_that_no_item_matched_is_told_at_the_end() {
     Scene::new("-r 1/100ns,key=col:1,only=a").check(&[
         (0, Input("b\n"), "send b; wait - or input"),

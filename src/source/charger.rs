@@ -206,7 +206,9 @@ impl ChargeRule {
         let cost = self.cost.of(record)?;
         match self.most {
             Some(most) if cost > most => {
-                Err(format!("its cost of {cost} is more than the limit {} ever admits", self.name))
+                let limit = &self.name;
+                let remedy = "algo=bucket would, later";
+                Err(format!("its cost of {cost} is more than the limit {limit} ever admits ({remedy})"))
             }
             _ => Ok(cost),
         }

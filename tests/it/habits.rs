@@ -59,6 +59,25 @@ fn placeholders_of_parallel_are_told() {
         "{1} a.d/b.png\n",
         "throttle: {1} is passed on unchanged: for a field of the item, write {col:1}\n",
     );
+    told(
+        &["--", "echo", "$THROTTLE_SEQ"],
+        "$THROTTLE_SEQ a.d/b.png\n",
+        "throttle: $THROTTLE_SEQ is passed on unchanged: a shell expands it, as in -- sh -c 'echo \
+         \"$THROTTLE_SEQ\"' sh\n",
+    );
+    told(&["--", "sh", "-c", "echo $THROTTLE_SEQ", "sh"], "1\n", "");
+    let told_zero =
+        "throttle: the item is $0 of the script, not $1: add a name before it, as in -- sh -c '...' sh\n";
+    told(&["--", "sh", "-c", "echo x$1"], "x\n", told_zero);
+    let told_first = "throttle: with -B, $1 is only the first item of a batch: use \"$@\" for all, or for item; \
+                      do ...; done\n";
+    told(&["-B2", "--", "sh", "-c", "echo $1", "sh"], "a.d/b.png\n", told_first);
+    told(
+        &["-B2", "--", "sh", "-c", "for item; do echo $item $1; done; shift", "sh"],
+        "a.d/b.png a.d/b.png\n",
+        "",
+    );
+    told(&["--", "sh", "-c", "echo $0"], "a.d/b.png\n", "");
     told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
     told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
     told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");

@@ -75,6 +75,11 @@ const TABLE: &[(&[&str], &str)] = &[
         "there is no program 'curl -fsS {}': do not quote a program and its arguments as one word: write -- \
          curl -fsS {}",
     ),
+    (&["-r1/s", "--tag", "host", "echo"], "host is taken for the command: write --tag=host"),
+    (&["-r1/s", "--progress", "always", "echo"], "always is taken for the command: write --progress=always"),
+    (&["--status", "api"], "--status needs a state: write -s api --status"),
+    (&["--hold=1m", "api"], "--hold needs a state: write -s api --hold DUR"),
+    (&["-s", "api", "--reset-state", "echo"], "--reset-state runs no command: leave out echo"),
     // Bytes.
     (
         &["-r", "1MB/s"],

@@ -1,6 +1,7 @@
 //! The state of shared limits.
 
 use std::env;
+use std::ffi::OsString;
 use std::fs;
 
 use anyhow::{Context, Result, bail, ensure};
@@ -34,7 +35,7 @@ pub(crate) struct StateArgs {
     /// Forget what STATE has recorded, and do nothing else
     ///
     /// Needed after damage, or to use it with other limits. The next run begins as if nothing had been released.
-    #[arg(long, conflicts_with = "command", hide_short_help = true)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) reset_state: bool,
 
     /// Print how much of STATE's limits is used, release nothing
@@ -43,14 +44,14 @@ pub(crate) struct StateArgs {
     /// the lock of a file, if any. Then what is held (see --hold), and whether runs are waiting for their turn. Without
     /// -s STATE, the names of all states.
     #[arg(long, hide_short_help = true)]
-    #[arg(conflicts_with_all = ["command", "reset_state", "dry_run", "stats"])]
+    #[arg(conflicts_with_all = ["reset_state", "dry_run", "stats"])]
     pub(crate) status: bool,
 
     /// Hold all runs of STATE for DUR, and do nothing else
     ///
     /// As if a server had asked for it. 0 lifts all holds, including those of servers.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
-    #[arg(conflicts_with_all = ["command", "reset_state", "status", "dry_run"])]
+    #[arg(conflicts_with_all = ["reset_state", "status", "dry_run"])]
     pub(crate) hold: Option<u64>,
 }
 
@@ -58,6 +59,20 @@ impl StateArgs {
     /// Reports whether something is done to the state instead of a run.
     pub(crate) fn is_upkeep(&self) -> bool {
         self.reset_state || self.status || self.hold.is_some()
+    }
+
+    /// Checks that no `command` is given, which may be meant as the state.
+    pub(crate) fn check_upkeep(&self, command: &[OsString]) -> Result<()> {
+        let Some(word) = command.first().map(|word| word.display()) else { return Ok(()) };
+        let (option, value) = match self.hold {
+            Some(_) => ("--hold", " DUR"),
+            None if self.status => ("--status", ""),
+            None => ("--reset-state", ""),
+        };
+        match &self.state {
+            Some(_) => bail!("{option} runs no command: leave out {word}"),
+            None => bail!("{option} needs a state: write -s {word} {option}{value}"),
+        }
     }
 
     pub(crate) fn upkeep(&self, shared: Option<Shared>) -> Result<Upkeep> {

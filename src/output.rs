@@ -1,9 +1,7 @@
-//! Output: unbuffered writes to standard output and standard error, and a check before a file is overwritten.
+//! Unbuffered writes to standard output and standard error.
 
-use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io;
 use std::os::fd::AsFd;
-use std::path::Path;
 
 use nix::errno::Errno;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -14,15 +12,6 @@ const CERTAIN: usize = 512;
 
 /// Milliseconds until a write that must not block asks for leave again.
 const LOOK: u8 = 5;
-
-/// True if `path` is a file with content that begins with none of `starts`: whoever names it for output may have meant
-/// another.
-pub(crate) fn is_of_others(path: &Path, starts: &[&str]) -> bool {
-    let is_file = fs::metadata(path).is_ok_and(|found| found.is_file() && found.len() > 0);
-    let mut start = Vec::new();
-    let is_read = is_file && File::open(path).and_then(|file| file.take(64).read_to_end(&mut start)).is_ok();
-    is_read && !starts.iter().any(|ours| start.starts_with(ours.as_bytes()))
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {

@@ -8,7 +8,6 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, Result, ensure};
 
 use crate::exit::Exit;
-use crate::output::is_of_others;
 use crate::schedule::Schedule;
 use crate::time::{SECOND, Time, Wall};
 use crate::ui::prometheus::text;
@@ -41,8 +40,6 @@ impl TextFile {
         if let Ok(found) = fs::metadata(&target) {
             ensure!(!found.is_dir(), "{name} is a directory: name a file in it, such as throttle.prom");
             ensure!(found.is_file(), "{name} is not a regular file: name another one");
-            let is_free = !is_of_others(&target, &["#", "throttle_"]);
-            ensure!(is_free, "{name} has no metrics, and would be overwritten: name another file");
         }
         let run = path.file_stem().unwrap_or_default().to_string_lossy().into_owned();
         let mut file = TextFile { path: target, run, write_at: now, is_failing: false };

@@ -81,23 +81,6 @@ fn a_file_that_cannot_be_written_is_told_before_anything_is_released() {
 }
 
 #[test]
-fn a_file_that_is_no_plot_is_not_overwritten() {
-    let directory = Directory::new();
-    let file = directory.file("access.log", "1 a\n");
-    for mode in [&[][..], &["--dry-run"], &["--audit"]] {
-        let output =
-            throttle(mode).arg("-r9/s").arg("--plot").arg(&file).write_stdin("1\n").output().unwrap();
-        assert_eq!((output.status.code(), output.stdout.len()), (Some(1), 0), "{mode:?}");
-        assert!(text(&output.stderr).contains("access.log is not an SVG, and the plot would overwrite it"));
-    }
-    assert_eq!(fs::read_to_string(&file).unwrap(), "1 a\n");
-    let plot = directory.file("plot.svg", "");
-    for _ in 0..2 {
-        throttle(&["-r9/s", "--plot"]).arg(&plot).write_stdin("1\n").assert().success();
-    }
-}
-
-#[test]
 fn a_run_is_drawn_as_it_was() {
     let directory = Directory::new();
     let plot = directory.path().join("plot.svg");

@@ -9,14 +9,13 @@ use std::fs::{self, OpenOptions};
 use std::io::Write;
 use std::path::Path;
 
-use anyhow::{Context, Result, ensure};
+use anyhow::{Context, Result};
 
 use self::axis::short;
 use self::svg::svg;
 use self::terminal::terminal;
 use crate::audit::{Audit, AuditedLimit, Trace};
 use crate::config::format_duration;
-use crate::output::is_of_others;
 use crate::printable::escaped;
 use crate::rule::Extra;
 use crate::time::Time;
@@ -92,11 +91,6 @@ pub(crate) fn check(path: &Path) -> Result<()> {
     if path == Path::new("-") || is_special {
         return Ok(());
     }
-    ensure!(
-        !is_of_others(path, &["<svg", "<?xml"]),
-        "{} is not an SVG, and the plot would overwrite it: name another file",
-        path.display()
-    );
     let opened = OpenOptions::new().append(true).create(true).open(path);
     opened.map(drop).with_context(|| cannot_write(path))
 }

@@ -284,17 +284,18 @@ fn a_signal_reaches_all_commands_and_the_second_kills_them() {
 #[test]
 fn a_reader_that_is_stuck_does_not_hold_up_the_end() {
     let script = "trap 'sleep $1; yes | head -c 1000000; echo ended >>$0; exit 0' TERM
-        echo up >&2; while :; do sleep 0.02; done";
+        echo up >>$0; while :; do sleep 0.02; done";
     let directory = Directory::new();
-    let ends = directory.path().join("ends");
-    let command = ["--", "sh", "-c", script, ends.to_str().unwrap()];
+    let file = directory.path().join("told");
+    let command = ["--", "sh", "-c", script, file.to_str().unwrap()];
     let modes = [&["-j2"][..], &["-j2", "-u", "--tag"]];
     let mut runs = modes.map(|mode| Running::throttle(&[&[UNLIMITED], mode, &command].concat()));
     runs.iter_mut().for_each(|running| running.write("0\n0.2\n"));
-    std::thread::sleep(Duration::from_millis(300));
+    let told = || fs::read_to_string(&file).unwrap_or_default();
+    eventually("all listen", || told() == "up\n".repeat(4));
     runs.iter().for_each(|running| running.signal(Signal::SIGTERM));
     for running in &mut runs {
         running.wait();
     }
-    assert_eq!(fs::read_to_string(ends).unwrap(), "ended\n".repeat(4));
+    assert_eq!(told(), "up\n".repeat(4) + &"ended\n".repeat(4));
 }

@@ -185,7 +185,7 @@ fn where_progress_is_in_lines_the_last_is_of_the_end() {
         let args = ["-n2", "-p", limit, "--progress=always", "--", "sh", "-c", "[ $1 != 2 ]", "sh"];
         text(&throttle(&args).write_stdin("1\n2\n3\n").output().unwrap().stderr)
     };
-    let told = run("1s");
+    let told = run("3s");
     assert!(told.contains("throttle: 2 of 3 (66 %), 1 failed, next in "), "{told}");
     assert!(told.ends_with("\nthrottle: 3 of 3 (100 %), 1 failed\n"), "{told}");
     assert_eq!(run("1ns"), "throttle: item 2 '2': exited with 1\n");

@@ -1,6 +1,6 @@
 //! `--once`: one release for a script.
 
-use anyhow::{Result, bail, ensure};
+use anyhow::{Result, bail};
 
 use super::args::Cli;
 use crate::config::{Once, Rate, Selector, Verb};
@@ -22,11 +22,6 @@ pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {
     if let Some(option) = cli.given_among(FOR_RUNS).next() {
         bail!("--once releases once and becomes COMMAND: leave out {}", with_remedy(option));
     }
-    ensure!(
-        !rates.iter().any(Rate::counts_exits),
-        "from=exit and N/running wait for the end of a command, but --once becomes COMMAND: leave out \
-         from=exit or N/running"
-    );
     rates.iter().try_for_each(Once::check)?;
     Ok(Verb::Once(Once {
         command: cli.command,

@@ -30,10 +30,8 @@ impl Once {
             rate.cost.is_none() || rate.common_cost().is_some(),
             "--once reads no items: use a number as cost= of {rate}"
         );
-        ensure!(
-            rate.from == CountFrom::Start,
-            "--once cannot see the end of COMMAND: leave out {rate}, or its from=exit"
-        );
+        let part = if rate.from == CountFrom::Exit { "from=exit of " } else { "" };
+        ensure!(!rate.counts_exits(), "--once cannot see the end of COMMAND: leave out {part}{rate}");
         rate.check_cost()
     }
 }

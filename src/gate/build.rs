@@ -2,7 +2,7 @@
 
 use super::limit::hours;
 use super::{History, Limit, Limiter};
-use crate::config::{CountFrom, Rate, key_indices};
+use crate::config::{Rate, key_indices};
 use crate::rule::{Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
@@ -43,6 +43,6 @@ impl Visitor for BuildHistory<'_> {
         let rule = R::new(terms);
         let history =
             if rate.is_by_key() { History::keyed(rule, terms.period) } else { History::common(rule) };
-        Box::new(if rate.from == CountFrom::Start { history } else { history.from_exit() })
+        Box::new(if rate.counts_exits() { history.from_exit() } else { history })
     }
 }

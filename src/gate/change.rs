@@ -4,7 +4,7 @@ use std::rc::Rc;
 
 use super::build::{key_parts, limiter, limits};
 use super::{Limit, Limiter, Request};
-use crate::config::{CountFrom, Rate};
+use crate::config::Rate;
 use crate::rule::Terms;
 use crate::time::{Time, Wall};
 
@@ -62,7 +62,7 @@ pub(super) fn change(
 ) -> (Vec<Limit>, Vec<Paused>, Vec<bool>) {
     let known = known(old, in_force, paused);
     let sources: Vec<_> = new.iter().map(|rate| nearest(rate, &known).cloned()).collect();
-    let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.from != CountFrom::Start && source.is_none();
+    let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.counts_exits() && source.is_none();
     let is_new = new.iter().zip(&sources).map(counts_anew).collect();
     let paused = Paused::all(known, new);
     let mut sources = sources.into_iter();
@@ -124,7 +124,7 @@ fn is_paused(rate: &Rate, new: &[Rate]) -> bool {
 /// True if a pause covers all items. Not for a limit that counts beyond the start: it learns of ends from a limit in
 /// force that charges the same.
 fn is_for_all(pause: &Rate, rate: &Rate) -> bool {
-    pause.cost.is_none() && pause.only.is_none() && rate.from == CountFrom::Start
+    pause.cost.is_none() && pause.only.is_none() && !rate.counts_exits()
 }
 
 /// True if both limits apply to the same items, with the same cost and key.

@@ -9,7 +9,7 @@ use super::build::{limiter, limits};
 use super::change::{Paused, change};
 use super::charges::Admitted;
 use super::{Charged, Charges, Gate, Kind, Limit, News, Opening, Order, Part, Properties, Request, Why};
-use crate::config::{CountFrom, Rate, keys};
+use crate::config::{Rate, keys};
 use crate::rule::{Ask, Verdict};
 use crate::time::{Time, Wall};
 
@@ -123,13 +123,13 @@ impl Own {
     }
 
     fn counts_exits(&self) -> bool {
-        self.rates.iter().any(|rate| rate.from != CountFrom::Start)
+        self.rates.iter().any(Rate::counts_exits)
     }
 
     /// True if a limit that counts from ends has hours: until a command ends, it answers with the end of the hours, and
     /// then perhaps with an earlier instant.
     fn waits_for_ends_or_hours(&self) -> bool {
-        self.rates.iter().any(|rate| rate.from != CountFrom::Start && rate.during().is_some())
+        self.rates.iter().any(|rate| rate.counts_exits() && rate.during().is_some())
     }
 
     /// Notes that any answer may have changed, and that those later than `at` may have become more lenient.

@@ -152,7 +152,7 @@ impl Facts {
     }
 
     /// What P stands for, and the zone, if the rule goes by the calendar.
-    fn civil(&self, terms: &Terms) -> Option<(Civil, Zone)> {
+    pub(crate) fn civil(&self, terms: &Terms) -> Option<(Civil, Zone)> {
         let civil = Civil::new(terms.period).filter(|_| self.takes(Extra::Zone))?;
         Some((civil, terms.zone.unwrap_or_else(Zone::utc)))
     }

@@ -152,7 +152,10 @@ fn a_file_changes_how_many_run() {
 fn what_makes_no_sense_is_told() {
     let table: [(&[&str], &str); 8] = [
         (&["-r4/running"], "N/running are for a command: add one, such as -- curl"),
-        (&["-r4/running", "--once", "--", "echo"], "N/running wait for the end of a command"),
+        (
+            &["-r4/running", "--once", "--", "echo"],
+            "--once cannot see the end of COMMAND: leave out 4/running",
+        ),
         (&["-r4/running", "-s", "./state", "--", "echo"], "4/running cannot be shared"),
         (&["-r4/running,margin=1s", "--", "echo"], "N/running is a number of commands, not a rate"),
         (&["-r4/running,algo=bucket", "--", "echo"], "it takes cost=, key=, only=, during= and tz="),

@@ -7,9 +7,7 @@ use std::ops::Range;
 
 use super::clock::Micros;
 use super::terms::EXACT;
-use crate::rule::Extra;
 use crate::store::{Policy, Quota};
-use crate::time::Civil;
 
 /// The arguments that tell a script the calendar of a limit, in microseconds since 1970; both empty if it does not go
 /// by the calendar:
@@ -32,8 +30,7 @@ pub(super) fn calendar(now: Micros, quota: &Quota, policy: &Policy) -> ScriptCal
 
 /// A release that is as late as allowed must still be in its period.
 fn periods(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> {
-    let civil = Civil::new(quota.terms.period).filter(|_| quota.algorithm.facts().takes(Extra::Zone))?;
-    let zone = quota.terms.zone?;
+    let (civil, zone) = quota.algorithm.facts().civil(&quota.terms)?;
     let margin = i128::from(quota.terms.margin);
     let mut periods = vec![(margin + 999) / 1000, (margin + late) / 1000];
     let mut period = civil.around(zone, reach.start);

@@ -17,7 +17,7 @@ use self::terminal::terminal;
 use crate::audit::{Audit, AuditedLimit, Trace};
 use crate::config::format_duration;
 use crate::printable::escaped;
-use crate::rule::Algorithm;
+use crate::rule::Extra;
 use crate::time::Time;
 use crate::ui::terminal::any_width;
 
@@ -120,7 +120,7 @@ impl Chart {
             points: points(trace, start, end, |at| limit.lasted(at)),
         });
         let has_hours = limit.rate.during().is_some();
-        let windows = if limit.rate.algorithm == Algorithm::Calendar { "current" } else { "last" };
+        let windows = if limit.rate.algorithm.facts().takes(Extra::Zone) { "current" } else { "last" };
         let most = float(limit.most().into());
         let hours = if has_hours { " during its hours" } else { "" };
         Chart {

@@ -23,7 +23,7 @@ pub struct Calendar {
 /// The last period in which something was released; there was none if `used` is 0. Instants are those that the wall
 /// clock shows, so they stay right when it is set.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Page {
+pub struct LastPeriod {
     start: Time,
     end: Time,
     used: u64,
@@ -33,7 +33,7 @@ pub struct Page {
     forgotten: Time,
 }
 
-impl Page {
+impl LastPeriod {
     /// The end of all periods in which something was released.
     fn last_end(&self) -> Time {
         if self.used > 0 { self.forgotten.max(self.end) } else { self.forgotten }
@@ -45,30 +45,30 @@ const MOST_PERIODS: u64 = 4096;
 
 impl Calendar {
     /// The period around an instant of the wall clock.
-    fn around(&self, page: &Page, at: i128) -> Stretch {
-        let known = Stretch { start: page.start.0.into(), end: page.end.0.into() };
+    fn around(&self, state: &LastPeriod, at: i128) -> Stretch {
+        let known = Stretch { start: state.start.0.into(), end: state.end.0.into() };
         // The start of a period that began before 1970 was clamped.
-        let is_known = page.start > Time::ZERO && (known.start..known.end).contains(&at);
+        let is_known = state.start > Time::ZERO && (known.start..known.end).contains(&at);
         if is_known { known } else { self.civil.around(self.zone, at) }
     }
 
-    fn used(page: &Page, period: Stretch) -> u64 {
-        if page.used > 0 && Time::clamped(period.start) == page.start { page.used } else { 0 }
+    fn used(state: &LastPeriod, period: Stretch) -> u64 {
+        if state.used > 0 && Time::clamped(period.start) == state.start { state.used } else { 0 }
     }
 
     /// The time on the wall clock at `at`, but none before the last period: a clock that was set back does not reopen
     /// one.
-    fn shown(&self, page: &Page, at: Time) -> i128 {
-        self.wall.nanos(at).max(if page.used > 0 { page.start.0.into() } else { i128::MIN })
+    fn shown(&self, state: &LastPeriod, at: Time) -> i128 {
+        self.wall.nanos(at).max(if state.used > 0 { state.start.0.into() } else { i128::MIN })
     }
 
     /// The first stretch, on the wall clock, in which a release of this cost is allowed.
-    fn opening(&self, page: &Page, at: i128, cost: u64) -> Option<Stretch> {
+    fn opening(&self, state: &LastPeriod, at: i128, cost: u64) -> Option<Stretch> {
         let mut at = at;
         while cost <= self.count && at <= u64::MAX.into() {
-            let period = self.around(page, at);
+            let period = self.around(state, at);
             let (start, end) = (at.max(period.start + self.margin), period.end - self.margin);
-            if start < end && Self::used(page, period) <= self.count - cost {
+            if start < end && Self::used(state, period) <= self.count - cost {
                 return Some(Stretch { start, end });
             }
             at = period.end;
@@ -81,14 +81,18 @@ impl Calendar {
     }
 
     /// The period around `at`, with `used` of its quota used.
-    fn page(&self, at: i128, used: u64) -> Page {
+    fn state_at(&self, at: i128, used: u64) -> LastPeriod {
         let Stretch { start, end } = self.civil.around(self.zone, at);
         let [start, end, last] = [start, end, at].map(Time::clamped);
-        Page { start, end, used, last, forgotten: Time::ZERO }
+        LastPeriod { start, end, used, last, forgotten: Time::ZERO }
     }
 
-    fn page_of(&self, account: &SlotAccount) -> Page {
-        if account.used == 0 { Page::default() } else { self.page(account.at.0.into(), narrow(account.used)) }
+    fn state_of(&self, account: &SlotAccount) -> LastPeriod {
+        if account.used == 0 {
+            LastPeriod::default()
+        } else {
+            self.state_at(account.at.0.into(), narrow(account.used))
+        }
     }
 }
 
@@ -121,7 +125,7 @@ impl Rule for Calendar {
         script: include_str!("calendar.lua"),
     };
 
-    type State = Page;
+    type State = LastPeriod;
 
     fn new(terms: Terms) -> Self {
         Calendar {
@@ -133,74 +137,74 @@ impl Rule for Calendar {
         }
     }
 
-    fn earliest(&self, page: &Page, ask: Ask) -> Verdict {
-        let opening = self.opening(page, self.shown(page, ask.since), ask.cost);
+    fn earliest(&self, state: &LastPeriod, ask: Ask) -> Verdict {
+        let opening = self.opening(state, self.shown(state, ask.since), ask.cost);
         self.verdict(opening.map(|opening| opening.start))
     }
 
-    fn available(&self, page: &Page, now: Time, ask: Ask, pending: u64) -> u64 {
-        if !self.earliest(page, Ask { since: now, cost: 1 }).allows(now) {
+    fn available(&self, state: &LastPeriod, now: Time, ask: Ask, pending: u64) -> u64 {
+        if !self.earliest(state, Ask { since: now, cost: 1 }).allows(now) {
             return 0;
         }
-        let used = Self::used(page, self.around(page, self.wall.nanos(now)));
+        let used = Self::used(state, self.around(state, self.wall.nanos(now)));
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
     /// Exact up to `MOST_PERIODS` periods, approximate beyond.
-    fn last_of(&self, page: &Page, ask: Ask, count: u64) -> Verdict {
-        let (mut page, mut ask, mut left) = (*page, ask, count);
+    fn last_of(&self, state: &LastPeriod, ask: Ask, count: u64) -> Verdict {
+        let (mut state, mut ask, mut left) = (*state, ask, count);
         for _ in 0..MOST_PERIODS {
             if left == 0 {
                 return Verdict::At(ask.since);
             }
-            let Verdict::At(at) = self.earliest(&page, ask) else { return Verdict::Never };
-            let together = self.available(&page, at, ask, 0).min(left);
-            self.commit(&mut page, at, Ask { cost: ask.cost.saturating_mul(together), ..ask });
+            let Verdict::At(at) = self.earliest(&state, ask) else { return Verdict::Never };
+            let together = self.available(&state, at, ask, 0).min(left);
+            self.commit(&mut state, at, Ask { cost: ask.cost.saturating_mul(together), ..ask });
             (left, ask.since) = (left - together, at);
         }
         let periods = left.div_ceil(self.count / ask.cost);
         Verdict::after(ask.since, u128::from(periods) * u128::from(self.civil.longest()))
     }
 
-    fn commit(&self, page: &mut Page, now: Time, ask: Ask) {
-        let at = self.shown(page, now);
-        let used = Self::used(page, self.around(page, at)).saturating_add(ask.cost);
-        let next = || Page { forgotten: page.last_end(), ..self.page(at, used) };
-        let last = page.last.max(Time::clamped(at));
-        *page = if used > ask.cost { Page { used, last, ..*page } } else { next() };
+    fn commit(&self, state: &mut LastPeriod, now: Time, ask: Ask) {
+        let at = self.shown(state, now);
+        let used = Self::used(state, self.around(state, at)).saturating_add(ask.cost);
+        let next = || LastPeriod { forgotten: state.last_end(), ..self.state_at(at, used) };
+        let last = state.last.max(Time::clamped(at));
+        *state = if used > ask.cost { LastPeriod { used, last, ..*state } } else { next() };
     }
 
-    fn idle_at(&self, page: &Page) -> Verdict {
-        match page.used {
+    fn idle_at(&self, state: &LastPeriod) -> Verdict {
+        match state.used {
             0 => Verdict::At(Time::ZERO),
-            _ => self.verdict(Some(page.end.0.into())),
+            _ => self.verdict(Some(state.end.0.into())),
         }
     }
 
-    fn exhaust(&self, page: &mut Page, at: Time) {
-        let shown = self.shown(page, at);
-        let used = Self::used(page, self.around(page, shown));
-        let forgotten = if used > 0 { page.forgotten } else { page.last_end() };
-        *page = Page { forgotten, ..self.page(shown, used.max(self.count)) };
+    fn exhaust(&self, state: &mut LastPeriod, at: Time) {
+        let shown = self.shown(state, at);
+        let used = Self::used(state, self.around(state, shown));
+        let forgotten = if used > 0 { state.forgotten } else { state.last_end() };
+        *state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
     }
 
     /// Under other terms, the current period may also include releases from before the last one, which are not known:
     /// then all of it counts as used, whatever the new count.
-    fn carry_over(&self, page: &mut Page, new: &Self, now: Time, _: Option<Time>) {
+    fn carry_over(&self, state: &mut LastPeriod, new: &Self, now: Time, _: Option<Time>) {
         let is_same = (self.civil, self.zone) == (new.civil, new.zone);
-        if is_same && page.used > 0 && page.forgotten <= page.end {
+        if is_same && state.used > 0 && state.forgotten <= state.end {
             return;
         }
         // A clock that was set back does not reopen what is over.
-        let last = if page.used > 0 { page.last } else { Time::ZERO };
-        let known = i128::from(last.0).max(i128::from(page.forgotten.0) - 1);
-        let period = Page { last, ..new.page(new.wall.nanos(now).max(known), u64::MAX) };
-        let is_within = page.used > 0 && page.end > period.start;
-        let forgotten = if is_within { page.forgotten } else { page.last_end() };
-        *page = match is_within {
-            _ if forgotten > period.start => Page { forgotten, ..period },
-            true => Page { used: page.used, forgotten, ..period },
-            false => Page { forgotten, ..Page::default() },
+        let last = if state.used > 0 { state.last } else { Time::ZERO };
+        let known = i128::from(last.0).max(i128::from(state.forgotten.0) - 1);
+        let period = LastPeriod { last, ..new.state_at(new.wall.nanos(now).max(known), u64::MAX) };
+        let is_within = state.used > 0 && state.end > period.start;
+        let forgotten = if is_within { state.forgotten } else { state.last_end() };
+        *state = match is_within {
+            _ if forgotten > period.start => LastPeriod { forgotten, ..period },
+            true => LastPeriod { used: state.used, forgotten, ..period },
+            false => LastPeriod { forgotten, ..LastPeriod::default() },
         };
     }
 
@@ -211,12 +215,12 @@ impl Rule for Calendar {
         (self.margin > 0).then(|| self.wall.when(end(self.wall.nanos(at)))).flatten()
     }
 
-    fn note_evicted(&self, evicted: &mut Page, page: &Page) {
-        evicted.forgotten = evicted.forgotten.max(page.last_end());
+    fn note_evicted(&self, evicted: &mut LastPeriod, state: &LastPeriod) {
+        evicted.forgotten = evicted.forgotten.max(state.last_end());
     }
 
-    fn note_forgotten(&self, page: &mut Page, evicted: &Page) {
-        page.forgotten = page.forgotten.max(evicted.forgotten);
+    fn note_forgotten(&self, state: &mut LastPeriod, evicted: &LastPeriod) {
+        state.forgotten = state.forgotten.max(evicted.forgotten);
     }
 }
 
@@ -225,45 +229,45 @@ impl Rule for Calendar {
 impl SlotRule for Calendar {
     /// A release must be in its period even if it is `late`.
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
-        let page = self.page_of(account);
-        let mut at = self.shown(&page, ask.since);
+        let state = self.state_of(account);
+        let mut at = self.shown(&state, ask.since);
         if 2 * self.margin + i128::from(late) >= self.civil.longest().into() {
             return Time(u64::MAX);
         }
-        while let Some(opening) = self.opening(&page, at, ask.cost) {
+        while let Some(opening) = self.opening(&state, at, ask.cost) {
             if opening.start + i128::from(late) < opening.end {
                 return self.wall.when(opening.start).unwrap_or(Time(u64::MAX));
             }
-            at = self.around(&page, opening.start).end;
+            at = self.around(&state, opening.start).end;
         }
         Time(u64::MAX)
     }
 
     fn book(&self, account: &mut SlotAccount, ask: Ask) {
-        let mut page = self.page_of(account);
-        self.commit(&mut page, ask.since, ask);
-        *account = SlotAccount { at: page.start, used: page.used.into() };
+        let mut state = self.state_of(account);
+        self.commit(&mut state, ask.since, ask);
+        *account = SlotAccount { at: state.start, used: state.used.into() };
     }
 
     /// If nothing is left of the period, the one before it is over all the same.
     fn unbook(&self, account: &mut SlotAccount, ask: Ask) {
-        if account.used == 0 || self.page(self.wall.nanos(ask.since), 0).start != account.at {
+        if account.used == 0 || self.state_at(self.wall.nanos(ask.since), 0).start != account.at {
             return;
         }
         account.used = account.used.saturating_sub(ask.cost.into());
         if account.used == 0 {
-            let before = self.page(i128::from(account.at.0) - 1, self.count);
+            let before = self.state_at(i128::from(account.at.0) - 1, self.count);
             *account = SlotAccount { at: before.start, used: before.used.into() };
         }
     }
 
     fn silent(&self, at: Time) -> SlotAccount {
-        let page = self.page(self.wall.nanos(at), self.count);
-        SlotAccount { at: page.start, used: page.used.into() }
+        let state = self.state_at(self.wall.nanos(at), self.count);
+        SlotAccount { at: state.start, used: state.used.into() }
     }
 
     fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
-        instant(self.idle_at(&self.page_of(account)))
+        instant(self.idle_at(&self.state_of(account)))
     }
 
     /// Unchanged: the wall clock does not restart.

@@ -12,7 +12,7 @@ use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
 use crate::schedule::Stop;
-use crate::source::{Charger, Delimiter, Segment, Together, bad_item};
+use crate::source::{Charger, Delimiter, ReleaseCharges, Segment, bad_item};
 use crate::time::Time;
 use crate::ui::audit::AuditReport;
 
@@ -127,7 +127,7 @@ impl Review {
 }
 
 fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>> {
-    let mut release = Together::default();
+    let mut release = ReleaseCharges::default();
     for item in &moment.items {
         let mut draft = Draft::default();
         let result = charger.charge_into(item, item.len() + delimiter, &mut draft);

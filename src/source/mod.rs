@@ -12,10 +12,10 @@ mod items;
 mod json;
 mod part;
 mod reader;
+mod release_charges;
 mod segment;
 mod select;
 mod stamp;
-mod together;
 
 use anyhow::{Error, anyhow};
 
@@ -30,9 +30,9 @@ pub(crate) use intake::Intake;
 pub use items::Batch;
 pub(crate) use items::{Items, Segments};
 pub use reader::Reader;
+pub(crate) use release_charges::ReleaseCharges;
 pub use segment::Segment;
 pub(crate) use stamp::{Fault, Stamps};
-pub(crate) use together::Together;
 
 /// The error for a record that lacks a valid arrival, cost or other part that is needed. `why` has an excerpt of it.
 pub(crate) fn bad_item(record: u64, why: &str) -> Error {

@@ -8,14 +8,14 @@ use crate::charge::{Draft, Key};
 /// The charges of one release. A limit with `cost=` is charged the sum of the costs, any other limit 1; a limit with a
 /// key, separately for each key.
 #[derive(Default)]
-pub(crate) struct Together {
+pub(crate) struct ReleaseCharges {
     /// One, if all keys are the same.
     pub(crate) charges: Vec<Draft>,
     /// The index of the charge for a limit and a key, unless it is the first.
     places: HashMap<(usize, Key), usize>,
 }
 
-impl Together {
+impl ReleaseCharges {
     /// Adds a record that `charger` has charged.
     pub(crate) fn add(&mut self, charger: &Charger, mut record: Draft) {
         let Some(first) = self.charges.first() else { return self.charges.push(record) };

@@ -84,7 +84,7 @@ pub trait Gate {
     fn why(&self, request: &Request, now: Time) -> Option<Why>;
 
     /// Why a release is refused at `request.since`, after those in `charges`, if it is.
-    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Why>;
+    fn refusing(&mut self, charges: &mut Charges, request: &Request) -> Option<Why>;
 
     /// True if `request` would be admitted at `now`, after those in `charges`.
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool;

@@ -99,13 +99,16 @@ impl Own {
     }
 
     /// The number that all limits allow, never 0. Adds the costs and accounts of one release to `charges`.
+    ///
+    /// # Errors
+    /// The index of the first limit that allows none.
     fn available(
         &mut self,
         charges: &mut Charges,
         now: Time,
         request: &Request,
         most: u64,
-    ) -> Result<u64, Part> {
+    ) -> Result<u64, usize> {
         let mut count = most;
         for (at, (limit, &cost)) in self.limits.iter_mut().zip(request.costs).enumerate() {
             let mut account = 0;
@@ -115,11 +118,19 @@ impl Own {
                 count = limit.available(account, now, request.ask(cost), pending, count);
             }
             if count == 0 {
-                return Err(if limit.key.is_none() { Part::Common } else { Part::Keyed });
+                return Err(at);
             }
             charges.rows.push((cost, account));
         }
         Ok(count)
+    }
+
+    /// As [`Own::available`] for one release, which is not admitted.
+    fn try_one(&mut self, charges: &mut Charges, now: Time, request: &Request) -> Result<u64, usize> {
+        let row = charges.begin(&self.limits);
+        let available = self.available(charges, now, request, 1);
+        charges.rows.truncate(row);
+        available
     }
 
     fn counts_exits(&self) -> bool {
@@ -198,24 +209,12 @@ impl Gate for Own {
         })
     }
 
-    fn refusing(&mut self, charges: &Charges, request: &Request) -> Option<Why> {
-        let mut limits = self.limits.iter_mut().zip(request.costs).enumerate();
-        let limit = limits.position(|(at, (limit, &cost))| {
-            if cost == 0 {
-                return false;
-            }
-            let account = limit.limiter.account(request.key(limit), request.since);
-            let pending = charges.pending(at, account);
-            limit.available(account, request.since, request.ask(cost), pending, 1) == 0
-        });
-        limit.map(Why::Limit)
+    fn refusing(&mut self, charges: &mut Charges, request: &Request) -> Option<Why> {
+        self.try_one(charges, request.since, request).err().map(Why::Limit)
     }
 
     fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool {
-        let row = charges.begin(&self.limits);
-        let fits = self.available(charges, now, request, 1).is_ok();
-        charges.rows.truncate(row);
-        fits
+        self.try_one(charges, now, request).is_ok()
     }
 
     fn admit(&mut self, charges: &mut Charges, now: Time, request: &Request, most: u64) -> Result<u64, Part> {
@@ -225,7 +224,8 @@ impl Gate for Own {
             Ok(count) => charges.add(Admitted { since: request.since, count, taken: None }),
             Err(_) => charges.rows.truncate(row),
         }
-        admitted
+        let part = |limit: usize| if self.limits[limit].key.is_none() { Part::Common } else { Part::Keyed };
+        admitted.map_err(part)
     }
 
     fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) -> Vec<Order> {

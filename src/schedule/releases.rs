@@ -123,7 +123,7 @@ impl Queue {
         else {
             return Break(());
         };
-        if is_judged && let Some(why) = self.gate.refusing(&admission.charges, &request) {
+        if is_judged && let Some(why) = self.gate.refusing(&mut admission.charges, &request) {
             return self.refuse_next(at, why.limit(), admission, results);
         }
         let (gate, charges) = (&mut *self.gate, &mut admission.charges);

@@ -264,7 +264,7 @@ impl Gate for Slots {
         Some(Why::Slot(only_charged(request.costs).filter(|_| self.claims.waits_for_limit(request))))
     }
 
-    fn refusing(&mut self, _: &Charges, request: &Request) -> Option<Why> {
+    fn refusing(&mut self, _: &mut Charges, request: &Request) -> Option<Why> {
         let is_refused =
             self.claims.expected(request).is_some() && self.claims.slots(request).next().is_none();
         is_refused.then(|| Why::Slot(only_charged(request.costs)))

@@ -10,23 +10,23 @@ use super::rate_text::RateText;
 
 /// Where limits come from.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Source {
+pub enum LimitSource {
     /// A RATE.
     Rate(Box<RateText>),
     /// `@FILE`: one RATE per line, `#` begins a comment.
     File(PathBuf),
 }
 
-impl std::str::FromStr for Source {
+impl std::str::FromStr for LimitSource {
     type Err = anyhow::Error;
 
     fn from_str(text: &str) -> Result<Self> {
         match text.strip_prefix('@') {
             Some(path) => {
                 ensure!(!path.is_empty(), "a file name is needed, as in @limits.conf");
-                Ok(Source::File(path.into()))
+                Ok(LimitSource::File(path.into()))
             }
-            None => text.parse().map(|rate| Source::Rate(Box::new(rate))),
+            None => text.parse().map(|rate| LimitSource::Rate(Box::new(rate))),
         }
     }
 }
@@ -35,7 +35,7 @@ impl std::str::FromStr for Source {
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LimitOptions {
     /// Where they come from; at least one.
-    pub sources: Vec<Source>,
+    pub sources: Vec<LimitSource>,
     /// The options for limits that leave them out.
     pub defaults: Defaults,
 }
@@ -49,8 +49,8 @@ impl LimitOptions {
         let mut rates = Vec::new();
         for source in &self.sources {
             match source {
-                Source::Rate(rate) => rates.push(rate.resolve(&self.defaults)?),
-                Source::File(file) => rates.extend(self.in_file(file, read(file))?),
+                LimitSource::Rate(rate) => rates.push(rate.resolve(&self.defaults)?),
+                LimitSource::File(file) => rates.extend(self.in_file(file, read(file))?),
             }
         }
         Ok(rates)
@@ -71,16 +71,16 @@ impl LimitOptions {
 
     fn rates(&self) -> impl Iterator<Item = &RateText> {
         self.sources.iter().filter_map(|source| match source {
-            Source::Rate(rate) => Some(&**rate),
-            Source::File(_) => None,
+            LimitSource::Rate(rate) => Some(&**rate),
+            LimitSource::File(_) => None,
         })
     }
 
     /// The files among the sources.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.sources.iter().filter_map(|source| match source {
-            Source::File(file) => Some(file.as_path()),
-            Source::Rate(_) => None,
+            LimitSource::File(file) => Some(file.as_path()),
+            LimitSource::Rate(_) => None,
         })
     }
 

@@ -10,7 +10,7 @@ use anyhow::{Context, Result, bail, ensure};
 use super::quantity::parse_count;
 use super::rate::{CountFrom, Rate, keys};
 use super::server::{SCHEMES, Server};
-use super::{BatchSize, LimitOptions, QueueOptions, Source};
+use super::{BatchSize, LimitOptions, QueueOptions};
 
 /// The environment variable that may hold a STATE, even one with a password.
 pub const VARIABLE: &str = "THROTTLE_STATE";
@@ -158,7 +158,7 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
          leave out --jitter, or -s"
     );
     ensure!(
-        !limits.sources.iter().any(|source| matches!(source, Source::File(_))),
+        limits.files().next().is_none(),
         "-r @FILE cannot be shared: all runs must have the same limits, and files change: use -r RATE"
     );
     let rates = limits.given()?;

@@ -147,8 +147,8 @@ impl SlotRule for Bucket {
         self.commit(account, ask.since, ask);
     }
 
-    fn owes_nothing(&self, account: &mut SlotAccount) {
-        self.waive_debt(account);
+    fn waive_debt(&self, account: &mut SlotAccount) {
+        Rule::waive_debt(self, account);
     }
 
     fn silent(&self, at: Time) -> SlotAccount {

@@ -83,7 +83,7 @@ impl SlotsInHours {
 
     fn waive_debt(&self, account: &mut SlotAccount, at: Time) {
         if self.hours.as_ref().is_some_and(|hours| !hours.contain(at)) {
-            self.rule.owes_nothing(account);
+            self.rule.waive_debt(account);
         }
     }
 }

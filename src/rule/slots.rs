@@ -41,7 +41,7 @@ pub trait SlotRule: Debug + Send + Sync {
     fn unbook(&self, _account: &mut SlotAccount, _ask: Ask) {}
 
     /// As [`Rule::waive_debt`](super::Rule::waive_debt).
-    fn owes_nothing(&self, _account: &mut SlotAccount) {}
+    fn waive_debt(&self, _account: &mut SlotAccount) {}
 
     /// An account just used up at `at`, as by [`Rule::exhaust`](super::Rule::exhaust).
     fn exhausted(&self, at: Time) -> SlotAccount {

@@ -175,7 +175,7 @@ pub struct Hours {
 impl Hours {
     /// Reports whether clocks show a time in these hours at `at`.
     pub fn contain(&self, at: i128) -> bool {
-        self.week.covers(at + self.zone.stretch(at).0).0
+        self.week.covers(at + self.zone.offset(at).0).0
     }
 
     /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
@@ -185,7 +185,7 @@ impl Hours {
         }
         let mut at = at;
         loop {
-            let (offset, until) = self.zone.stretch(at);
+            let (offset, until) = self.zone.offset(at);
             let (is_inside, length) = self.week.covers(at + offset);
             if is_inside == inside {
                 return Some(at);

@@ -56,7 +56,7 @@ impl Zone {
     }
 
     /// The nanoseconds by which clocks are ahead of UTC from `at` on, and the instant at which that changes.
-    pub(super) fn stretch(self, at: i128) -> (i128, i128) {
+    pub(super) fn offset(self, at: i128) -> (i128, i128) {
         let at = timestamp(at);
         let offset = self.0.to_offset(at);
         let next = self.0.following(at).next().map(|next| next.timestamp().as_nanosecond());
@@ -73,7 +73,7 @@ impl Zone {
         let midnight = shown.as_nanosecond();
         let mut from = midnight - FAR;
         loop {
-            let (offset, until) = self.stretch(from);
+            let (offset, until) = self.offset(from);
             let at = from.max(midnight - offset);
             if at < until {
                 return at;

@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::choice;
 use crate::cli::{help, misplaced};
 use crate::config::{
-    Defaults, Jitter, LimitOptions, OnLimit, RateText, Selector, Source, parse_count, parse_duration,
+    Defaults, Jitter, LimitOptions, LimitSource, OnLimit, RateText, Selector, parse_count, parse_duration,
     parse_limit_count, parse_limit_period,
 };
 use crate::rule::Algorithm;
@@ -52,7 +52,7 @@ pub(crate) struct LimitArgs {
     /// @FILE reads limits from a file, one RATE per line, and reads it again whenever it changes. In a file, 0/s
     /// pauses.
     #[arg(short, long, value_name = "RATE")]
-    pub(crate) rate: Vec<Source>,
+    pub(crate) rate: Vec<LimitSource>,
 
     #[arg(help = help::on_algorithm(), long_help = help::on_algorithms())]
     #[arg(short = 'A', long, value_name = "NAME", hide_possible_values = true)]
@@ -137,7 +137,7 @@ impl LimitArgs {
         let mut sources = Vec::new();
         if self.count.is_some() || self.period.is_some() {
             let rate = RateText::new(self.count.unwrap_or(1), self.period.clone())?;
-            sources.push(Source::Rate(Box::new(rate)));
+            sources.push(LimitSource::Rate(Box::new(rate)));
         }
         sources.extend(self.rate.iter().cloned());
         ensure!(!is_released || !sources.is_empty(), misplaced::no_limit(command));

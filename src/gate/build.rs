@@ -1,9 +1,8 @@
 //! Builds limiters from RATEs.
 
-use super::limit::hours;
 use super::{History, Limit, Limiter};
 use crate::config::{Rate, key_indices};
-use crate::rule::{Rule, Terms, Visitor};
+use crate::rule::{InHours, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
 /// As [`key_indices`], but only for limits that apply to each key separately.
@@ -18,8 +17,11 @@ pub(super) fn limits(
     wall: Wall,
     mut limiter: impl FnMut(&Rate) -> Box<dyn Limiter>,
 ) -> Vec<Limit> {
-    let limits = rates.iter().zip(key_parts(rates));
-    limits.map(|(rate, key)| Limit { limiter: limiter(rate), key, hours: hours(rate, wall) }).collect()
+    let limit = |(rate, key): (&Rate, Option<usize>)| {
+        let hours = InHours::of(rate.during(), wall).map(Box::new);
+        Limit { limiter: limiter(rate), key, hours }
+    };
+    rates.iter().zip(key_parts(rates)).map(limit).collect()
 }
 
 /// Builds the limiter of a RATE. `start` is the start of the run.

@@ -27,7 +27,7 @@ impl Limit {
         if rate.algorithm.facts().takes(Extra::Zone) {
             self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
         }
-        self.hours = hours(rate, wall);
+        self.hours = InHours::of(rate.during(), wall).map(Box::new);
     }
 
     /// The first opening for a key, at or after `from`: inside the hours, the rule's answer or the end of the hours,
@@ -81,9 +81,4 @@ impl Limit {
             self.limiter.finish(account, now, request.ask(cost));
         }
     }
-}
-
-/// The hours in which a limit is asked, if not always.
-pub(super) fn hours(rate: &Rate, wall: Wall) -> Option<Box<InHours>> {
-    rate.during().map(|hours| Box::new(InHours::new(hours.clone(), wall)))
 }

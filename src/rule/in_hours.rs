@@ -11,9 +11,9 @@ pub struct InHours {
 }
 
 impl InHours {
-    /// The hours as `wall` shows them.
-    pub fn new(hours: Hours, wall: Wall) -> Self {
-        InHours { hours, wall }
+    /// The hours `during` which a limit is asked, if not always, as `wall` shows them.
+    pub fn of(during: Option<&Hours>, wall: Wall) -> Option<Self> {
+        during.map(|hours| InHours { hours: hours.clone(), wall })
     }
 
     /// True if the limit is asked at `at`.

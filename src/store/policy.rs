@@ -45,7 +45,7 @@ impl Quota {
     /// The rule for booking slots, by this wall clock.
     pub fn rule(&self, wall: Wall) -> SlotsInHours {
         let rule = (self.algorithm.facts().slots)(Terms { wall, ..self.terms });
-        let hours = self.during().map(|hours| InHours::new(hours.clone(), wall));
+        let hours = InHours::of(self.during(), wall);
         SlotsInHours { rule, hours, most: self.dearest() }
     }
 

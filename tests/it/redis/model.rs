@@ -66,7 +66,7 @@ impl Limit {
             }
             _ => Rule::AnyPeriod(single(quota.algorithm, terms)),
         };
-        let hours = quota.during().map(|hours| InHours::new(hours.clone(), Wall::EPOCH));
+        let hours = InHours::of(quota.during(), Wall::EPOCH);
         Limit { rule, hours, late, gap, newest: 0 }
     }
 

@@ -87,7 +87,7 @@ impl Account {
     }
 
     /// Reports the first `releases` of an admission, charged at `now`, to the observer.
-    pub(super) fn charge(&mut self, now: Time, admission: &Admission, mut releases: u64) {
+    pub(super) fn observe(&mut self, now: Time, admission: &Admission, mut releases: u64) {
         let Some(observer) = &mut self.observer else { return };
         for (count, asked) in &admission.asked {
             (0..releases.min(*count)).for_each(|_| observer(now, asked.request()));

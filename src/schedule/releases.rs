@@ -238,7 +238,7 @@ impl Queue {
         let releases = admission.batch.releases_of(items);
         let reports = self.gate.commit(&mut admission.charges, now, releases, !results.jobs.exist);
         reports.into_iter().for_each(|report| results.course.push(Action::Book(report)));
-        results.account.charge(now, admission, releases);
+        results.account.observe(now, admission, releases);
     }
 
     /// Keeps a used-up admission for reuse of its memory. The lanes that it deferred may be asked again.

@@ -59,7 +59,7 @@ impl Claims {
     }
 
     /// Takes the answer of a store, at `now`.
-    pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
+    pub(super) fn hear(&mut self, now: Time, order: &Order, answer: &Answer) {
         self.of(&order.key).hear(now, order, answer);
         self.forget(&order.key);
         self.eviction.retain(&mut self.keys, |_, known| {
@@ -70,7 +70,7 @@ impl Claims {
 
     /// Holds requests like this until `until`, as a server asked. Returns the order that reports it to the other runs;
     /// until that is answered, no slot is used.
-    pub(super) fn silence(&mut self, request: &Request, until: Time) -> Order {
+    pub(super) fn hold(&mut self, request: &Request, until: Time) -> Order {
         let key = Key::from(charged_key(request.keys, self.by_key));
         let known = self.of(&key);
         known.reports += 1;
@@ -222,7 +222,7 @@ mod tests {
     /// The answer of a store to an order at 0, with nothing overrun.
     fn put(claims: &mut Claims, key: &Key, costs: &[u64], instants: &[(u64, u64)]) {
         let answer = Answer { slots: slots(instants), ..Answer::default() };
-        claims.put(Time(0), &Order::new(key.clone(), costs, 1), &answer);
+        claims.hear(Time(0), &Order::new(key.clone(), costs, 1), &answer);
     }
 
     /// The number of slots that can be used at `now`.
@@ -283,14 +283,14 @@ mod tests {
         assert_eq!(claims.expected(&early), None);
         let order = |within| Order { within, ..Order::new(Key::new(), [1], 1) };
         let next = |at| Answer { next: Some(Time(at)), ..Answer::default() };
-        claims.put(Time(5), &order(0), &next(7));
+        claims.hear(Time(5), &order(0), &next(7));
         assert_eq!(claims.expected(&early), Some(Time(7)));
         for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
             assert_eq!(claims.expected(&other), None);
         }
-        claims.put(Time(8), &order(0), &Answer::default());
+        claims.hear(Time(8), &order(0), &Answer::default());
         assert_eq!(claims.expected(&early), Some(Time(7)), "it may still be judged");
-        claims.put(Time(8), &order(9), &Answer::default());
+        claims.hear(Time(8), &order(9), &Answer::default());
         assert_eq!(claims.expected(&early), None);
         assert_eq!(claims.keys.len(), 0);
     }
@@ -320,10 +320,10 @@ mod tests {
         let mut claims = Claims::default();
         let one = request(0, &[1], &[]);
         put(&mut claims, &Key::new(), &[1], &[(5, 7), (20, 22)]);
-        let report = claims.silence(&one, Time(15));
+        let report = claims.hold(&one, Time(15));
         put(&mut claims, &Key::new(), &[1], &[]);
         assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(15), 0));
-        claims.put(Time(1), &report, &Answer { held: Some(Time(16)), ..Answer::default() });
+        claims.hear(Time(1), &report, &Answer { held: Some(Time(16)), ..Answer::default() });
         assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(16), 1));
         put(&mut claims, &Key::new(), &[1], &[]);
         assert_eq!(claims.held_until(&one), Time::ZERO);
@@ -337,7 +337,7 @@ mod tests {
                 (Order::new(Key::from_slice(&number.to_le_bytes()), [1], 2), Time(number * SECOND));
             claims.of(&order.key).lease(&[1]).ordered = Some(Ordered::NotBefore(now, None));
             let held = Some(now.saturating_add(SECOND)).filter(|_| number % 2 == 0);
-            claims.put(now, &order, &Answer { next: Some(now), held, ..Answer::default() });
+            claims.hear(now, &order, &Answer { next: Some(now), held, ..Answer::default() });
         }
         assert!(claims.keys.len() < 1000, "{}", claims.keys.len());
     }
@@ -362,10 +362,10 @@ mod tests {
             let answer =
                 |at: &[(u64, u64)], overruns| Answer { slots: slots(at), overruns, ..Answer::default() };
             let (cheap, dear) = (Order::new(Key::new(), [1, 0], 9), Order::new(Key::new(), [1, 2], 9));
-            claims.put(Time(0), &cheap, &answer(&[(5, 7), (8, 9), (12, 14)], overruns([3, 4], 4)));
-            claims.put(Time(0), &dear, &answer(&[(6, 7)], overruns([3, 4], 4)));
+            claims.hear(Time(0), &cheap, &answer(&[(5, 7), (8, 9), (12, 14)], overruns([3, 4], 4)));
+            claims.hear(Time(0), &dear, &answer(&[(6, 7)], overruns([3, 4], 4)));
             let now = answer(&[(30, 31)], overruns([3 + costs[0], 4 + costs[1]], until));
-            claims.put(Time(1), &cheap, &now);
+            claims.hear(Time(1), &cheap, &now);
             let [mut found, dear] = [[1, 0], [1, 2]].map(|costs| {
                 let request = request(0, &costs, &[]);
                 claims.slots(&request).map(|slot| slot.at.0).filter(|at| *at < 30).collect::<Vec<_>>()
@@ -390,7 +390,7 @@ mod tests {
         assert_eq!((claims.opening(&one).from, usable(&mut claims, 10, &one)), (Verdict::Never, 0));
         assert_eq!(claims.take_surplus(Time(8)), []);
         let overruns = Overruns { costs: [2].into(), until: Time(15) };
-        claims.put(Time(9), &report, &Answer { overruns, ..Answer::default() });
+        claims.hear(Time(9), &report, &Answer { overruns, ..Answer::default() });
         assert_eq!(claims.opening(&one).from, Verdict::At(Time(20)));
     }
 
@@ -401,7 +401,7 @@ mod tests {
         put(&mut claims, &Key::new(), &[1], &[(5, 7), (9, 11), (20, 22)]);
         let overruns = Overruns { costs: [1].into(), until: Time(15) };
         let check = Order::new(Key::new(), [1], 0);
-        claims.put(Time(8), &check, &Answer { overruns, ..Answer::default() });
+        claims.hear(Time(8), &check, &Answer { overruns, ..Answer::default() });
         assert_eq!(claims.opening(&request(0, &[1], &[])).from, Verdict::At(Time(20)));
     }
 
@@ -416,10 +416,10 @@ mod tests {
                 Answer { slots, overruns, ..Answer::default() }
             };
             let slots = slots(&[(5, 7), (9, 11), (20, 22)]);
-            claims.put(Time(0), &Order::new(Key::new(), [1], 3), &answer(slots, 5, 0));
+            claims.hear(Time(0), &Order::new(Key::new(), [1], 3), &answer(slots, 5, 0));
             let taken = claims.take(Time(5), &one, 1);
             let report = claims.commit(Time(8), taken, 1, &mut charged).expect("it was late");
-            claims.put(Time(8), &report, &answer(Vec::new(), counted, 15));
+            claims.hear(Time(8), &report, &answer(Vec::new(), counted, 15));
             assert_eq!(claims.opening(&one).from, Verdict::At(Time(20)), "{counted}");
         }
     }

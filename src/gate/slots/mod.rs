@@ -203,7 +203,7 @@ impl Slots {
     /// Records an answer, and has the lanes it may concern ask again.
     fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
         let was_held = self.claims.of(&order.key).held_until > now;
-        self.claims.put(now, order, answer);
+        self.claims.hear(now, order, answer);
         self.revision += 1;
         if !order.is_for_slots() || was_held || answer.held.is_some() {
             self.tell(now, &order.key);
@@ -368,7 +368,7 @@ impl Gate for Slots {
     }
 
     fn hold(&mut self, now: Time, request: &Request, until: Time) -> Option<Order> {
-        let order = self.claims.silence(request, until);
+        let order = self.claims.hold(request, until);
         self.revision += 1;
         self.tell(now, &order.key);
         Some(order)

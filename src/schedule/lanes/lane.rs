@@ -17,6 +17,8 @@ pub(crate) struct Lane {
     ahead: Option<Open>,
     /// The instant of the last release.
     pub(super) previous: Time,
+    /// The first item that gave way to a newer one since the last release: the newest takes its place in line.
+    displaced: Option<u64>,
     /// The instant until which the next release is delayed, once.
     pub(crate) delay: Option<Time>,
     /// Nothing is released before this instant, whatever the limits say: a server asked for a pause.
@@ -89,6 +91,12 @@ impl Lane {
         self.waiting.front()
     }
 
+    /// The number by which it is the lane's turn: that of its front, or of what the front has replaced.
+    pub(super) fn turn(&self) -> Option<u64> {
+        let front = self.front()?.segment.first();
+        Some(self.displaced.map_or(front, |displaced| displaced.min(front)))
+    }
+
     pub(crate) fn waiting(&self) -> impl ExactSizeIterator<Item = &Items> {
         self.waiting.iter()
     }
@@ -133,7 +141,7 @@ impl Lane {
     ) -> Segments {
         self.previous = at;
         if place == 0 {
-            self.delay = None;
+            (self.delay, self.displaced) = (None, None);
         }
         let mut left = count;
         let mut taken = Segments::new();
@@ -150,10 +158,12 @@ impl Lane {
         taken
     }
 
-    /// Takes out the items that were never sent.
+    /// Takes out the items that were never sent, as a newer one takes their place.
     pub(crate) fn take_fresh(&mut self, batcher: &Batcher) -> Vec<Items> {
+        let displaced = self.displaced;
         let (fresh, again): (Vec<_>, _) =
             self.clear().into_iter().partition(|items| items.segment.attempt() == 1);
+        self.displaced = displaced.or(fresh.first().map(|items| items.segment.first()));
         self.requeue(again, batcher);
         fresh
     }
@@ -161,7 +171,7 @@ impl Lane {
     /// Takes out all items, and frees the memory.
     pub(crate) fn clear(&mut self) -> Vec<Items> {
         self.items = 0;
-        (self.open, self.ahead) = (None, None);
+        (self.open, self.ahead, self.displaced) = (None, None, None);
         std::mem::take(&mut self.waiting).into()
     }
 }

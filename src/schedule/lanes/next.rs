@@ -69,7 +69,12 @@ impl Lanes {
     }
 
     pub(super) fn position(&self, at: usize) -> Option<Position> {
-        self.lane(at).front().map(|front| (front.segment.first(), at))
+        let lane = self.lane(at);
+        match self.turns.fronts {
+            // They tell which items are still to come.
+            Some(_) => lane.front().map(|front| (front.segment.first(), at)),
+            None => lane.turn().map(|turn| (turn, at)),
+        }
     }
 
     /// The lane whose turn it is at `now`: of those that may release, the one whose front is first in the input.

@@ -6,7 +6,7 @@ use super::kept::Kept;
 use crate::gate::Kind;
 use crate::rule::Verdict;
 
-/// The number of the front item of a lane, and the lane. Sorts in input order.
+/// The number of the front item of a lane, or of what that has replaced, and the lane. Sorts in input order.
 pub(super) type Position = (u64, usize);
 
 /// Where to find a lane that is neither empty nor passed over.

@@ -58,6 +58,23 @@ fn the_newest_takes_the_place_of_all_that_wait() {
     assert_eq!((schedule.stats().refused, schedule.stats().left()), (4, 0));
 }
 
+/// Otherwise a key whose items come often would never have its turn.
+#[test]
+fn the_newest_takes_the_turn_of_what_it_replaces() {
+    Scene::new("-r 1/100ns -r 9/100ns,key=col:1 --on-limit latest").check(&[
+        (0, Input("x\n"), "wait 0 or input"),
+        (0, Due, "send x; wait 1000000000 or input"),
+        (10, Input("a 1\nb 1\nc 1\n"), "wait 100 or input"),
+        (90, Input("a 2\nb 2\n"), "wait 100 or input"),
+        (100, Due, "send a 2; wait 200 or input"),
+        (190, Input("a 3\nb 3\n"), "wait 200 or input"),
+        (200, Due, "send b 3; wait 300 or input"),
+        (210, Input("a 4\nb 4\n"), "wait 300 or input"),
+        (300, Due, "send c 1; wait 400 or input"),
+        (400, Due, "send a 4; wait 500 or input"),
+    ]);
+}
+
 #[test]
 fn the_newest_leaves_although_the_input_never_pauses() {
     let schedule = Scene::new("-r 1/100ns --on-limit latest").check(&[
@@ -72,8 +89,9 @@ fn the_newest_leaves_although_the_input_never_pauses() {
     assert_eq!((schedule.stats().refused, schedule.stats().left()), (4, 0));
     Scene::new("-r 1/100ns,key=col:1 --on-limit latest").check(&[
         (0, Input("a 1\nb 1\n"), "wait 0 or input"),
-        (1, Input("a 2\n"), "send b 1; wait 1 or input"),
-        (2, Input("a 3\n"), "send a 3; wait 1000000001 or input"),
+        (1, Input("a 2\n"), "send a 2; wait 1 or input"),
+        (2, Input("a 3\n"), "send b 1; wait 101 or input"),
+        (102, Input("b 2\n"), "send a 3; wait 102 or input"),
     ]);
 }
 

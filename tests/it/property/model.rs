@@ -70,6 +70,8 @@ struct Model<'a> {
 struct Lane<'a> {
     waiting: VecDeque<&'a Item>,
     previous: u64,
+    /// The number of the first item that gave way to a newer one since the last release.
+    displaced: Option<usize>,
     /// The instant until which its next release is delayed.
     delay: Option<u64>,
 }
@@ -77,6 +79,8 @@ struct Lane<'a> {
 /// Items that may leave together, their costs, and the instant since when they are next in line.
 struct Offer<'a> {
     items: Vec<&'a Item>,
+    /// The first of them, or the first that it has replaced.
+    turn: usize,
     costs: Vec<u64>,
     since: u64,
 }
@@ -136,12 +140,13 @@ impl<'a> Model<'a> {
 
     fn join(&mut self) {
         let Some(item) = self.to_come.pop_front() else { return };
-        let waiting = &mut self.lanes.entry(self.case.lane(item)).or_default().waiting;
+        let lane = self.lanes.entry(self.case.lane(item)).or_default();
         if self.case.config.queue.on_limit == OnLimit::Latest {
-            self.refused += waiting.len() as u64;
-            waiting.clear();
+            self.refused += lane.waiting.len() as u64;
+            lane.displaced = lane.displaced.or(lane.waiting.front().map(|first| first.number));
+            lane.waiting.clear();
         }
-        waiting.push_back(item);
+        lane.waiting.push_back(item);
     }
 
     /// Makes one release or refusal, if one is due now.
@@ -149,7 +154,7 @@ impl<'a> Model<'a> {
         let never_waits = self.polices() && self.max_wait().is_none();
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
-        let Some(offer) = offers.min_by_key(|offer| offer.items[0].number) else { return false };
+        let Some(offer) = offers.min_by_key(|offer| offer.turn) else { return false };
         if self.delay(offer.items[0]) {
             return true;
         }
@@ -258,19 +263,20 @@ impl<'a> Model<'a> {
     /// What a lane would release now, if the limits allowed it.
     fn offer(&self, lane: &Lane<'a>) -> Option<Offer<'a>> {
         let front = lane.waiting.front().filter(|_| lane.delay.is_none_or(|until| until <= self.now))?;
+        let turn = lane.displaced.unwrap_or(front.number);
         // An item that never waits is judged at the end of its delay.
         let never_waits = self.polices() && self.max_wait().is_none();
         let ready = lane.delay.filter(|_| never_waits).unwrap_or(0);
         let Some(linger) = self.case.config.queue.batch.linger else {
             let since = front.arrival.max(lane.previous).max(ready);
-            let alone = Offer { items: vec![front], costs: self.costs(front), since };
+            let alone = Offer { items: vec![front], turn, costs: self.costs(front), since };
             return Some(self.joined(lane, alone, self.now, |offer, costs| self.allows(offer, costs)));
         };
         let full = lane.waiting.get(usize::try_from(self.case.config.queue.batch.items.get()).ok()? - 1);
         let closes = [full.map(|item| item.arrival), self.ended].into_iter().flatten();
         let closes = closes.fold(front.arrival + linger, u64::min);
         let since = closes.max(lane.previous).max(ready);
-        let alone = Offer { items: vec![front], costs: self.costs(front), since };
+        let alone = Offer { items: vec![front], turn, costs: self.costs(front), since };
         (since <= self.now).then(|| self.joined(lane, alone, closes, |_, costs| !self.is_impossible(costs)))
     }
 
@@ -338,7 +344,7 @@ impl<'a> Model<'a> {
 
     fn take(&mut self, offer: &Offer<'a>) -> VecDeque<&'a Item> {
         let lane = self.lanes.entry(self.case.lane(offer.items[0])).or_default();
-        lane.delay = None;
+        (lane.delay, lane.displaced) = (None, None);
         let rest = lane.waiting.split_off(offer.items.len());
         std::mem::replace(&mut lane.waiting, rest)
     }

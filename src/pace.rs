@@ -198,7 +198,7 @@ impl Pace {
         self.gate.charge(now, &item.0.request());
         // It no longer waits, so it must not hold back the horizon below.
         drop(item);
-        if self.gate.evict_at().is_some_and(|at| at <= now) {
+        if self.gate.next_change().is_some_and(|at| at <= now) {
             let waiting = self.waiting.iter().filter_map(Weak::upgrade);
             let horizon = waiting.map(|item| item.since).fold(now, Time::min);
             self.gate.evict(now, horizon);

@@ -107,7 +107,7 @@ pub trait Gate {
     fn resume(&mut self, _now: Time, _request: &Request) {}
 
     /// The instant at which to call [`Gate::evict`].
-    fn evict_at(&self) -> Option<Time> {
+    fn next_change(&self) -> Option<Time> {
         None
     }
 

@@ -262,7 +262,7 @@ impl Gate for Own {
         self.charge_start(now, &Request { costs: &costs, ..*request });
     }
 
-    fn evict_at(&self) -> Option<Time> {
+    fn next_change(&self) -> Option<Time> {
         self.limits.iter().filter_map(|limit| limit.limiter.evict_at()).min()
     }
 

@@ -188,7 +188,7 @@ impl Schedule {
         }
         let patience_ends = ends.latest.filter(|at| *at > now);
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
-        let change = queue.gate.evict_at().filter(|_| queue.lanes.is_empty());
+        let change = queue.gate.next_change().filter(|_| queue.lanes.is_empty());
         let times = [again, next, backoff, change, patience_ends, time_is_over, queue.lanes.deadline()];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }

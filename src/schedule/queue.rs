@@ -281,7 +281,7 @@ impl Queue {
     /// not read, items may also be waiting outside.
     pub(super) fn evict(&mut self, now: Time) {
         // An admission that is being sent will be charged to accounts that must still exist.
-        if self.spare.is_some() && self.gate.evict_at().is_some_and(|at| at <= now) {
+        if self.spare.is_some() && self.gate.next_change().is_some_and(|at| at <= now) {
             let intake = &self.supply.intake;
             let is_accepting = intake.is_empty() && self.has_room();
             let is_waited_for = !self.lanes.batcher.has_ended() && !is_accepting;

@@ -17,7 +17,7 @@ pub(crate) struct Lane {
     ahead: Option<Open>,
     /// The instant of the last release.
     pub(super) previous: Time,
-    /// The first item that gave way to a newer one since the last release: the newest takes its place in line.
+    /// The first item that gave way to a newer one since the last release; the newest has its turn.
     displaced: Option<u64>,
     /// The instant until which the next release is delayed, once.
     pub(crate) delay: Option<Time>,

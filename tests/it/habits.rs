@@ -78,6 +78,20 @@ fn placeholders_of_parallel_are_told() {
         "",
     );
     told(&["--", "sh", "-c", "echo $0"], "a.d/b.png\n", "");
+    for (script, name, printed) in [
+        ("echo x y | awk '{print $1}'", None, "x\n"),
+        (r#"echo "$(echo x y | awk '{print $1}')""#, None, "x\n"),
+        (r#"echo x y | awk "{print \$1}""#, None, "x\n"),
+        ("set x; echo $1", None, "x\n"),
+        (":>$THROTTLE_HEADERS", None, ""),
+        ("f() { echo $1; }; f \"$*\"", Some("sh"), "a.d/b.png\n"),
+        ("for item; do echo $1; done", Some("sh"), "a.d/b.png\n"),
+    ] {
+        let args = [&["-B2", "--", "env", "sh", "-c", script][..], name.as_slice()].concat();
+        told(&args, printed, "");
+        let args = [&["-B2", "--", "sh", "-c", script][..], name.as_slice()].concat();
+        told(&args, printed, "");
+    }
     told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
     told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
     told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");

@@ -46,8 +46,14 @@ pub fn names() -> Vec<String> {
     names.iter().filter(|name| !is_beside(name)).cloned().collect()
 }
 
-/// True if the current directory has a file of this name that may be a state: whoever gives the name may mean it.
+/// True if the current directory has a file of this name that may be another state: whoever gives the name may mean it.
 pub fn is_in_current_directory(name: &str) -> bool {
+    let identity = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    let state = directory(|variable| env::var_os(variable)).map(|directory| directory.join(name));
+    // A service may work where its states are.
+    if state.is_some_and(|state| identity(&state) == identity(Path::new(name))) {
+        return false;
+    }
     let mut start = [0; MAGIC.len()];
     let is_file = fs::metadata(name).is_ok_and(|metadata| metadata.is_file());
     is_file && File::open(name).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC

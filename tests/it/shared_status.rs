@@ -85,6 +85,10 @@ fn a_name_that_may_be_meant_as_a_file_is_told() {
     assert_eq!([run("api"), run("./t.db")], ["", ""]);
     let told = "throttle: -s t.db is a name, not the file here: for that, write -s ./t.db\n";
     assert_eq!(run("t.db"), told);
+    // A service may work where its states are.
+    let mut service = throttle(&["-n9", "-s", "t.db"]);
+    service.current_dir(home.path()).env_remove("XDG_STATE_HOME").env("STATE_DIRECTORY", home.path());
+    service.write_stdin("1\n").assert().success().stderr("");
 }
 
 #[test]

@@ -4,7 +4,7 @@ use super::fields::{Fields, NOT_JSON, Record};
 use super::host::canonical_host;
 use super::part::Selected;
 use crate::charge::{Charge, Draft, Key};
-use crate::config::{Rate, Selector, key_indices, keys};
+use crate::config::{CountFrom, Rate, Selector, key_indices, keys};
 use crate::printable::excerpt;
 
 /// Works out the charges of records for a set of limits.
@@ -28,6 +28,8 @@ pub(super) struct ChargeRule {
     pub(super) key: Option<usize>,
     only: Option<Only>,
     most: Option<u64>,
+    /// What would admit more, in parentheses.
+    remedy: &'static str,
 }
 
 /// The one key that a limit applies to.
@@ -72,6 +74,11 @@ impl Charger {
             key,
             only: key.and_then(|index| Only::new(index, rate)),
             most: rate.most(),
+            remedy: match rate.from {
+                CountFrom::Start => " (algo=bucket would, later; with -s, algo=interval)",
+                CountFrom::Exit => " (algo=interval would, later)",
+                CountFrom::Running => "",
+            },
         };
         let limits = limits.iter().zip(key_indices(limits)).map(rule).collect();
         let mut charger = Charger { fields, keys: selectors.len(), limits, uniform: None };
@@ -206,9 +213,8 @@ impl ChargeRule {
         let cost = self.cost.of(record)?;
         match self.most {
             Some(most) if cost > most => {
-                let limit = &self.name;
-                let remedy = "algo=bucket would, later";
-                Err(format!("its cost of {cost} is more than the limit {limit} ever admits ({remedy})"))
+                let (limit, remedy) = (&self.name, self.remedy);
+                Err(format!("its cost of {cost} is more than the limit {limit} ever admits{remedy}"))
             }
             _ => Ok(cost),
         }
@@ -254,7 +260,9 @@ mod tests {
             ("9/s,cost=col:1", b"1.5", "'1.5', not a whole number"),
             ("9/s,cost=col:1", b"+1", "not a whole number"),
             ("9/s,cost=col:1", b"\x1b[2J", "'\\x1b[2J'"),
-            ("9/s,cost=col:1", b"10", "9/1s,algo=sliding,cost=col:1 ever admits"),
+            ("9/s,cost=col:1", b"10", "9/1s,algo=sliding,cost=col:1 ever admits (algo=bucket would"),
+            ("9/s,cost=col:1,from=exit", b"10", "ever admits (algo=interval would, later): '10'"),
+            ("9/running,cost=col:1", b"10", "9/running,cost=col:1 ever admits: '10'"),
             ("9/s,cost=10", b"", "more than the limit"),
             ("9/s,cost=.n", b"bad", "not JSON: 'bad'"),
             ("9/s,cost=.n", b"{\"m\": 1}", "has no .n for its cost: '{\"m\": 1}'"),

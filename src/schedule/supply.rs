@@ -155,7 +155,7 @@ impl Supply {
             (Selector::Host, _) => ("has no host", ": URLs need a scheme, such as https://"),
             // It may lack the part.
             (_, b'{' | b'[') => return None,
-            _ => ("is not JSON", ""),
+            _ => ("is no JSON object or array", ""),
         };
         let (item, record) = (self.intake.first(), excerpt(record));
         let warning =

@@ -316,11 +316,11 @@ fn an_item_without_the_host_that_a_limit_goes_by_is_told_once() {
 
 #[test]
 fn an_item_that_is_not_the_json_that_a_limit_goes_by_is_told_once() {
-    let warning = "warning item 2 'b' is not JSON, so key=.to puts it under the empty key";
+    let warning = "warning item 2 '7' is no JSON object or array, so key=.to puts it under the empty key";
     let wait = "wait 1000000000 or input";
     Scene::new("-r 9/100ns,key=.to").check(&[
         (0, Input("{}\n"), &format!("send {{}}; {wait}")),
-        (1, Input("b\nc\n"), &format!("send b c; {warning}; {wait}")),
+        (1, Input("7\nc\n"), &format!("send 7 c; {warning}; {wait}")),
     ]);
 }
 

@@ -205,6 +205,7 @@ fn the_status_tells_of_a_slot_that_was_given_back() {
             now().0 + status.limits[0].next_in < returned.until.0 + SECOND,
             "{name}: {status:?}, {returned:?}"
         );
+        assert_eq!(status.booked, None, "{name}: nobody waits");
     });
 }
 

@@ -5,8 +5,8 @@
 --       limit; for each: how many units are in the logs before its own, rule, count, period, burst, how late a release
 --       may be, how many releases may have slots at one instant, what it is told of periods and of hours, a number for
 --       a release that costs 1 under it alone
--- Returns the other policy, or {now, the newest slot, turns, until when it is held (0: it is not), {for each limit {how many releases
---       would have a slot right now, when the next slot is}}}.
+-- Returns the other policy, or {now, the newest slot (0: it was given back), turns, until when it is held (0: it is
+--       not), {for each limit {how many releases would have a slot right now, when the next slot is}}}.
 
 local is_kept, other = read_policy()
 if not is_kept or other then
@@ -65,5 +65,8 @@ for index = 1, tonumber(ARGV[2]) do
   local since = math.max(now, state.newest)
   newest = math.max(newest, state.newest)
   table.insert(answers, { free(state, since), first_returned(state.charge) or slot_of(state, since, 1) })
+end
+for _, one in ipairs(returned) do
+  newest = one.slot == newest and 0 or newest
 end
 return { now, newest, queue.turns, held_until(), answers }

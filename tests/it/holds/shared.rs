@@ -103,7 +103,8 @@ fn the_wait_for_a_hold_is_told_as_one() {
     for_each_state(|name| {
         let run = [RATE, "-v", "-s", name];
         throttle(&run).write_stdin("1\n").assert().success();
-        state(&["--hold=0.3s"], name);
+        // It must outlast the start of the run.
+        state(&["--hold=2s"], name);
         let held = text(&throttle(&run).write_stdin("2\n").output().expect("a run").stderr);
         assert!(held.contains(" s, once for a hold; at most 1 item in one second\n"), "{name}: {held}");
     });

@@ -63,15 +63,15 @@ fn understand(text: &str, now: SystemTime) -> Result<Option<u64>, Box<str>> {
     let retry_after = said.and_then(|value| dialects::retry_after(value, now));
     let wait = retry_after.or_else(|| dialects::exhausted_for(&headers, now));
     match said {
-        Some(value) if wait.is_none() => Err(format!("Retry-After: {value}").into()),
+        Some(value) if wait.is_none() && !value.is_empty() => Err(format!("Retry-After: {value}").into()),
         _ => Ok(wait),
     }
 }
 
-/// The wait that a text without headers asks for. A response may have none.
+/// The wait that a text without headers asks for. A response may have none, and jq prints null for what is missing.
 fn alone(text: &str, now: SystemTime) -> Result<Option<u64>, Box<str>> {
     match dialects::retry_after(text, now) {
-        None if text.is_empty() || text.starts_with("HTTP/") => Ok(None),
+        None if ["", "null"].contains(&text) || text.starts_with("HTTP/") => Ok(None),
         None => Err(text.lines().next().unwrap_or_default().into()),
         wait => Ok(wait),
     }
@@ -164,6 +164,8 @@ mod tests {
             ("HTTP/2 200\r\nserver: x\r\n\r\n", Ok(None)),
             ("HTTP/1.0 200 OK\r\n\r\n", Ok(None)),
             (" \n", Ok(None)),
+            ("null\n", Ok(None)),
+            ("Retry-After: \n", Ok(None)),
         ];
         for (text, said) in table {
             assert_eq!(understand(text, SystemTime::now()), said.map_err(Box::from), "{text:?}");

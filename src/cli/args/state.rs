@@ -41,7 +41,7 @@ pub(crate) struct StateArgs {
     /// Print how much of STATE's limits is used, release nothing
     ///
     /// For each limit: how many slots are used, how many are free, and when the next one is. Then what is held (see
-    /// --hold), how far ahead waiting runs have booked slots, how long the queue is of runs that wait to book, and
+    /// --hold), how far ahead waiting runs have booked slots, how long the queue of runs that wait to book is, and
     /// which process holds the lock of a file, if any. Without -s STATE, the names of all states.
     #[arg(long, hide_short_help = true)]
     #[arg(conflicts_with_all = ["reset_state", "dry_run", "stats"])]

@@ -84,8 +84,7 @@ impl Config {
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
-        let is_batched = self.queue.batch != BatchSize::SINGLE;
-        let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template, is_batched));
+        let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
         self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder)
     }
 }

@@ -50,7 +50,7 @@ impl Account {
         if let Some((since, (_, awaited))) = since.zip(self.awaited) {
             self.stats.times.waited += now.since(since);
             let is_new = self.limits.wait(awaited, now.since(since));
-            self.stats.holds += u64::from(is_new && awaited.is_hold);
+            self.stats.times.holds += u64::from(is_new && awaited.is_hold);
         }
     }
 

@@ -19,21 +19,19 @@ pub struct Stats {
     pub failed: u64,
     /// Those of the failed items whose command had been asked to end.
     pub ended: u64,
-    /// Waits for a hold.
-    pub holds: u64,
     /// Commands whose output was not fully printed.
     pub unprinted: u64,
     /// Items that need not be released any more, unless their command fails and is retried.
     pub settled: u64,
     /// Bytes of the items that are done, with delimiters, without refused ones.
     pub bytes: u64,
-    /// The start of the run, and the time it spent waiting.
+    /// The start of the run, and how it waited.
     pub times: Times,
     /// The most items that left in any second of the run.
     pub busiest: u64,
 }
 
-/// Instants of a run, and the time it spent waiting. Spans are in nanoseconds.
+/// Instants of a run, and how it waited. Spans are in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Times {
     /// The start of the run.
@@ -42,6 +40,8 @@ pub struct Times {
     pub last: Time,
     /// Time in which items waited that the sink could have taken.
     pub waited: u64,
+    /// Waits for a hold.
+    pub holds: u64,
     /// Time for which the process was stopped, as far as that made it late.
     pub stopped: u64,
 }

@@ -89,7 +89,7 @@ pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
         _ => format!(", {count} times for {what}"),
     };
     let limits = limits.iter().map(|limit| times(limit.waits, &short(&limit.rate))).collect::<String>();
-    let limits = limits + &times(stats.holds, "a hold");
+    let limits = limits + &times(stats.times.holds, "a hold");
     let stopped = (stats.times.stopped > 0).then(|| format!(", stopped {}", words(stats.times.stopped)));
     let stopped = stopped.unwrap_or_default();
     let most = items(stats.busiest);
@@ -176,9 +176,10 @@ mod tests {
         let limit = |(text, waits)| LimitStats { waits, ..LimitStats::new(rate(text)) };
         let limits = [("20/1m", 3), ("9/s", 0), ("100/h", 1)].map(limit);
         assert_eq!(waits(&stats, &limits), None);
-        (stats.busiest, stats.holds) = (20, 2);
-        stats.times.waited = 170 * SECOND;
-        let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h, 2 times for a hold; at most 20 items in one second";
+        stats.busiest = 20;
+        (stats.times.waited, stats.times.holds) = (170 * SECOND, 2);
+        let words = "waited 2 min 50 s, 3 times for 20/1m, once for 100/1h, 2 times for a hold; \
+                     at most 20 items in one second";
         assert_eq!(waits(&stats, &limits).as_deref(), Some(words));
         stats.times.stopped = 62 * SECOND;
         assert_eq!(waits(&stats, &limits), Some(format!("{words}, stopped 1 min 2 s")));

@@ -209,6 +209,20 @@ fn each_room_uses_only_what_the_table_allows() {
     assert!(faults.is_empty(), "see tests/it/rooms.rs:\n{}", faults.join("\n"));
 }
 
+/// `rustfmt` leaves long texts and comments alone.
+#[test]
+fn no_line_is_longer_than_120_columns() {
+    let mut files = Vec::new();
+    for directory in ["src", "tests", "examples"] {
+        collect(&Path::new(env!("CARGO_MANIFEST_DIR")).join(directory), &mut files);
+    }
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a source file");
+        let long = text.lines().position(|line| line.chars().count() > 120);
+        assert!(long.is_none(), "{}: line {}", file.display(), long.unwrap_or(0) + 1);
+    }
+}
+
 #[test]
 fn the_arrows_of_the_table_point_one_way() {
     for (row, (room, uses)) in ROOMS.iter().enumerate() {

@@ -15,7 +15,7 @@ fn a_command_that_succeeds_is_heeded_as_well() {
         (105, Due, "send b; wait - or input"),
     ]);
     let stats = schedule.stats();
-    assert_eq!((stats.holds, stats.times.waited, schedule.limit_stats()[0].waits), (1, 85, 0));
+    assert_eq!((stats.times.holds, stats.times.waited, schedule.limit_stats()[0].waits), (1, 85, 0));
 }
 
 #[test]

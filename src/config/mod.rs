@@ -26,7 +26,7 @@ mod template;
 
 use std::path::PathBuf;
 
-pub use amount::parse_limit_period;
+pub use amount::{Amount, parse_limit_period};
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, Run, Share};

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
-use super::amount::parse_amount;
+use super::amount::Amount;
 use super::duration::{format_duration, parse_duration};
 use super::named::named;
 use super::nearest::nearest;
@@ -18,9 +18,7 @@ use crate::time::{Hours, SECOND, Week, Zone};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RateText {
     /// The limit, as far as it follows from the text alone.
-    pub(super) rate: Rate,
-    /// A warning that the user may have meant something else, with how to write that.
-    pub(super) warning: Option<String>,
+    amount: Amount,
     algorithm: Option<Algorithm>,
     margin: Option<u64>,
     during: Option<Week>,
@@ -39,23 +37,18 @@ impl RateText {
     ///
     /// # Errors
     /// A count or a period of 0.
-    pub fn new(count: u64, period: Option<RateText>) -> Result<Self> {
+    pub fn new(count: u64, period: Option<Amount>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the minimum is 1");
-        let a_second = || RateText::plain(Rate { period: SECOND, ..Rate::default() }, None);
-        let text = period.unwrap_or_else(a_second);
-        RateText { rate: Rate { count, ..text.rate }, ..text }.checked()
+        let a_second = || Amount { rate: Rate { period: SECOND, ..Rate::default() }, warning: None };
+        let Amount { rate, warning } = period.unwrap_or_else(a_second);
+        Self::of(Amount { rate: Rate { count, ..rate }, warning })
     }
 
-    /// A limit without options.
-    pub(super) fn plain(rate: Rate, warning: Option<String>) -> Self {
-        RateText { rate, warning, ..RateText::default() }
-    }
-
-    /// Checks that it is a limit at all.
-    fn checked(self) -> Result<Self> {
-        let is_limit = self.rate.period > 0 || self.rate.from == CountFrom::Running;
+    /// An amount without options. The count may be 0.
+    fn of(amount: Amount) -> Result<Self> {
+        let is_limit = amount.rate.period > 0 || amount.rate.from == CountFrom::Running;
         ensure!(is_limit, "a period of 0 is no limit: the minimum is 1ns");
-        Ok(self)
+        Ok(RateText { amount, ..RateText::default() })
     }
 
     /// Parses a RATE that may have a count of 0, which pauses until it is changed.
@@ -64,12 +57,12 @@ impl RateText {
     /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
         let (rate, options) = split_options(text);
-        let amount = parse_amount(rate).map_err(|error| nearest(text, &error, is_rate))?;
-        amount.with_options(&options)
+        let amount = Amount::parse(rate).map_err(|error| nearest(text, &error, is_rate))?;
+        RateText::with_options(amount, &options)
     }
 
-    fn with_options(self, options: &[&str]) -> Result<Self> {
-        let mut rate = self.checked()?;
+    fn with_options(amount: Amount, options: &[&str]) -> Result<Self> {
+        let mut rate = RateText::of(amount)?;
         for (at, option) in options.iter().enumerate() {
             let option = option.trim_start();
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
@@ -83,7 +76,7 @@ impl RateText {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let rate = &mut self.rate;
+        let rate = &mut self.amount.rate;
         ensure!(
             rate.from != CountFrom::Running || !Self::OF_RATES.contains(&name),
             "N/{RUNNING} is a number of commands, not a rate: it takes cost=, key=, only=, during= and tz="
@@ -114,7 +107,7 @@ impl RateText {
 
     /// A warning that the user may have meant something else, with how to write that.
     pub fn warning(&self) -> Option<&str> {
-        self.warning.as_deref()
+        self.amount.warning.as_deref()
     }
 
     /// Fills in the options that were left out.
@@ -122,7 +115,7 @@ impl RateText {
     /// # Errors
     /// Options that contradict each other or the algorithm, or a margin that makes the period too long.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
-        let written = &self.rate;
+        let written = &self.amount.rate;
         let (algorithm, margin) = match written.from {
             CountFrom::Running => (Algorithm::Sliding, 0),
             _ => (self.algorithm.unwrap_or(defaults.algorithm), self.margin.unwrap_or(defaults.margin)),
@@ -177,8 +170,8 @@ impl RateText {
 /// Reports whether `text` is a RATE that releases anything. A suggestion has to be.
 fn is_rate(text: &str) -> bool {
     let (rate, options) = split_options(text);
-    let amount = parse_amount(rate).ok().filter(|amount| amount.rate.count > 0);
-    let rate = amount.and_then(|amount| amount.with_options(&options).ok());
+    let amount = Amount::parse(rate).ok().filter(|amount| amount.rate.count > 0);
+    let rate = amount.and_then(|amount| RateText::with_options(amount, &options).ok());
     rate.is_some_and(|rate| rate.resolve(&Defaults::default()).is_ok())
 }
 
@@ -204,7 +197,7 @@ impl FromStr for RateText {
 
     fn from_str(text: &str) -> Result<Self> {
         let rate = RateText::parse_pausing(text)?;
-        if rate.rate.count == 0 {
+        if rate.amount.rate.count == 0 {
             let week =
                 rate.during.as_ref().context("a count of 0 would release nothing: the minimum is 1")?;
             ensure!(
@@ -230,8 +223,8 @@ impl FromStr for Rate {
 /// # Errors
 /// Not a whole number. If it is a rate, the error says how to write it.
 pub fn parse_limit_count(text: &str) -> Result<u64> {
-    parse_count(text).map_err(|error| match parse_amount(&format!("{text}/s")) {
-        Ok(RateText { rate: Rate { count, period, .. }, .. }) => {
+    parse_count(text).map_err(|error| match Amount::parse(&format!("{text}/s")) {
+        Ok(Amount { rate: Rate { count, period, .. }, .. }) => {
             let period = format_duration(period);
             Error::msg(format!("{error}: for {text} a second, use -n {count} -p {period} or -r {text}/s"))
         }

@@ -13,9 +13,6 @@ use crate::printable::{excerpt, quoted};
 use crate::source::{Fault, Fields, Stamps, bad_item};
 use crate::time::Time;
 
-/// Stands for the selector in the text of a [`Fault`].
-const TYPED: &str = "SEL";
-
 /// Reads the instant at which each record of an input happened.
 pub(super) struct Recorded {
     stamps: Stamps,
@@ -126,7 +123,7 @@ impl Recorded {
         };
         self.stamps.read(&field, text).map_err(|fault| {
             // What lacks its zone or year is a time.
-            let is_elsewhere = !self.is_told && !fault.contains(TYPED);
+            let is_elsewhere = !self.is_told && !fault.is_incomplete();
             let elsewhere = "; if it is elsewhere, add --arrivals, as in --arrivals col:4";
             describe(selector, &field, fault, selector) + if is_elsewhere { elsewhere } else { "" }
         })
@@ -153,7 +150,7 @@ impl Layout {
 
 fn describe(what: &dyn Display, field: &[u8], fault: Fault, selector: &Selector) -> String {
     let typed = quoted(&[selector.to_string().into()]);
-    format!("{what} is {}, {}", excerpt(field), fault.replace(TYPED, &typed))
+    format!("{what} is {}, {}", excerpt(field), fault.explain(&typed))
 }
 
 #[cfg(test)]

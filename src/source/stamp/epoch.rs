@@ -1,6 +1,6 @@
 //! Numbers: seconds, milliseconds, microseconds or nanoseconds since 1970.
 
-use super::{Fault, OUT_OF_RANGE};
+use super::Fault;
 use crate::time::Time;
 
 /// For each unit: the first whole number that is too large for it, its nanoseconds, and its most decimals. Seconds
@@ -26,7 +26,7 @@ pub(super) fn read(text: &[u8]) -> Option<Result<Time, Fault>> {
         return None;
     }
     if digits > 19 {
-        return Some(Err(OUT_OF_RANGE));
+        return Some(Err(Fault::OutOfRange));
     }
     let whole = number(&text[..digits]);
     let unit = UNITS.into_iter().find(|(end, ..)| whole < *end);
@@ -37,7 +37,7 @@ pub(super) fn read(text: &[u8]) -> Option<Result<Time, Fault>> {
     let scale = 10u64.pow(u32::try_from(most - decimals.len()).unwrap_or(0));
     let fraction = number(decimals) * scale;
     let at = whole.checked_mul(nanos).and_then(|whole| whole.checked_add(fraction));
-    Some(at.map(Time).ok_or(OUT_OF_RANGE))
+    Some(at.map(Time).ok_or(Fault::OutOfRange))
 }
 
 /// The value of at most 19 digits, which always fits.
@@ -60,7 +60,7 @@ mod tests {
             ("18446744073.709551616", None),
         ];
         for (text, nanos) in table {
-            assert_eq!(read(text.as_bytes()), Some(nanos.map(Time).ok_or(OUT_OF_RANGE)), "{text}");
+            assert_eq!(read(text.as_bytes()), Some(nanos.map(Time).ok_or(Fault::OutOfRange)), "{text}");
         }
         for text in ["", ".", "0.0000000001", "-1", "x", "1e3", "1700000000123.1234567"] {
             assert_eq!(read(text.as_bytes()), None, "{text}");

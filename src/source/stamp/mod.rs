@@ -15,19 +15,37 @@ use self::year::Years;
 use crate::config::parse_timestamp;
 use crate::time::Time;
 
-/// Why a text is not a time stamp. `SEL` stands for the selector that found it.
-pub(crate) type Fault = &'static str;
+/// Why a text is not a time stamp.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Fault {
+    /// It has none of the known forms.
+    Unknown,
+    NoZone,
+    NoYear,
+    OutOfRange,
+}
 
-/// It has none of the known forms.
-const UNKNOWN: Fault = "not a time: use seconds with up to 9 decimals, ms, us or ns since 1970, RFC 3339, \
-                        ISO 8601 with a time of day, or the format of syslog or of web server access logs";
+impl Fault {
+    /// True of a time that lacks a part.
+    pub(crate) fn is_incomplete(self) -> bool {
+        matches!(self, Fault::NoZone | Fault::NoYear)
+    }
 
-const NO_ZONE: Fault = "a time without a zone: add one, as in --arrivals SEL,tz=UTC";
-
-const NO_YEAR: Fault = "a date without a year that fits between the one before it and now: give the year of \
-                        the first, as in --arrivals SEL,tz=UTC,year=2024";
-
-const OUT_OF_RANGE: Fault = "not between the years 1970 and 2554";
+    /// The fault in words. `selector` is the part of the record that was read, as it is typed.
+    pub(crate) fn explain(self, selector: &str) -> String {
+        match self {
+            Fault::Unknown => "not a time: use seconds with up to 9 decimals, ms, us or ns since 1970, RFC 3339, \
+                               ISO 8601 with a time of day, or the format of syslog or of web server access logs"
+                .to_owned(),
+            Fault::NoZone => format!("a time without a zone: add one, as in --arrivals {selector},tz=UTC"),
+            Fault::NoYear => format!(
+                "a date without a year that fits between the one before it and now: give the year of the first, \
+                 as in --arrivals {selector},tz=UTC,year=2024"
+            ),
+            Fault::OutOfRange => "not between the years 1970 and 2554".to_owned(),
+        }
+    }
+}
 
 /// Reads stamps of any known form.
 pub(crate) struct Stamps {
@@ -64,7 +82,7 @@ impl Stamps {
         self.is_calendar = at.is_none();
         at.unwrap_or_else(|| self.read_calendar(field, text)).or_else(|fault| {
             let rare = self.read_rare(field, text);
-            rare.map_err(|rare| if fault == UNKNOWN { rare } else { fault })
+            rare.map_err(|rare| if fault == Fault::Unknown { rare } else { fault })
         })
     }
 
@@ -72,26 +90,26 @@ impl Stamps {
     /// may be in the next field in an unknown form, and a time whose zone is in the next field.
     fn read_rare(&self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
         let has_time = |stamp: &&str| stamp.contains(['T', 't', ' ']);
-        let stamp = str::from_utf8(field).ok().filter(has_time).ok_or(UNKNOWN)?;
+        let stamp = str::from_utf8(field).ok().filter(has_time).ok_or(Fault::Unknown)?;
         let rest = text.get(field.len()..).unwrap_or_default();
         let zone = self.zone.as_ref().filter(|_| calendar::zone(rest).is_none());
         match parse_timestamp(stamp, zone) {
-            Some(at) => u64::try_from(at.as_nanosecond()).map(Time).map_err(|_| OUT_OF_RANGE),
+            Some(at) => u64::try_from(at.as_nanosecond()).map(Time).map_err(|_| Fault::OutOfRange),
             None if self.zone.is_none() && parse_timestamp(stamp, Some(&TimeZone::UTC)).is_some() => {
-                Err(NO_ZONE)
+                Err(Fault::NoZone)
             }
-            None => Err(UNKNOWN),
+            None => Err(Fault::Unknown),
         }
     }
 
     fn read_calendar(&mut self, field: &[u8], text: &[u8]) -> Result<Time, Fault> {
         let stamp = if text.starts_with(b"<") { calendar::after_priority(text) } else { Some(text) };
-        let stamp = stamp.ok_or(UNKNOWN)?;
+        let stamp = stamp.ok_or(Fault::Unknown)?;
         let year_day = calendar::year_day(stamp);
         let is_syslog = year_day.is_some() || stamp.len() < text.len();
         let (civil, tail) = match year_day {
             Some((date, tail)) => (DateTime { seconds: self.years.seconds(&date)?, nanos: date.nanos }, tail),
-            None => calendar::read(stamp).ok_or(UNKNOWN)?,
+            None => calendar::read(stamp).ok_or(Fault::Unknown)?,
         };
         let (offset, tail) = match calendar::zone(tail) {
             Some((offset, tail)) => (offset, tail),
@@ -100,9 +118,9 @@ impl Stamps {
         // Only a bracket may be left of the field, or the rest of a syslog message.
         let consumed = text.len() - tail.len();
         match field.get(consumed..) {
-            None | Some([] | [b']']) => to_time(&civil, offset).ok_or(OUT_OF_RANGE),
-            Some([b' ' | b':', ..]) if is_syslog => to_time(&civil, offset).ok_or(OUT_OF_RANGE),
-            Some(_) => Err(UNKNOWN),
+            None | Some([] | [b']']) => to_time(&civil, offset).ok_or(Fault::OutOfRange),
+            Some([b' ' | b':', ..]) if is_syslog => to_time(&civil, offset).ok_or(Fault::OutOfRange),
+            Some(_) => Err(Fault::Unknown),
         }
     }
 
@@ -112,8 +130,8 @@ impl Stamps {
         if let Some((_, offset)) = self.cached.filter(|(cached, _)| *cached == minute) {
             return Ok(offset);
         }
-        let zone = self.zone.as_ref().ok_or(NO_ZONE)?;
-        let offset = lookup(zone, minute * 60).ok_or(OUT_OF_RANGE)?;
+        let zone = self.zone.as_ref().ok_or(Fault::NoZone)?;
+        let offset = lookup(zone, minute * 60).ok_or(Fault::OutOfRange)?;
         self.cached = Some((minute, offset));
         Ok(offset)
     }
@@ -172,15 +190,15 @@ mod tests {
         }
         for text in ["2023-11-14T23:14", "2023-11-14 23:14", "20231114T231400"] {
             assert_eq!(read(text, text, Some("Europe/Berlin")), at, "{text}");
-            assert_eq!(read(text, text, None), Err(NO_ZONE), "{text}");
+            assert_eq!(read(text, text, None), Err(Fault::NoZone), "{text}");
         }
         // The next field has what the first one lacks.
         for (field, text) in
             [("2023-11-14", "2023-11-14 22:14"), ("2023-11-14T22:14", "2023-11-14T22:14 +0100")]
         {
-            assert_eq!(read(field, text, Some("UTC")), Err(UNKNOWN), "{text}");
+            assert_eq!(read(field, text, Some("UTC")), Err(Fault::Unknown), "{text}");
         }
-        assert_eq!(read("1960-11-14T22:14Z", "1960-11-14T22:14Z", None), Err(OUT_OF_RANGE));
+        assert_eq!(read("1960-11-14T22:14Z", "1960-11-14T22:14Z", None), Err(Fault::OutOfRange));
     }
 
     #[test]
@@ -219,7 +237,7 @@ mod tests {
                 let (field, text) =
                     (&stamp[..stamp.find(' ').unwrap_or(stamp.len())], format!("{stamp} {rest}"));
                 assert_eq!(read(field, &text, Some("UTC")), Ok(1_700_000_000_000_000_000), "{text}");
-                assert_eq!(read(field, &text, None), Err(NO_ZONE), "{text}");
+                assert_eq!(read(field, &text, None), Err(Fault::NoZone), "{text}");
             }
         }
     }
@@ -232,7 +250,7 @@ mod tests {
         }
         for rest in ["UTC+1", "UTC-01:00", "UTCX", "GMTime"] {
             let text = format!("2023-11-14 22:13:20 {rest}");
-            assert_eq!(read("2023-11-14", &text, None), Err(NO_ZONE), "{text}");
+            assert_eq!(read("2023-11-14", &text, None), Err(Fault::NoZone), "{text}");
         }
     }
 
@@ -242,7 +260,7 @@ mod tests {
             [("2023-07-01T12:00:00", 1_688_205_600), ("2023-12-01T12:00:00.000", 1_701_428_400)]
         {
             assert_eq!(read(text, text, Some("Europe/Berlin")), Ok(seconds * 1_000_000_000), "{text}");
-            assert_eq!(read(text, text, None), Err(NO_ZONE));
+            assert_eq!(read(text, text, None), Err(Fault::NoZone));
         }
         let own = "2023-12-01T12:00:00Z";
         assert_eq!(read(own, own, Some("Europe/Berlin")), Ok(1_701_432_000_000_000_000));
@@ -264,9 +282,9 @@ mod tests {
             let read = stamps.read(field.as_bytes(), text.as_bytes());
             assert_eq!(read, Ok(Time(at * crate::time::SECOND)), "{text}");
         }
-        assert_eq!(read("Nov", "Nov 14 22:13:20 host", None), Err(NO_ZONE));
+        assert_eq!(read("Nov", "Nov 14 22:13:20 host", None), Err(Fault::NoZone));
         for text in ["Nov 31 22:13:20", "Nov 14", "Now 14 22:13:20", "Nov 14 24:00:00", "Nov 14 22:13:20x"] {
-            assert_eq!(read(text, text, Some("UTC")), Err(UNKNOWN), "{text}");
+            assert_eq!(read(text, text, Some("UTC")), Err(Fault::Unknown), "{text}");
         }
     }
 
@@ -306,10 +324,10 @@ mod tests {
             "2023/11/14 22:13:20",
             "[Tue Nov 14 22:13:20.123456 2023]",
         ] {
-            assert_eq!(read(text, text, Some("UTC")), Err(UNKNOWN), "{text}");
+            assert_eq!(read(text, text, Some("UTC")), Err(Fault::Unknown), "{text}");
         }
         for text in ["1969-12-31T23:59:59Z", "2600-01-01T00:00:00Z", "18446744074", "99999999999999999999"] {
-            assert_eq!(read(text, text, None), Err(OUT_OF_RANGE), "{text}");
+            assert_eq!(read(text, text, None), Err(Fault::OutOfRange), "{text}");
         }
     }
 }

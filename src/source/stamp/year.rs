@@ -1,7 +1,7 @@
 //! The years of dates that name none, as in syslog's own stamps.
 
+use super::Fault;
 use super::calendar::YearDay;
-use super::{Fault, NO_YEAR};
 
 const DAY: i64 = 86_400;
 const HALF_YEAR: i64 = 183 * DAY;
@@ -34,7 +34,7 @@ impl Years {
         let is_known = self.given.is_some();
         let found = found.filter(|(_, seconds)| is_known || *seconds <= self.latest());
         self.last = found;
-        found.map(|(_, seconds)| seconds).ok_or(NO_YEAR)
+        found.map(|(_, seconds)| seconds).ok_or(Fault::NoYear)
     }
 
     /// The newest such date that is not later than now. A leap day may be up to eight years old.

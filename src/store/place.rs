@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
-use std::fs::{self, DirBuilder, File};
+use std::fs::{self, DirBuilder, File, Metadata};
 use std::io::Read;
 use std::os::unix::fs::{DirBuilderExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -48,15 +48,15 @@ pub fn names() -> Vec<String> {
 
 /// True if the current directory has a file of this name that may be another state: whoever gives the name may mean it.
 pub fn is_in_current_directory(name: &str) -> bool {
-    let identity = |path: &Path| fs::metadata(path).ok().map(|metadata| (metadata.dev(), metadata.ino()));
+    let Some(here) = fs::metadata(name).ok().filter(Metadata::is_file) else { return false };
     let state = directory(|variable| env::var_os(variable)).map(|directory| directory.join(name));
     // A service may work where its states are.
-    if state.is_some_and(|state| identity(&state) == identity(Path::new(name))) {
+    let is_it = |state: Metadata| (state.dev(), state.ino()) == (here.dev(), here.ino());
+    if state.and_then(|state| fs::metadata(state).ok()).is_some_and(is_it) {
         return false;
     }
     let mut start = [0; MAGIC.len()];
-    let is_file = fs::metadata(name).is_ok_and(|metadata| metadata.is_file());
-    is_file && File::open(name).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC
+    File::open(name).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC
 }
 
 fn find(name: &str) -> Result<PathBuf> {

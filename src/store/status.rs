@@ -9,8 +9,8 @@ pub struct Status {
     pub limits: Vec<LimitStatus>,
     /// Holds of all keys (`None`) or of one, with the nanoseconds that they last. There may be more than are listed.
     pub held: Vec<(Option<Vec<u8>>, u64)>,
-    /// The nanoseconds until the last slot that a waiting run has booked, if there are any. On a server, slots that
-    /// were given back may be among them.
+    /// The nanoseconds until the last slot that a waiting run has booked, if there are any. On a server, the
+    /// slots of runs that were killed count, and there are none if the newest slot was given back.
     pub booked: Option<u64>,
     /// The nanoseconds until the last turn of the runs that were turned away, if there are any.
     pub last_turn: Option<u64>,

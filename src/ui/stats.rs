@@ -106,7 +106,7 @@ fn counted(items: u64, what: &str) -> String {
     if items > 0 { format!(", {items} {what}") } else { String::new() }
 }
 
-/// The counts of a run, of which `releases` tells whether they took place.
+/// The counts of a run. `releases` is how the releases are told: they were made, or would be.
 pub(super) fn line(stats: &Stats, now: Time, releases: &str) -> String {
     let Stats { read, released, refused, skipped, retried, bytes, .. } = *stats;
     let nanos = now.since(stats.times.started);

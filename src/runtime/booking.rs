@@ -1,11 +1,11 @@
 //! Asks a store for slots on a thread of its own: a store may take as long as a network does.
 
 use std::convert::Infallible;
-use std::io;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::waker::Waker;
@@ -35,7 +35,7 @@ const PAUSE: Duration = Duration::from_millis(10);
 const REPORT_PAUSES: u128 = 100;
 
 impl BookingThread {
-    pub(super) fn open(store: Box<dyn Store>, waker: Waker, patience: Duration) -> io::Result<Self> {
+    pub(super) fn open(store: Box<dyn Store>, waker: Waker, patience: Duration) -> Result<Self> {
         let interrupt = Arc::clone(&waker.interrupt);
         let (tasks, taken) = unbounded();
         let (open, closed) = bounded(0);

@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::{self, Read};
+use std::io::Read;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -58,7 +58,7 @@ impl LimitsFiles {
 }
 
 /// Starts a thread that reports changes to `rates`, the limits that `files` held when they were last loaded.
-pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) -> io::Result<()> {
+pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) -> Result<()> {
     let named = files.limits.files().filter(|path| !files.read_once.contains_key(*path));
     let paths: Vec<_> = named.map(Path::to_owned).collect();
     if paths.is_empty() {

@@ -19,7 +19,9 @@ mod text_file;
 mod waker;
 mod world;
 
-use std::{io, thread};
+use std::thread;
+
+use anyhow::{Context, Result};
 
 pub(crate) use self::clock::Clock;
 pub(crate) use self::count::Count;
@@ -37,7 +39,8 @@ use crate::inherited::Uninterrupted;
 const STACK: usize = 1 << 20;
 
 /// Starts a detached thread. Signals reach only the main thread.
-fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<()> {
+fn spawn(name: &str, run: impl FnOnce() + Send + 'static) -> Result<()> {
     let _main_only = Uninterrupted::begin();
-    thread::Builder::new().name(name.to_owned()).stack_size(STACK).spawn(run).map(drop)
+    let thread = thread::Builder::new().name(name.to_owned()).stack_size(STACK);
+    thread.spawn(run).map(drop).context("cannot start a thread")
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Result;
+
 use super::booking::BookingThread;
 use super::clock::Clock;
 use super::input::Input;
@@ -37,7 +39,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
+    pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> Result<Self> {
         let events = Events::for_this_thread();
         // A file is not read ahead yet: a signal that comes before there is a listener must find it unread.
         let is_over =
@@ -61,7 +63,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn watch_reader(&self) -> anyhow::Result<()> {
+    pub(crate) fn watch_reader(&self) -> Result<()> {
         if !self.is_over() {
             stdout_reader::watch(&self.listener.events.waker)?;
         }
@@ -82,7 +84,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn watch_commands(&mut self) -> anyhow::Result<()> {
+    pub(crate) fn watch_commands(&mut self) -> Result<()> {
         if !self.is_over() {
             self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
         }
@@ -93,8 +95,8 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> anyhow::Result<()> {
-        Ok(limits::watch(files, rates.to_vec(), self.listener.events.waker.clone())?)
+    pub(crate) fn watch_limits(&self, files: LimitsFiles, rates: &[Rate]) -> Result<()> {
+        limits::watch(files, rates.to_vec(), self.listener.events.waker.clone())
     }
 
     /// Books slots from `store` from now on. The end of the run waits for what the store was asked: up to `patience`,
@@ -102,7 +104,7 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
+    pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> Result<()> {
         if !self.is_over() {
             self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
         }

@@ -1,7 +1,6 @@
 //! Notices that a command has ended.
 
-use std::io;
-
+use anyhow::Result;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::errno::Errno;
 use nix::libc;
@@ -22,7 +21,7 @@ pub(super) struct Reaper {
 
 impl Reaper {
     /// Starts a thread that waits for the end of a command whenever it is asked to.
-    pub(super) fn start(waker: Waker) -> io::Result<Self> {
+    pub(super) fn start(waker: Waker) -> Result<Self> {
         heed_ends();
         let (ask, asked) = unbounded();
         super::spawn("reaper", move || run(&asked, &waker))?;

@@ -3,7 +3,7 @@
 //! They are caught, not blocked: in a command, a caught signal is back at its default, but a blocked one would stay
 //! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT in its background jobs.
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Error, Result};
 use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
@@ -17,12 +17,21 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
     let is_heeded = |signal: &c_int| !inherited().ignores(*signal);
     if is_heeded(&SIGINT) {
         let for_int = waker.clone();
-        ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
+        let caught = ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT)));
+        caught.map_err(cause).context("cannot catch SIGINT")?;
     }
     let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let waker = waker.clone();
-    Ok(super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))?)
+    super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))
+}
+
+/// The error without the words that ctrlc puts in its place.
+fn cause(error: ctrlc::Error) -> Error {
+    match error {
+        ctrlc::Error::System(error) => error.into(),
+        error => error.into(),
+    }
 }
 
 fn hear(signal: c_int, waker: &Waker) {

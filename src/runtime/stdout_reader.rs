@@ -3,6 +3,7 @@
 use std::io;
 use std::os::fd::AsFd;
 
+use anyhow::Result;
 use nix::poll::{PollFd, PollFlags};
 use nix::sys::stat::{SFlag, fstat};
 
@@ -12,7 +13,7 @@ use super::world::Event;
 use crate::schedule::Stop;
 
 /// Starts a thread that reports once the reader of stdout is gone, if stdout is a pipe or a socket.
-pub(super) fn watch(waker: &Waker) -> io::Result<()> {
+pub(super) fn watch(waker: &Waker) -> Result<()> {
     let kind = fstat(io::stdout())
         .map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
     if kind != SFlag::S_IFIFO && kind != SFlag::S_IFSOCK {

@@ -23,8 +23,8 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let plain: Vec<_> = rates.iter().map(|rate| plain(rate, once)).collect();
     let store = config.shared.as_ref().map(|shared| open(shared, &plain, clock)).transpose()?;
-    let mut world = RealWorld::start(reader, clock).context("cannot start")?;
-    world.watch_limits(files, &rates).context("cannot start")?;
+    let mut world = RealWorld::start(reader, clock)?;
+    world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
     if let Some((shared, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(shared, &plain, store, &mut world, &reporter)?);

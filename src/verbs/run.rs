@@ -3,7 +3,7 @@
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use anyhow::{Context, Result};
+use anyhow::Result;
 
 use super::Setup;
 use super::drawing::{Drawing, after_drawing};
@@ -43,12 +43,12 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let (log, completed) = open_log(config)?;
     let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;
-    let mut world = RealWorld::start(reader, clock).context("cannot start")?;
+    let mut world = RealWorld::start(reader, clock)?;
     if world.is_over() && config.input.file.is_none() && config.command.is_some() {
         reporter.notice(&"no items on standard input");
     }
-    world.watch_reader().context("cannot start")?;
-    world.watch_limits(files, &rates).context("cannot start")?;
+    world.watch_reader()?;
+    world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
     if let Some((shared, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(shared, &rates, store, &mut world, &reporter)?);
@@ -114,7 +114,7 @@ pub(super) fn share(
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));
     }
     let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };
-    world.book_with(store, Duration::from_nanos(patience)).context("cannot start")?;
+    world.book_with(store, Duration::from_nanos(patience))?;
     let most = policy.quotas.iter().map(Quota::most).collect();
     Ok(BookingTerms {
         span: policy.span,
@@ -128,7 +128,7 @@ pub(super) fn share(
 fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
     if let Some(run) = &config.command {
-        world.watch_commands().context("cannot start")?;
+        world.watch_commands()?;
         let separator = config.input.separator.as_deref();
         return Ok(Box::new(Commands::new(Run::clone(run), delimiter, separator, interrupt)?));
     }

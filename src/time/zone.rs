@@ -2,11 +2,12 @@
 //!
 //! Instants are signed nanoseconds since 1970: the day or period around the epoch may begin before it.
 
+use std::env;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::Mutex;
 
-use anyhow::{Error, Result, bail};
+use anyhow::{Error, Result, anyhow, bail};
 use jiff::civil::{Date, DateTime};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, tz};
@@ -32,12 +33,26 @@ impl Zone {
     /// # Errors
     /// `TZ` is set, but is no zone.
     pub fn local() -> Result<Self> {
-        match TimeZone::try_system() {
-            Ok(rules) => Ok(Zone::known(rules)),
-            Err(_) if std::env::var_os("TZ").is_none_or(|name| name.is_empty()) => {
-                Ok(Zone::known(TimeZone::UTC))
+        match (TimeZone::try_system(), env::var("TZ")) {
+            (Ok(rules), _) => Ok(Zone::known(rules)),
+            (Err(_), Ok(name)) if !name.is_empty() => {
+                Zone::named(&name).map_err(|error| anyhow!("$TZ is not a time zone: {error}; or add tz="))
             }
-            Err(error) => bail!("$TZ is not a time zone: {error}; add tz="),
+            _ => Ok(Zone::utc()),
+        }
+    }
+
+    /// UTC is known without a database, too: small containers have none.
+    fn named(name: &str) -> Result<Self> {
+        match TimeZone::get(name) {
+            Ok(rules) => Ok(Zone::known(rules)),
+            Err(_) if ["UTC", "Etc/UTC"].iter().any(|utc| utc.eq_ignore_ascii_case(name)) => Ok(Zone::utc()),
+            Err(_) if tz::db().is_definitively_empty() => {
+                bail!("the system has no time zones in /usr/share/zoneinfo: install tzdata, or use UTC")
+            }
+            Err(_) => {
+                bail!("unknown zone: use local, UTC or one in /usr/share/zoneinfo, such as Europe/Berlin")
+            }
         }
     }
 
@@ -95,18 +110,7 @@ impl FromStr for Zone {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text == LOCAL {
-            return Zone::local();
-        }
-        match TimeZone::get(text) {
-            Ok(rules) => Ok(Zone::known(rules)),
-            Err(_) if tz::db().is_definitively_empty() => {
-                bail!("the system has no time zones in /usr/share/zoneinfo: install tzdata, or use UTC")
-            }
-            Err(_) => {
-                bail!("unknown zone: use local, UTC or one in /usr/share/zoneinfo, such as Europe/Berlin")
-            }
-        }
+        if text == LOCAL { Zone::local() } else { Zone::named(text) }
     }
 }
 

@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 use predicates::prelude::*;
 
 use crate::support::{
-    Directory, Running, UNLIMITED, keeps_its_pace_after_a_stop, numbers, sh, text, throttle,
+    Directory, Running, UNLIMITED, keeps_its_pace_after_a_stop, numbers, sh, text, throttle, with_mount,
 };
 
 /// The output of a dry run as `INSTANT ITEM; INSTANT ITEM`, with no more decimals than needed.
@@ -316,4 +316,25 @@ fn an_old_log_is_audited() {
     );
     assert_eq!(audit("1/s,key=col:3", "fail").0, 75);
     assert_eq!(audit("2/s", "drop"), (0, 3, String::new()));
+}
+
+#[test]
+#[cfg(target_os = "linux")]
+fn utc_needs_no_database_of_time_zones() {
+    let table = [
+        ("", "tz=UTC", "limit 5/1day,algo=calendar,tz=UTC\n"),
+        ("TZ=UTC", "tz=local", "limit 5/1day,algo=calendar,tz=UTC\n"),
+        ("TZ=Etc/UTC", "tz=local", "limit 5/1day,algo=calendar,tz=UTC\n"),
+        (
+            "",
+            "tz=Asia/Tokyo",
+            "the system has no time zones in /usr/share/zoneinfo: install tzdata, or use UTC",
+        ),
+        ("TZ=Asia/Tokyo", "tz=local", "install tzdata, or use UTC; or add tz="),
+    ];
+    for (environment, zone, told) in table {
+        let script = format!("env {environment} throttle -v --dry-run -r 5/d,algo=calendar,{zone}");
+        let Some(output) = with_mount("none /usr/share/zoneinfo", &script) else { return };
+        assert!(text(&output.stderr).contains(told), "{script}: {}", text(&output.stderr));
+    }
 }

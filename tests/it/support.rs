@@ -51,6 +51,20 @@ pub(crate) fn sh_command(script: &str) -> Command {
     command
 }
 
+/// Runs a script with a file system in memory, mounted as `place` says, if one can be.
+pub(crate) fn with_mount(place: &str, script: &str) -> Option<Output> {
+    let unshare = |script: &str| {
+        let mut command = sh_command("exec unshare -rm sh -c \"$1\"");
+        command.args(["sh", script]).stdin(Stdio::null()).output().expect("sh")
+    };
+    let mount = format!("mount -t tmpfs {place}");
+    if needs_program("unshare").is_none() || !unshare(&mount).status.success() {
+        eprintln!("skipped: no file systems can be mounted here");
+        return None;
+    }
+    Some(unshare(&format!("{mount}; {script}")))
+}
+
 /// The processor time of the program and its commands, in user mode.
 pub(crate) fn cpu_time(args: &[&str], input: &str) -> Duration {
     let mut command = sh_command("throttle \"$@\" >/dev/null && times");

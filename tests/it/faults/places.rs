@@ -4,7 +4,7 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
-use crate::support::{Directory, Running, eventually, numbers, sh, sh_command, text, throttle};
+use crate::support::{Directory, Running, eventually, numbers, sh, sh_command, text, throttle, with_mount};
 
 #[test]
 fn a_pipe_with_limits_is_read_once_and_not_watched() {
@@ -61,14 +61,7 @@ fn a_state_without_a_place_is_told_with_what_to_do() {
 #[test]
 #[cfg(target_os = "linux")]
 fn a_state_in_a_read_only_file_system_cannot_be_created() {
-    let script =
-        "unshare -rm sh -c 'mount -t tmpfs -o ro none /mnt || exit 99; echo | throttle -r9/s -s /mnt/state'";
-    let output = sh_command(script).output().expect("a shell");
-    if [Some(1), Some(99), Some(127)].contains(&output.status.code())
-        && !text(&output.stderr).contains("throttle:")
-    {
-        return eprintln!("skipped: no file systems can be mounted here");
-    }
+    let Some(output) = with_mount("-o ro none /mnt", "echo | throttle -r9/s -s /mnt/state") else { return };
     let told = "throttle: /mnt/state: cannot create it: Read-only file system (os error 30)\n";
     assert_eq!((output.status.code(), text(&output.stderr)), (Some(78), told.to_owned()));
 }

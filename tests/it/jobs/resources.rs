@@ -1,13 +1,13 @@
 //! Resources that many commands need, and leave behind.
 
 use std::fs;
-use std::process::Command;
+use std::process::{Command, Output};
 
 use nix::unistd::Pid;
 use predicates::prelude::*;
 
 use crate::support::{
-    Directory, Running, UNLIMITED, eventually, needs_program, numbers, sh_command, text, throttle,
+    Directory, Running, UNLIMITED, eventually, needs_program, numbers, sh_command, text, throttle, with_mount,
 };
 
 /// Items for which there are no descriptors wait until there are.
@@ -72,16 +72,8 @@ fn no_directory_is_made_for_no_commands_and_none_is_left() {
 }
 
 /// Runs a script in an empty file system of 1 MiB, if one can be mounted.
-fn in_small_file_system(script: &str) -> Option<std::process::Output> {
-    let unshare = |script: &str| {
-        let mut command = sh_command(&format!("unshare -rm sh -c '{script}'"));
-        command.output().expect("sh")
-    };
-    if needs_program("unshare").is_none() || !unshare("mount -t tmpfs none /mnt").status.success() {
-        eprintln!("skipped: no file systems can be mounted here");
-        return None;
-    }
-    Some(unshare(&format!("mount -t tmpfs -o size=1m none /mnt; cd /mnt; export TMPDIR=/mnt; {script}")))
+fn in_small_file_system(script: &str) -> Option<Output> {
+    with_mount("-o size=1m none /mnt", &format!("cd /mnt; export TMPDIR=/mnt; {script}"))
 }
 
 #[test]

@@ -6,7 +6,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use jiff::civil::{self, DateTime};
 use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::{OffsetConflict, TimeZone};
-use jiff::{Timestamp, Zoned};
+use jiff::{Timestamp, ZonedDateTime};
 
 use super::duration::parse_duration;
 use crate::time::Time;
@@ -20,10 +20,10 @@ pub fn parse_instant(text: &str) -> Result<Time> {
     let nanos = at.and_then(|at| u64::try_from(at.as_nanosecond()).ok());
     let by_zone = DateTimeParser::new().offset_conflict(OffsetConflict::AlwaysTimeZone);
     ensure!(
-        nanos.is_some() || by_zone.parse_zoned(text).is_err(),
+        nanos.is_some() || by_zone.parse_zoned_datetime(text).is_err(),
         "'{text}': the zone has another offset then: leave out the zone or the offset"
     );
-    if let Some(next) = next_of_day(text, &Zoned::now()) {
+    if let Some(next) = next_of_day(text, &ZonedDateTime::now()) {
         bail!("'{text}' has no date: for the next one, write {}", next.strftime("%Y-%m-%dT%H:%M:%S"));
     }
     nanos.map(Time).with_context(|| {
@@ -35,10 +35,10 @@ pub fn parse_instant(text: &str) -> Result<Time> {
 }
 
 /// The next time after `now` that a clock shows a time of day, such as `9:00`. `None` if the text is none.
-fn next_of_day(text: &str, now: &Zoned) -> Option<Zoned> {
+fn next_of_day(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
     let time = ["%H:%M", "%H:%M:%S"].iter().find_map(|format| civil::Time::strptime(format, text).ok())?;
     let days = [now.date(), now.date().tomorrow().ok()?].into_iter();
-    let shown = days.filter_map(|day| day.to_datetime(time).to_zoned(now.time_zone().clone()).ok());
+    let shown = days.filter_map(|day| day.to_datetime(time).to_zoned_datetime(now.time_zone().clone()).ok());
     shown.into_iter().find(|at| at > now)
 }
 
@@ -46,9 +46,9 @@ fn next_of_day(text: &str, now: &Zoned) -> Option<Zoned> {
 pub fn parse_timestamp(text: &str, zone: Option<&TimeZone>) -> Option<Timestamp> {
     if text.contains('[') {
         // No other parser respects the zone.
-        return text.parse::<Zoned>().ok().map(|at| at.timestamp());
+        return text.parse::<ZonedDateTime>().ok().map(|at| at.timestamp());
     }
-    let local = || text.parse::<DateTime>().ok()?.to_zoned(zone?.clone()).ok();
+    let local = || text.parse::<DateTime>().ok()?.to_zoned_datetime(zone?.clone()).ok();
     text.parse().ok().or_else(|| local().map(|at| at.timestamp()))
 }
 
@@ -95,7 +95,8 @@ mod tests {
             assert_eq!(parse_instant(text).unwrap(), Time(seconds * SECOND), "{text}");
         }
         for text in ["2023-11-14", "2023-11-14T22:13", "2023-11-14 22:13:20.5"] {
-            let at = text.parse::<DateTime>().unwrap().to_zoned(TimeZone::system()).unwrap().timestamp();
+            let at =
+                text.parse::<DateTime>().unwrap().to_zoned_datetime(TimeZone::system()).unwrap().timestamp();
             assert_eq!(i128::from(parse_instant(text).unwrap().0), at.as_nanosecond(), "{text}");
         }
     }
@@ -127,7 +128,7 @@ mod tests {
 
     #[test]
     fn a_time_of_day_is_told_its_next_date() {
-        let now: Zoned = "2026-12-31T09:00[Europe/Berlin]".parse().unwrap();
+        let now: ZonedDateTime = "2026-12-31T09:00[Europe/Berlin]".parse().unwrap();
         for (text, next) in [
             ("9:00", Some("2027-01-01T09:00:00+01:00[Europe/Berlin]")),
             ("09:00:01", Some("2026-12-31T09:00:01+01:00[Europe/Berlin]")),

@@ -84,7 +84,8 @@ impl Zone {
 
     /// The first instant at which clocks show this date, or a later date if the zone skips it.
     pub(super) fn first_of(self, date: Date) -> i128 {
-        let shown = DateTime::from(date).to_zoned(TimeZone::UTC).map_or(Timestamp::MAX, |at| at.timestamp());
+        let shown =
+            DateTime::from(date).to_zoned_datetime(TimeZone::UTC).map_or(Timestamp::MAX, |at| at.timestamp());
         let midnight = shown.as_nanosecond();
         let mut from = midnight - FAR;
         loop {

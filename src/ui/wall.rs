@@ -1,7 +1,7 @@
 //! Times as a wall clock shows them.
 
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, Zoned};
+use jiff::{Timestamp, ZonedDateTime};
 
 use crate::config::rounded_duration;
 use crate::time::{SECOND, Time, Wall, seconds};
@@ -17,7 +17,7 @@ pub(super) fn clock_at(wall: Wall, now: Time, at: Time) -> String {
     clock(&zoned(wall, now), &zoned(wall, at))
 }
 
-fn clock(now: &Zoned, at: &Zoned) -> String {
+fn clock(now: &ZonedDateTime, at: &ZonedDateTime) -> String {
     let days = at.date() - now.date();
     let format = match days.get_days() {
         0 => "%H:%M",
@@ -35,9 +35,9 @@ pub(super) fn clock_to_the_second(wall: Wall, now: Time, at: Time) -> String {
 }
 
 /// In the system's zone. The calendar reaches far beyond the last [`Time`].
-fn zoned(wall: Wall, at: Time) -> Zoned {
+fn zoned(wall: Wall, at: Time) -> ZonedDateTime {
     let timestamp = Timestamp::from_nanosecond(wall.shows(at).0.into()).unwrap_or(Timestamp::MAX);
-    timestamp.to_zoned(TimeZone::system())
+    timestamp.to_zoned_datetime(TimeZone::system())
 }
 
 /// A duration in its two largest units, `9 h 0 min`, rounded down: what is told is never longer than what was.
@@ -66,7 +66,7 @@ mod tests {
 
     #[test]
     fn a_clock_shows_the_day_only_if_it_is_another() {
-        let now: Zoned = "2026-11-21T15:42:07[UTC]".parse().unwrap();
+        let now: ZonedDateTime = "2026-11-21T15:42:07[UTC]".parse().unwrap();
         let table = [
             (0, "15:42"),
             (8 * 3600, "23:42"),

@@ -3,7 +3,7 @@
 use fastrand::Rng;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan, Zoned};
+use jiff::{Timestamp, ToSpan, ZonedDateTime};
 use throttle::time::{Civil, Hours, SECOND, Stretch, Week, Zone};
 
 use crate::support::{for_each_seed, seeds};
@@ -50,13 +50,14 @@ pub(crate) fn place(random: &mut Rng) -> (&'static str, TimeZone, i128) {
     (name, zone, (i128::from(near.max(0)) * i128::from(SECOND) / MINUTE * MINUTE).max(0))
 }
 
-pub(crate) fn shown(zone: &TimeZone, at: i128) -> Zoned {
-    Timestamp::from_nanosecond(at).expect("an instant").to_zoned(zone.clone())
+pub(crate) fn shown(zone: &TimeZone, at: i128) -> ZonedDateTime {
+    Timestamp::from_nanosecond(at).expect("an instant").to_zoned_datetime(zone.clone())
 }
 
 /// The first minute at which clocks show this date or a later one.
 pub(crate) fn first_of(zone: &TimeZone, date: Date) -> i128 {
-    let from = date.to_zoned(TimeZone::UTC).expect("a date").timestamp().as_nanosecond() - 15 * 60 * MINUTE;
+    let from =
+        date.to_zoned_datetime(TimeZone::UTC).expect("a date").timestamp().as_nanosecond() - 15 * 60 * MINUTE;
     let minutes = (0..54 * 120).map(|half| from + half * MINUTE / 2);
     let date_at = |at: i128| zone.to_datetime(Timestamp::from_nanosecond(at).expect("an instant")).date();
     minutes.into_iter().find(|at| date_at(*at) >= date).expect("it comes")

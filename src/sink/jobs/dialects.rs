@@ -127,7 +127,7 @@ fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
         Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
         Some(_) => Some(u64::MAX),
         None => {
-            let at = http_date(value).or_else(|| Some(SystemTime::from(value.parse::<Timestamp>().ok()?)));
+            let at = http_date(value).or_else(|| value.parse::<Timestamp>().ok()?.try_into().ok());
             at.map(|at| wait_until(at, now)).or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
         }
     }

@@ -138,7 +138,7 @@ impl Stamps {
 }
 
 fn lookup(zone: &TimeZone, seconds: i64) -> Option<i64> {
-    let civil = Timestamp::from_second(seconds).ok()?.to_zoned(TimeZone::UTC).datetime();
+    let civil = Timestamp::from_second(seconds).ok()?.to_zoned_datetime(TimeZone::UTC).datetime();
     let at = zone.to_ambiguous_timestamp(civil).compatible().ok()?;
     Some(seconds - at.as_second())
 }

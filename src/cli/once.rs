@@ -35,6 +35,7 @@ fn with_remedy(option: &str) -> &str {
     match option {
         "-c" => "-c SEL, or give a number",
         "--on-limit" => "--on-limit, or use --max-wait 0",
+        "--retries" => "--retries, or pipe in one item instead of --once",
         "--until" => "--until, or use --max-wait",
         option => option,
     }

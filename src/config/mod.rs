@@ -85,7 +85,14 @@ impl Config {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
         let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
-        self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder)
+        self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder).chain(self.unshared())
+    }
+
+    /// A warning about a single release that knows of no other.
+    fn unshared(&self) -> Option<String> {
+        let is_alone = self.shared.is_none() && self.queue.jitter.is_none();
+        let Verb::Once(_) = self.action else { return None };
+        Once::warning(&self.limits).filter(|_| is_alone)
     }
 }
 

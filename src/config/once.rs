@@ -4,7 +4,9 @@ use std::ffi::OsString;
 
 use anyhow::{Result, ensure};
 
+use super::limits::LimitOptions;
 use super::rate::{CountFrom, Rate};
+use crate::rule::Algorithm;
 
 /// A single release, and what follows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -20,6 +22,21 @@ pub struct Once {
 }
 
 impl Once {
+    /// Warns if the first release under `limits` never waits, and no run knows of another.
+    pub(super) fn warning(limits: &LimitOptions) -> Option<String> {
+        let may_wait = |rate: &Rate| {
+            rate.starts_empty
+                || rate.during().is_some()
+                || rate.algorithm == Algorithm::Calendar
+                || rate.depends_on_since(rate.common_cost().unwrap_or(1))
+        };
+        let rates = limits.given().ok().filter(|_| limits.files().next().is_none())?;
+        (!rates.iter().any(may_wait)).then(|| {
+            "--once does not wait here, as no run knows of another: to share the limit, add -s NAME"
+                .to_owned()
+        })
+    }
+
     /// Checks that a limit needs neither an item, to take a key or cost from, nor the end of a command.
     ///
     /// # Errors

@@ -14,7 +14,7 @@ use crate::support::{
 #[test]
 fn it_becomes_the_command_with_our_descriptors_and_its_status() {
     let script = "cat; echo \"$0 $1\"; echo $$ >&2; exit 7";
-    let mut command = sh_command("echo $$; exec throttle --once -r 1/s -- sh -c \"$1\" {} x{}");
+    let mut command = sh_command("echo $$; exec throttle --once -q -r 1/s -- sh -c \"$1\" {} x{}");
     let output = assert_cmd::Command::from_std({
         command.args(["sh", script]);
         command
@@ -30,16 +30,45 @@ fn it_becomes_the_command_with_our_descriptors_and_its_status() {
 
 #[test]
 fn without_a_command_it_only_waits() {
-    throttle(&["--once", "-r1/s"]).assert().success().stdout("").stderr("");
+    throttle(&["--once", "-q", "-r1/s"]).assert().success().stdout("").stderr("");
     let started = Instant::now();
     throttle(&["--once", "-r1/200ms,start=empty"]).assert().success();
     assert!(started.elapsed() >= Duration::from_millis(200));
 }
 
+/// A script that calls it in place of sleep would have no limit at all.
+#[test]
+fn a_release_that_never_waits_as_nothing_is_shared_warns() {
+    let told = "throttle: --once does not wait here, as no run knows of another: to share the limit, add -s \
+                NAME\n";
+    for args in [&["-r9/s"][..], &["-n1"], &["-r9/s,algo=bucket,burst=4", "-c4"]] {
+        throttle(&[&["--once"], args].concat()).assert().success().stderr(told);
+        throttle(&[&["--once", "-q"], args].concat()).assert().success().stderr("");
+    }
+    // These may wait, though not now.
+    let directory = Directory::new();
+    directory.file("limits", "9/s\n");
+    for args in [
+        &["-r99/s,start=empty"][..],
+        &["-r9/s", "-r0/s,during=Sat@00:00-00:01,tz=UTC", "--max-wait=1w"],
+        &["-r9/d,algo=calendar,tz=UTC"],
+        &["-r9/s,algo=bucket,burst=4", "-c5"],
+        &["-r@limits"],
+        &["-r9/s", "--jitter=1ms"],
+    ] {
+        let mut run = throttle(&[&["--once"], args].concat());
+        run.current_dir(directory.path()).assert().success().stderr("");
+    }
+    if cfg!(feature = "sqlite") {
+        let mut run = throttle(&["--once", "-s./state", "-r9/s"]);
+        run.current_dir(directory.path()).assert().success().stderr("");
+    }
+}
+
 #[test]
 fn what_cannot_be_run_is_told_by_the_status() {
     for (command, status) in [("no-such-command-here", 127), (".", 126)] {
-        throttle(&["--once", "-r1/s", "--", command])
+        throttle(&["--once", "-q", "-r1/s", "--", command])
             .env("PATH", "/usr/bin:/bin")
             .assert()
             .code(status)
@@ -156,7 +185,7 @@ fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
         (&["--audit"], "leave out --audit"),
         (&["-j2"], "--once releases once and becomes COMMAND: leave out -j"),
         (&["-k"], "leave out -k"),
-        (&["--retries=1"], "leave out --retries"),
+        (&["--retries=1"], "leave out --retries, or pipe in one item instead of --once"),
         (&["--max-hold=1s"], "leave out --max-hold"),
         (&["--log=x"], "leave out --log"),
         (&["-r1/s,from=exit"], "leave out from=exit"),

@@ -61,6 +61,17 @@ pub(super) fn check_line(command: &[OsString], placeholder: Option<&OsStr>, has_
     bail!("there is no program {name}, and no shell is used: write -- {}", quoted(&shell));
 }
 
+/// Checks that it is not a function that bash has exported, which only bash can run.
+pub(super) fn check_function(command: &[OsString]) -> Result<()> {
+    let Some(name) = command.first().and_then(|name| name.to_str()) else { return Ok(()) };
+    let is_function = env::var_os(format!("BASH_FUNC_{name}%%")).is_some() && !is_found(command[0].as_ref());
+    let (call, arguments) = (OsString::from(format!("{name} \"$@\"")), command[1..].iter().cloned());
+    let line: Vec<_> =
+        ["bash".into(), "-c".into(), call, "bash".into()].into_iter().chain(arguments).collect();
+    ensure!(!is_function, "{name} is a function of bash: write -- {}", quoted(&line));
+    Ok(())
+}
+
 /// A shell line with its first argument instead of the item, which must not become part of the script.
 fn with_argument(line: &str, placeholder: &str) -> String {
     const ARGUMENT: &str = "\"$1\"";

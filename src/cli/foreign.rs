@@ -1,4 +1,4 @@
-//! Options of xargs, parallel and pv that have another name here, or none.
+//! Options of xargs, parallel, pv, curl and wget that have another name here, or none.
 
 use std::ffi::OsString;
 
@@ -15,9 +15,13 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (
         &["-L"],
         "pv and xargs",
-        "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -r {N}/s for items; as with xargs, -B {N}",
+        "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -A interval -r {N}/s for items; as with xargs, -B {N}",
     ),
-    (&["--rate-limit"], "pv", "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -r {N}/s for items"),
+    (
+        &["--rate-limit"],
+        "pv",
+        "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -A interval -r {N}/s for items",
+    ),
     (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
     (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
     (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
@@ -46,7 +50,14 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
     (&["--interactive"], "xargs and parallel", "use --dry-run to look beforehand, or -t to watch"),
     (&["-o", "--open-tty"], "xargs", "use -a FILE, which leaves stdin to the command"),
-    (&["--limit-rate"], "curl", "use -r {N}/s,cost=bytes,algo=bucket"),
+    (
+        &["--limit-rate"],
+        "curl and wget",
+        "leave it to them, as in -- curl --limit-rate {S}; for items, use -r {N}/s,cost=bytes,algo=bucket",
+    ),
+    (&["--retry-delay"], "curl", "use --backoff {DUR}"),
+    (&["--wait"], "wget", "use -r 1/{DUR},from=exit, which also counts from the end of the command"),
+    (&["--random-wait"], "wget", "use --jitter DUR, which adds up to DUR at random"),
 ];
 
 /// Arguments after which parallel takes items from its command line.
@@ -121,13 +132,22 @@ mod tests {
             (
                 "-L",
                 "throttle -L10",
-                "use -r 10/s,cost=bytes,algo=bucket for bytes, or -r 10/s for items; as with xargs, -B 10",
+                "use -r 10/s,cost=bytes,algo=bucket for bytes, or -A interval -r 10/s for items; as with xargs, -B 10",
             ),
-            ("-L", "throttle -L -j2", "or -r N/s for items"),
-            ("-L", "throttle -L M", "or -r N/s for items"),
-            ("-L", "throttle -L 2mb", "use -r 2Mi/s,cost=bytes,algo=bucket for bytes, or -r 2Mi/s for items"),
-            ("-L", "throttle -L 1.5K", "or -r 1.5Ki/s for items"),
-            ("--limit-rate", "throttle --limit-rate=200k", "use -r 200Ki/s,cost=bytes,algo=bucket"),
+            ("-L", "throttle -L -j2", "or -A interval -r N/s for items"),
+            ("-L", "throttle -L M", "or -A interval -r N/s for items"),
+            (
+                "-L",
+                "throttle -L 2mb",
+                "use -r 2Mi/s,cost=bytes,algo=bucket for bytes, or -A interval -r 2Mi/s",
+            ),
+            ("-L", "throttle -L 1.5K", "-r 1.5Ki/s for items"),
+            (
+                "--limit-rate",
+                "throttle --limit-rate=200k",
+                "as in -- curl --limit-rate 200k; for items, use -r 200Ki/s,cost=bytes,algo=bucket",
+            ),
+            ("--wait", "throttle --wait=5 wget", "use -r 1/5,from=exit"),
             ("--joblog", "throttle --joblog my.log", "use --log my.log"),
             ("--max-procs", "throttle --max-procs=0", "use -j N"),
         ] {

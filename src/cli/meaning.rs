@@ -84,7 +84,7 @@ impl Cli {
     }
 
     fn limits(&self) -> Result<LimitOptions> {
-        self.limits.limits(!self.state.is_upkeep(), &self.command)
+        self.limits.limits(!self.state.is_upkeep(), &self.command, self.commands.jobs)
     }
 
     fn shared(&self) -> Result<Option<Shared>> {

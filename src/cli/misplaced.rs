@@ -1,19 +1,23 @@
 //! Limits in a place where they are not options of ours.
 
 use std::ffi::OsString;
+use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
 
 use crate::config::{RateText, parse_duration, parse_limit_count};
 use crate::printable::quoted;
 
 /// Why there is no limit, and what to do.
-pub(super) fn no_limit(command: &[OsString]) -> String {
-    format!(
-        "no limit given: {}",
-        after(command).unwrap_or_else(|| {
-            "add one, such as -n 10 -p 1m or -r 10/s; throttle -h lists options".to_owned()
-        })
-    )
+pub(super) fn no_limit(command: &[OsString], jobs: Option<NonZeroUsize>) -> String {
+    format!("no limit given: {}", after(command).unwrap_or_else(|| suggested(jobs)))
+}
+
+/// What to add. With `jobs` alone, as for xargs, the number of running commands may be all that matters.
+fn suggested(jobs: Option<NonZeroUsize>) -> String {
+    let other = jobs.map_or("throttle -h lists options".to_owned(), |jobs| {
+        format!("for a limit on running commands only, -r {jobs}/running")
+    });
+    format!("add one, such as -n 10 -p 1m or -r 10/s; {other}")
 }
 
 /// A limit among the arguments of the command.

@@ -64,6 +64,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
 /// Words after `--` are a command whatever they look like, except a shell line in quotes.
 fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
     command::check_line(&cli.command, cli.commands.placeholder.as_deref(), cli.commands.pipe)?;
+    command::check_function(&cli.command)?;
     let (before, operands) = args.split_at(args.len() - cli.command.len());
     if let Some((option, command)) = before.last().zip(operands.first()) {
         command::check_value(option, command)?;

@@ -1,6 +1,6 @@
 //! Beginners' mistakes: each gets one line, which says what to write instead.
 
-use crate::support::{UNLIMITED, throttle};
+use crate::support::{THROTTLE, UNLIMITED, needs_program, throttle};
 
 /// The arguments, and the whole message.
 const TABLE: &[(&[&str], &str)] = &[
@@ -26,6 +26,11 @@ const TABLE: &[(&[&str], &str)] = &[
     (
         &["grep", "-n", "x"],
         "no limit given: add one, such as -n 10 -p 1m or -r 10/s; throttle -h lists options",
+    ),
+    (
+        &["-j", "8", "echo"],
+        "no limit given: add one, such as -n 10 -p 1m or -r 10/s; for a limit on running commands only, -r \
+         8/running",
     ),
     (&["10/s"], "10/s is a limit, not a command: did you mean -r 10/s?"),
     (&["60rpm", "curl"], "60rpm is a limit, not a command: did you mean -r 60rpm?"),
@@ -93,7 +98,8 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["-L", "1M"],
-        "-L is an option of pv and xargs: use -r 1Mi/s,cost=bytes,algo=bucket for bytes, or -r 1Mi/s for items",
+        "-L is an option of pv and xargs: use -r 1Mi/s,cost=bytes,algo=bucket for bytes, or -A interval -r 1Mi/s \
+         for items",
     ),
     // Values.
     (
@@ -120,6 +126,24 @@ fn a_first_mistake_is_told_in_one_line() {
         let assert = throttle(args).write_stdin("x\n").assert().code(2).stdout("");
         assert.stderr(format!("throttle: {told}\n"));
     }
+}
+
+#[test]
+fn a_function_of_bash_is_run_by_bash() {
+    let told = "throttle: fetch is a function of bash: write -- bash -c 'fetch \"$@\"' bash '{}' 'a b'\n";
+    let script = "fetch() { printf '[%s]' \"$@\"; }; export -f fetch; true() { false; }; export -f true;";
+    let bash = |line: &str| {
+        let mut bash = std::process::Command::new("bash");
+        bash.args(["-c", &format!("{script} \"$0\" {UNLIMITED} {line}"), THROTTLE]);
+        assert_cmd::Command::from_std(bash).write_stdin("x y\n").assert()
+    };
+    if needs_program("bash").is_none() {
+        return;
+    }
+    bash("-- fetch {} 'a b'").code(2).stdout("").stderr(told);
+    bash("-- bash -c 'fetch \"$@\"' bash {} 'a b'").success().stdout("[x y][a b]").stderr("");
+    // A program of this name can be run.
+    bash("-- true").success().stderr("");
 }
 
 #[test]

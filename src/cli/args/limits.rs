@@ -1,7 +1,7 @@
 //! The limits, and how items wait for them.
 
 use std::ffi::OsString;
-use std::num::NonZeroU64;
+use std::num::{NonZeroU64, NonZeroUsize};
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -125,7 +125,12 @@ pub(crate) struct LimitArgs {
 
 impl LimitArgs {
     /// All limits. There may be none only if nothing `is_released`.
-    pub(crate) fn limits(&self, is_released: bool, command: &[OsString]) -> Result<LimitOptions> {
+    pub(crate) fn limits(
+        &self,
+        is_released: bool,
+        command: &[OsString],
+        jobs: Option<NonZeroUsize>,
+    ) -> Result<LimitOptions> {
         let defaults = Defaults {
             algorithm: self.algorithm.unwrap_or_default(),
             burst: self.burst,
@@ -140,7 +145,7 @@ impl LimitArgs {
             sources.push(LimitSource::Rate(Box::new(rate)));
         }
         sources.extend(self.rate.iter().cloned());
-        ensure!(!is_released || !sources.is_empty(), misplaced::no_limit(command));
+        ensure!(!is_released || !sources.is_empty(), misplaced::no_limit(command, jobs));
         let limits = LimitOptions { sources, defaults };
         // What is in a file may have a burst, too.
         let takes_burst = limits.given()?.iter().any(|rate| rate.burst.is_some());

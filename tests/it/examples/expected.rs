@@ -46,7 +46,7 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for ")],
         ..Example::PLAIN
     },
-    Example { part: "-r 2/running,key=host -j 50", shows: &[FETCHED], ..Example::PLAIN },
+    Example { part: "-r 2/running,key=host -r 10/s", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         part: "throttle -s api --status",
         before: "echo | throttle -s api -r 500/h >begun",
@@ -81,6 +81,14 @@ pub(super) const EXPECTED: &[Example] = &[
         changed: ("throttle", "TZ=UTC throttle --dry-run --at 2026-11-20T12:00Z"),
         loses_items: true,
         shows: &[Shows::InOutput("18000.000000000\t./call '1 GET /user'\n")],
+        ..Example::PLAIN
+    },
+    Example {
+        part: "while read -r call",
+        shows: &[
+            Shows::Calls("call 1 GET /user\ncall 5 POST /repos/o/r/issues\n"),
+            Shows::File(".local/state/throttle/api", ""),
+        ],
         ..Example::PLAIN
     },
     Example {
@@ -172,16 +180,22 @@ pub(super) const EXPECTED: &[Example] = &[
         shows: &[Shows::Calls("curl -fsS --data-binary @- http://localhost/lines\napp 0.5 one\napp 9 two\n")],
         ..Example::PLAIN
     },
+    Example { part: "-B 1000,1s", shows: &[Shows::Calls("inotifywait -mr src\nmake \n")], ..Example::PLAIN },
+    // One item instead of any number.
+    Example {
+        part: "yes http://localhost/ready",
+        changed: ("yes", "echo"),
+        shows: &[Shows::Calls(
+            "curl -fsS http://localhost/ready\ncurl -fsS -o /dev/null http://localhost/\n\
+             curl -fsSO https://example.org/big.iso\n",
+        )],
+        ..Example::PLAIN
+    },
     Example { part: "gzip -k", shows: &[Shows::File("access.log.gz", "")], ..Example::PLAIN },
     Example { part: "--plot run.svg", shows: &[Shows::File("run.svg", "<svg")], ..Example::PLAIN },
     Example {
         part: "mail.prom",
         shows: &[Shows::File("node_exporter/mail.prom", "throttle_released_total")],
-        ..Example::PLAIN
-    },
-    Example {
-        part: "  --log jobs.log -- curl",
-        shows: &[FETCHED, Shows::File("jobs.log", "https://b.example/2")],
         ..Example::PLAIN
     },
     // Items in the log are not run again.

@@ -181,6 +181,7 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example { part: "-B 1000,1s", shows: &[Shows::Calls("inotifywait -mr src\nmake \n")], ..Example::PLAIN },
+    Example { part: "IFS=,", shows: &[Shows::Calls("call ids=4711,4712\n")], ..Example::PLAIN },
     // One item instead of any number.
     Example {
         part: "yes http://localhost/ready",

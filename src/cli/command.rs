@@ -51,25 +51,30 @@ pub(super) fn check_line(command: &[OsString], placeholder: Option<&OsStr>, has_
     let words: Option<Vec<_>> = command.iter().map(|word| word.to_str()).collect();
     let Some(words) = words.filter(|_| !Path::new(name).exists() && !is_found(name)) else { return Ok(()) };
     let (line, name) = (words.join(" "), quoted(&command[..1]));
+    let shell = if line.split(' ').next().is_some_and(is_function) { "bash" } else { "sh" };
     ensure!(
-        line.contains(|c| SPECIAL.contains(c)),
+        shell == "bash" || line.contains(|c| SPECIAL.contains(c)),
         "there is no program {name}: do not quote a program and its arguments as one word: write -- {line}"
     );
     let placeholder = placeholder.and_then(OsStr::to_str).unwrap_or("{}");
     let script = if has_stdin { line } else { with_argument(&line, placeholder) };
-    let shell: Vec<_> = ["sh", "-c", &script, "sh"].map(OsString::from).into();
+    let shell: Vec<_> = [shell, "-c", &script, shell].map(OsString::from).into();
     bail!("there is no program {name}, and no shell is used: write -- {}", quoted(&shell));
 }
 
-/// Checks that it is not a function that bash has exported, which only bash can run.
+/// Checks that it is not a function, which only the shell can run.
 pub(super) fn check_function(command: &[OsString]) -> Result<()> {
     let Some(name) = command.first().and_then(|name| name.to_str()) else { return Ok(()) };
-    let is_function = env::var_os(format!("BASH_FUNC_{name}%%")).is_some() && !is_found(command[0].as_ref());
-    let (call, arguments) = (OsString::from(format!("{name} \"$@\"")), command[1..].iter().cloned());
-    let line: Vec<_> =
-        ["bash".into(), "-c".into(), call, "bash".into()].into_iter().chain(arguments).collect();
-    ensure!(!is_function, "{name} is a function of bash: write -- {}", quoted(&line));
+    let call = OsString::from(format!("{name} \"$@\""));
+    let line: Vec<_> = ["bash".into(), "-c".into(), call, "bash".into()].into();
+    let line = [line, command[1..].to_vec()].concat();
+    ensure!(!is_function(name), "{name} is a function of bash: write -- {}", quoted(&line));
     Ok(())
+}
+
+/// Reports whether bash has exported a function of this name, and there is no such program.
+fn is_function(name: &str) -> bool {
+    env::var_os(format!("BASH_FUNC_{name}%%")).is_some() && !is_found(name.as_ref())
 }
 
 /// A shell line with its first argument instead of the item, which must not become part of the script.

@@ -15,7 +15,8 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (
         &["-L"],
         "pv and xargs",
-        "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -A interval -r {N}/s for items; as with xargs, -B {N}",
+        "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -A interval -r {N}/s for items; as with xargs, -B \
+         {N}",
     ),
     (
         &["--rate-limit"],
@@ -136,7 +137,8 @@ mod tests {
             (
                 "-L",
                 "throttle -L10",
-                "use -r 10/s,cost=bytes,algo=bucket for bytes, or -A interval -r 10/s for items; as with xargs, -B 10",
+                "use -r 10/s,cost=bytes,algo=bucket for bytes, or -A interval -r 10/s for items; as with \
+                 xargs, -B 10",
             ),
             ("-L", "throttle -L -j2", "or -A interval -r N/s for items"),
             ("-L", "throttle -L M", "or -A interval -r N/s for items"),

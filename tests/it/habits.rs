@@ -14,8 +14,8 @@ fn options_of_other_programs_name_ours() {
         (&["--delay", "1", "echo"], "--delay is an option of parallel: use -n 1 -p 1\n"),
         (
             &["-L", "10"],
-            "-L is an option of pv and xargs: use -r 10/s,cost=bytes,algo=bucket for bytes, or -A interval -r 10/s for \
-             items; as",
+            "-L is an option of pv and xargs: use -r 10/s,cost=bytes,algo=bucket for bytes, or -A interval -r \
+             10/s for items; as",
         ),
         (&["-L1k"], "use -r 1Ki/s,cost=bytes,algo=bucket for bytes, or -A interval -r 1Ki/s for items\n"),
         (&["--joblog", "jobs.log", "echo"], "use --log jobs.log"),

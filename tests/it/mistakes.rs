@@ -98,8 +98,8 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
     (
         &["-L", "1M"],
-        "-L is an option of pv and xargs: use -r 1Mi/s,cost=bytes,algo=bucket for bytes, or -A interval -r 1Mi/s \
-         for items",
+        "-L is an option of pv and xargs: use -r 1Mi/s,cost=bytes,algo=bucket for bytes, or -A interval -r \
+         1Mi/s for items",
     ),
     // Values.
     (
@@ -142,6 +142,10 @@ fn a_function_of_bash_is_run_by_bash() {
     }
     bash("-- fetch {} 'a b'").code(2).stdout("").stderr(told);
     bash("-- bash -c 'fetch \"$@\"' bash {} 'a b'").success().stdout("[x y][a b]").stderr("");
+    let suggested = "-- bash -c 'fetch \"$1\"' bash";
+    let told = "there is no program 'fetch {}', and no shell is used";
+    bash("'fetch {}'").code(2).stderr(format!("throttle: {told}: write {suggested}\n"));
+    bash(suggested).success().stdout("[x y]").stderr("");
     // A program of this name can be run.
     bash("-- true").success().stderr("");
 }

@@ -13,8 +13,8 @@ use super::waker::Events;
 use super::world::{Event, Task, Wait, Wake, World};
 use super::{limits, precise, signals, stdout_reader};
 use crate::config::Rate;
+use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::schedule::Stop;
 use crate::source::Reader;
 use crate::store::Store;
 use crate::time::{SECOND, Time, Wall, shown};
@@ -111,10 +111,10 @@ impl RealWorld {
 
     /// The stop that has come since events were last looked at. If one has interrupted a write, its event is waited
     /// for.
-    pub(crate) fn last_stop(&mut self) -> Option<Stop> {
+    pub(crate) fn last_stop(&mut self) -> Option<Exit> {
         loop {
             match self.happened() {
-                Some(Event::Stop(stop)) => return Some(stop),
+                Some(Event::Stop(exit)) => return Some(exit),
                 None if !self.is_interrupted() => return None,
                 _ => {}
             }
@@ -132,7 +132,7 @@ impl RealWorld {
     fn told(&mut self, event: Event, until: Option<Time>) -> Event {
         match event {
             Event::Continued { .. } => return Event::Continued { late: self.late(until) },
-            Event::Stop(Stop::Signal(_)) => self.interrupt().hear(),
+            Event::Stop(exit) if exit != Exit::READER_GONE => self.interrupt().hear(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
             _ => {}
         }

@@ -9,7 +9,7 @@ use nix::sys::stat::{SFlag, fstat};
 use super::readable;
 use super::waker::Waker;
 use super::world::Event;
-use crate::schedule::Stop;
+use crate::exit::Exit;
 
 /// Starts a thread that reports once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(waker: &Waker) -> io::Result<()> {
@@ -21,7 +21,7 @@ pub(super) fn watch(waker: &Waker) -> io::Result<()> {
     let waker = waker.clone();
     super::spawn("stdout_reader", move || {
         wait_until_gone();
-        waker.send(Event::Stop(Stop::ReaderGone));
+        waker.send(Event::Stop(Exit::READER_GONE));
     })
 }
 

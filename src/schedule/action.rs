@@ -166,12 +166,3 @@ impl Failure {
         }
     }
 }
-
-/// Why a run ends before its input does.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Stop {
-    /// A signal, with this number.
-    Signal(i32),
-    /// Nobody reads the output.
-    ReaderGone,
-}

@@ -3,7 +3,7 @@
 use anyhow::Error;
 
 use super::jobs::{Attempt, Outcome};
-use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule, Stop};
+use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
 use crate::exit::{Exit, JobEnd};
 use crate::gate::{Answer, Order, Request};
@@ -184,15 +184,12 @@ impl Schedule {
         self.fail(exit, error);
     }
 
-    /// The run must end. The first signal lets running commands end, the second kills them.
-    pub fn stop(&mut self, stop: Stop) {
-        let exit = match stop {
-            Stop::ReaderGone => Exit::READER_GONE,
-            Stop::Signal(number) => {
-                self.results.course.push(self.results.jobs.interrupt());
-                Exit::Signal(number)
-            }
-        };
+    /// The run must end: a signal has come, or nobody reads the output. The first signal lets running commands end, the
+    /// second kills them.
+    pub fn stop(&mut self, exit: Exit) {
+        if exit != Exit::READER_GONE {
+            self.results.course.push(self.results.jobs.interrupt());
+        }
         self.results.course.end(exit);
     }
 

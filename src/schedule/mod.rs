@@ -38,7 +38,7 @@ mod supply;
 mod tests;
 
 pub use self::account::Observer;
-pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
+pub use self::action::{Action, Failed, Failure, HoldBegun, Notice};
 pub use self::admission::Admission;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
 pub use self::jobs::Attempt;

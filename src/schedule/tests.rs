@@ -9,11 +9,11 @@ mod lanes;
 mod metrics;
 mod shared;
 
-use super::{Action, Notice, Schedule, Stop};
+use super::{Action, Notice, Schedule};
 use crate::charge::Key;
 use crate::cli;
 use crate::config::{Defaults, Plan, Rate, RateText};
-use crate::exit::{End, JobEnd};
+use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
 use crate::source::{Capacity, CommandLine, Delimiter, Segment};
 use crate::time::Time;
@@ -134,8 +134,8 @@ impl Scene {
                     },
                 );
             }
-            ReaderGone => schedule.stop(Stop::ReaderGone),
-            Interrupt => schedule.stop(Stop::Signal(Signal::SIGINT as i32)),
+            ReaderGone => schedule.stop(Exit::READER_GONE),
+            Interrupt => schedule.stop(Exit::Signal(Signal::SIGINT as i32)),
         }
     }
 

@@ -32,13 +32,10 @@ pub(super) struct Header {
     /// If something was lost, the instant at which all limits, of whatever key, count as used up.
     pub(super) silent: Option<Time>,
     /// A hold of all keys.
-    #[serde(default)]
     pub(super) hold: Hold,
     /// The wall clock by which all slots are booked, if any are.
-    #[serde(default)]
     pub(super) wall: Wall,
     /// What it showed when the last of the keys that were evicted became idle.
-    #[serde(default)]
     pub(super) evicted: Time,
     /// The clock of all instants.
     #[serde(rename = "domain")]

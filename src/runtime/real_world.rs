@@ -33,18 +33,14 @@ pub(crate) struct RealWorld {
 }
 
 impl RealWorld {
-    /// Starts to listen to signals, unless the input is empty and has ended: such a run is over at once.
+    /// Starts to listen to signals.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
+    pub(crate) fn start(reader: Reader<Input>, clock: Clock) -> anyhow::Result<Self> {
         let events = Events::for_this_thread();
-        // A file is not read ahead yet: a signal that comes before there is a listener must find it unread.
-        let is_over =
-            !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
-        if !is_over {
-            signals::listen(&events.waker)?;
-        }
+        // Nothing is read yet: a signal that comes before there is a listener must find a file unread.
+        signals::listen(&events.waker)?;
         let shown = shown();
         Ok(RealWorld {
             clock,
@@ -62,15 +58,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_reader(&self) -> anyhow::Result<()> {
-        if !self.is_over() {
-            stdout_reader::watch(&self.listener.events.waker)?;
-        }
-        Ok(())
-    }
-
-    /// True if the input was empty from the start.
-    pub(crate) fn is_over(&self) -> bool {
-        self.listener.reader.is_over()
+        Ok(stdout_reader::watch(&self.listener.events.waker)?)
     }
 
     /// The interrupt of this thread, raised when the run is to stop.
@@ -83,9 +71,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_commands(&mut self) -> anyhow::Result<()> {
-        if !self.is_over() {
-            self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
-        }
+        self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
         Ok(())
     }
 
@@ -103,9 +89,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> anyhow::Result<()> {
-        if !self.is_over() {
-            self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
-        }
+        self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
         Ok(())
     }
 

@@ -4,18 +4,16 @@ use std::io;
 use std::os::fd::AsFd;
 
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::stat::{SFlag, fstat};
 
 use super::readable;
 use super::waker::Waker;
 use super::world::Event;
 use crate::exit::Exit;
+use crate::pipe::is_pipe;
 
 /// Starts a thread that reports once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(waker: &Waker) -> io::Result<()> {
-    let kind = fstat(io::stdout())
-        .map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
-    if kind != SFlag::S_IFIFO && kind != SFlag::S_IFSOCK {
+    if !is_pipe(io::stdout()) {
         return Ok(());
     }
     let waker = waker.clone();

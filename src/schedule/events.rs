@@ -173,7 +173,8 @@ impl Schedule {
         begun.into_iter().for_each(|until| course.tell(Notice::SharedHold(until)));
         gate.answered(now, order, &answer);
         if let Some(what) = answer.warning {
-            let silent = answer.silent_until.map(|until| until.since(now));
+            let first = answer.slots.first().map(|slot| slot.at);
+            let silent = first.or(answer.next).or(answer.held).map(|until| until.since(now));
             course.tell(Notice::StateLost { what, silent });
         }
     }

@@ -147,13 +147,10 @@ impl RedisStore {
         let ask_again = booked.ask_again.map(not_before);
         let next = booked.next.map(|at| exchange.not_before(at));
         let warning = self.warning.take();
-        let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
-        let first = slots.first().map(|slot| slot.at).or(turn);
-        let silent_until = first.filter(|_| warning.is_some());
         let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
         let (turn, held) = (booked.turn, booked.held_until());
         let times_set = self.observations.times_set();
         let booked_by = self.policy().goes_by_wall().then_some(BookedBy::Server(times_set));
-        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns, booked_by })
+        Ok(Answer { slots, ask_again, next, turn, warning, held, overruns, booked_by })
     }
 }

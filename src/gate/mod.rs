@@ -44,7 +44,7 @@ pub use self::own::Own;
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Kind, OwnedRequest, Part, Request, Why};
 pub use self::slots::{
-    Answer, BookedBy, BookingTerms, Closed, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
+    Answer, BookedBy, BookingTerms, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
 };
 
 use crate::config::Rate;

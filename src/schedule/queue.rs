@@ -271,8 +271,11 @@ impl Queue {
         returned.into_iter().for_each(|(order, slots)| course.push(Action::GiveBack(order, slots)));
         orders.into_iter().for_each(|order| course.push(Action::Book(order)));
         let gate = &*self.gate;
-        let changed = closed.iter().filter(|closed| lanes.fix(closed, gate) && closed.has_slot).count();
-        if changed > 0 { Some(now) } else { again }
+        // Other batches cost the same, whatever joins them.
+        let may_cost_more = lanes.batcher.sums_costs();
+        let fixed =
+            closed.iter().filter(|(key, costs)| may_cost_more && lanes.fix(key.as_ref(), costs, gate));
+        if fixed.count() > 0 { Some(now) } else { again }
     }
 
     /// Lets the limits evict what no item will ask about any more.

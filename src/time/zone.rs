@@ -4,7 +4,6 @@
 
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Mutex;
 
 use anyhow::{Error, Result, bail};
 use jiff::civil::{Date, DateTime};
@@ -23,9 +22,6 @@ const FAR: i128 = 26 * 3600 * SECOND as i128;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zone(&'static TimeZone);
 
-/// All zones named so far.
-static ZONES: Mutex<Vec<&'static TimeZone>> = Mutex::new(Vec::new());
-
 impl Zone {
     /// The zone of the system: `TZ`, or `/etc/localtime`, or UTC if there is neither.
     ///
@@ -33,26 +29,20 @@ impl Zone {
     /// `TZ` is set, but is no zone.
     pub fn local() -> Result<Self> {
         match TimeZone::try_system() {
-            Ok(rules) => Ok(Zone::known(rules)),
-            Err(_) if std::env::var_os("TZ").is_none_or(|name| name.is_empty()) => {
-                Ok(Zone::known(TimeZone::UTC))
-            }
+            Ok(rules) => Ok(Zone::new(rules)),
+            Err(_) if std::env::var_os("TZ").is_none_or(|name| name.is_empty()) => Ok(Zone::utc()),
             Err(error) => bail!("$TZ is not a time zone: {error}; add tz="),
         }
     }
 
     pub(crate) fn utc() -> Self {
-        Zone::known(TimeZone::UTC)
+        static UTC: TimeZone = TimeZone::UTC;
+        Zone(&UTC)
     }
 
-    fn known(rules: TimeZone) -> Self {
-        let mut known = ZONES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let found = known.iter().find(|zone| ***zone == rules).copied();
-        Zone(found.unwrap_or_else(|| {
-            let zone = Box::leak(Box::new(rules));
-            known.push(zone);
-            zone
-        }))
+    /// A few bytes for each mention of a zone: the system's database has its rules only once.
+    fn new(rules: TimeZone) -> Self {
+        Zone(Box::leak(Box::new(rules)))
     }
 
     /// The nanoseconds by which clocks are ahead of UTC from `at` on, and the instant at which that changes.
@@ -99,7 +89,7 @@ impl FromStr for Zone {
             return Zone::local();
         }
         match TimeZone::get(text) {
-            Ok(rules) => Ok(Zone::known(rules)),
+            Ok(rules) => Ok(Zone::new(rules)),
             Err(_) if tz::db().is_definitively_empty() => {
                 bail!("the system has no time zones in /usr/share/zoneinfo: install tzdata, or use UTC")
             }

@@ -64,7 +64,7 @@ pub trait Gate {
     /// An answer of [`Gate::ask`] stands until this number changes or the opening ends.
     fn revision(&self, part: Part) -> u64;
 
-    /// The wall clock shows this from `now` on. First called before anything is asked.
+    /// The wall clock shows this from `now` on.
     fn set_wall(&mut self, now: Time, wall: Wall);
 
     /// The first opening for a release at or after `from`, by this part of the limits.

@@ -14,7 +14,7 @@ use crate::time::{SECOND, Time, Wall};
 const LEAST_TOLD: u64 = SECOND;
 
 impl Schedule {
-    /// From `now` on, the wall clock shows this. Call it first of all, and each time the clock has been set.
+    /// From `now` on, the wall clock shows this. Call it each time the clock has been set.
     pub fn set_wall(&mut self, now: Time, wall: Wall) {
         self.queue.gate.set_wall(now, wall);
         self.ends.set_wall(wall);

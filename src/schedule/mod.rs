@@ -55,7 +55,7 @@ use crate::config::{Plan, Rate, Run};
 use crate::exit::Exit;
 use crate::gate::{BookingTerms, Part, Slots};
 use crate::source::{Capacity, Done};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// The scheduler of a run.
 pub struct Schedule {
@@ -65,12 +65,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The scheduler of a run that starts at `now`, under the limits `rates`.
-    pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
+    /// The scheduler of a run that starts at `now`, under the limits `rates`, by this wall clock.
+    pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
         Schedule {
             results: Results::new(Account::new(now, &rates)),
-            queue: Queue::new(plan, rates, now),
-            ends: Ends::new(plan, now),
+            queue: Queue::new(plan, rates, now, wall),
+            ends: Ends::new(plan, now, wall),
         }
     }
 

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall};
 
 /// Owns all that is still to be released, and the gate.
 pub(super) struct Queue {
@@ -36,10 +36,10 @@ pub(super) struct Queue {
 }
 
 impl Queue {
-    pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
+    pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
         let delimiter = Delimiter::new(&plan.input.delimiter);
         let supply = Supply::new(plan, &rates, &delimiter);
-        let gate = Own::new(rates, now);
+        let gate = Own::new(rates, now, wall);
         Queue {
             supply,
             lanes: Lanes::new(plan, delimiter, gate.properties().batches.clone()),

@@ -16,7 +16,7 @@ use crate::config::{Defaults, Plan, Rate, RateText};
 use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
 use crate::source::{Capacity, CommandLine, Delimiter, Segment};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 use nix::sys::signal::Signal;
 
 enum Event {
@@ -70,7 +70,7 @@ impl Scene {
         let words = ["throttle"].into_iter().chain(args.split_whitespace());
         let config = cli::parse(words.map(Into::into)).unwrap();
         let rates = config.limits.given().unwrap();
-        let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0));
+        let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0), Wall::EPOCH);
         let mut capacity = Capacity::UNLIMITED;
         if let Some(run) = &config.command {
             schedule = schedule.with_commands(run, 7);

@@ -25,7 +25,7 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let store = config.shared.as_ref().map(|shared| open(shared, &plain, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     world.watch_limits(files, &rates).context("cannot start")?;
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
     if let Some((shared, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(shared, &plain, store, &mut world, &reporter)?);
     }

@@ -47,7 +47,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     world.watch_reader().context("cannot start")?;
     world.watch_limits(files, &rates).context("cannot start")?;
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
     if let Some((shared, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(shared, &rates, store, &mut world, &reporter)?);
     }

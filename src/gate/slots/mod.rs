@@ -293,9 +293,7 @@ impl Gate for Slots {
     }
 
     fn foreseen(&self, now: Time) -> Cow<'_, Own> {
-        let mut own = Own::new(self.rates.clone(), now);
-        own.set_wall(now, self.wall);
-        Cow::Owned(own)
+        Cow::Owned(Own::new(self.rates.clone(), now, self.wall))
     }
 
     fn most_wanted(&self) -> u64 {

@@ -364,11 +364,12 @@ mod tests {
     use crate::cli;
     use crate::gate::Own;
     use crate::source::Segment;
+    use crate::time::Wall;
 
     #[test]
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
         let config = cli::parse(["throttle", "-r", "1/s", "--on-limit", "latest"].map(Into::into)).unwrap();
-        let gate = Own::new(Vec::new(), Time(0));
+        let gate = Own::new(Vec::new(), Time(0), Wall::EPOCH);
         let mut lanes =
             Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
         for number in 10..15u64 {

@@ -88,7 +88,7 @@ fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
         let rates = config.limits.given().expect("limits");
         let reader = Reader::new(&input[..], Delimiter::new(b"\n"), 1 << 20);
         let mut world = Sim::new(SimClock::default(), reader);
-        let mut schedule = Schedule::new(&Plan::of(&config), rates, world.now());
+        let mut schedule = Schedule::new(&Plan::of(&config), rates, world.now(), world.wall());
         Driver::new(&mut world, &mut PermitSink::default(), &Reporter::default()).run(&mut schedule)
     });
 }

@@ -132,7 +132,7 @@ impl Pace {
             return Err(Error(anyhow::anyhow!("no limit given: add one, such as 10/s")));
         }
         let charger = Charger::new(&rates, None);
-        let gate = Own::new(rates, Time::ZERO);
+        let gate = Own::new(rates, Time::ZERO, Wall::EPOCH);
         let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new(), is_new: true };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)
@@ -141,13 +141,14 @@ impl Pace {
     /// Sets the time that the wall clock shows `now`. Call it again after the wall clock was set, if a limit goes by
     /// the calendar or has hours. Called before the first item, it replaces the system's clock.
     pub fn set_clock(&mut self, now: Instant, shown: SystemTime) {
-        if self.is_new {
-            // With `start=empty`, a period of another clock would be used up.
-            self.gate = Own::new(self.gate.rates().to_vec(), Time::ZERO);
-        }
         let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
         let now = self.time(now);
-        self.gate.set_wall(now, Wall::new(now, Time(shown)));
+        let wall = Wall::new(now, Time(shown));
+        if self.is_new {
+            // With `start=empty`, a period of another clock would be used up.
+            self.gate = Own::new(self.gate.rates().to_vec(), Time::ZERO, wall);
+        }
+        self.gate.set_wall(now, wall);
     }
 
     /// An item that becomes next in line at `since`. It waits from then on, and a bucket saves up for it.

@@ -1,6 +1,8 @@
-//! Larger pipes, where the system supports them.
+//! Pipes; larger ones, where the system supports them.
 
 use std::os::fd::AsFd;
+
+use nix::sys::stat::{SFlag, fstat};
 
 /// The usual capacity of a pipe, in bytes.
 pub(crate) const USUAL: usize = 64 << 10;
@@ -8,6 +10,13 @@ pub(crate) const USUAL: usize = 64 << 10;
 /// The largest pipe that Linux allows an unprivileged process, in bytes.
 #[cfg(target_os = "linux")]
 const LARGE: i32 = 1 << 20;
+
+/// True of a pipe or a socket.
+pub(crate) fn is_pipe(fd: impl AsFd) -> bool {
+    let kind =
+        fstat(fd).map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
+    [SFlag::S_IFIFO, SFlag::S_IFSOCK].contains(&kind)
+}
 
 /// Tries to enlarge a pipe, so that reader and writer take turns less often.
 pub(crate) fn enlarge(fd: impl AsFd) {

@@ -35,11 +35,11 @@ pub fn last_release(limits: &Own, since: Time, costs: &[u64], count: u64) -> Ver
 mod tests {
     use super::*;
     use crate::config::{Defaults, Rate, RateText};
-    use crate::time::SECOND;
+    use crate::time::{SECOND, Wall};
 
     fn limits(texts: &[&str]) -> Own {
         let rates: Vec<Rate> = texts.iter().map(|text| text.parse::<Rate>().unwrap()).collect();
-        Own::new(rates, Time::ZERO)
+        Own::new(rates, Time::ZERO, Wall::EPOCH)
     }
 
     #[test]
@@ -71,7 +71,7 @@ mod tests {
     #[test]
     fn a_pause_never_ends_by_itself() {
         let rates = vec![RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
-        let limits = Own::new(rates, Time::ZERO);
+        let limits = Own::new(rates, Time::ZERO, Wall::EPOCH);
         assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Verdict::Never);
     }
 }

@@ -44,7 +44,7 @@ pub use self::own::Own;
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Kind, OwnedRequest, Part, Request, Why};
 pub use self::slots::{
-    Answer, BookedBy, BookingTerms, Closed, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
+    Answer, BookedBy, BookingTerms, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
 };
 
 use crate::config::Rate;
@@ -64,7 +64,7 @@ pub trait Gate {
     /// An answer of [`Gate::ask`] stands until this number changes or the opening ends.
     fn revision(&self, part: Part) -> u64;
 
-    /// The wall clock shows this from `now` on. First called before anything is asked.
+    /// The wall clock shows this from `now` on.
     fn set_wall(&mut self, now: Time, wall: Wall);
 
     /// The first opening for a release at or after `from`, by this part of the limits.
@@ -172,10 +172,8 @@ pub trait Gate {
     /// The store has failed: no order will be answered.
     fn store_failed(&mut self) {}
 
-    /// Drops slots that were not used in time, as of `now`. Returns true if there were any.
-    fn expire(&mut self, _now: Time) -> bool {
-        false
-    }
+    /// Drops slots that were not used in time, as of `now`.
+    fn expire(&mut self, _now: Time) {}
 
     /// Releases nothing like `request` before `until`, in any run that shares the limits. Returns the order that
     /// reports the hold; `None` if the limits are not shared.

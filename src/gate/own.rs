@@ -32,16 +32,13 @@ pub struct Own {
     lenient_beyond: Option<Time>,
     /// For each limit: true if it counts beyond the start of a release and did not continue a history.
     is_new: Vec<bool>,
-    start: Time,
-    /// `None` until the first [`Gate::set_wall`].
-    wall: Option<Wall>,
+    wall: Wall,
 }
 
 impl Own {
-    /// The gate of a run that starts at `start`.
-    pub fn new(rates: Vec<Rate>, start: Time) -> Self {
-        let mut own =
-            Own { start, ..Own::of(limits(&rates, Wall::EPOCH, |rate| limiter(rate, start, Wall::EPOCH))) };
+    /// The gate of a run that starts at `start`, by this wall clock.
+    pub fn new(rates: Vec<Rate>, start: Time, wall: Wall) -> Self {
+        let mut own = Own { wall, ..Own::of(limits(&rates, wall, |rate| limiter(rate, start, wall))) };
         own.set_rates(rates);
         own
     }
@@ -167,17 +164,11 @@ impl Gate for Own {
     }
 
     fn set_wall(&mut self, now: Time, wall: Wall) {
-        if self.wall == Some(wall) {
+        if mem::replace(&mut self.wall, wall) == wall {
             return;
         }
-        let is_first = self.wall.replace(wall).is_none();
-        let Own { rates, limits: known, start, .. } = self;
-        if is_first {
-            *known = limits(rates, wall, |rate| limiter(rate, *start, wall));
-        } else {
-            let known = known.iter_mut().zip(rates).filter(|(_, rate)| rate.hours.is_some());
-            known.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
-        }
+        let limits = self.limits.iter_mut().zip(&self.rates).filter(|(_, rate)| rate.hours.is_some());
+        limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
         self.paused.iter_mut().for_each(|paused| paused.set_wall(now, wall));
         self.answers_change(Time::ZERO);
     }
@@ -276,8 +267,7 @@ impl Gate for Own {
 
     fn change(&mut self, now: Time, rates: Vec<Rate>) {
         let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
-        (self.limits, self.paused, self.is_new) =
-            change(&self.rates, limits, paused, &rates, now, self.wall.unwrap_or_default());
+        (self.limits, self.paused, self.is_new) = change(&self.rates, limits, paused, &rates, now, self.wall);
         self.charged = vec![Charged::default(); rates.len()];
         self.set_rates(rates);
     }

@@ -1,11 +1,13 @@
 //! Calendar windows: quotas that reset at midnight, on Monday, on the first of a month.
 
+use std::ops::Range;
+
 use anyhow::{Result, bail, ensure};
 
 use super::facts::narrow;
 use super::slots::instant;
 use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
-use crate::time::{Civil, Stretch, Time, Wall, Zone};
+use crate::time::{Civil, Time, Wall, Zone};
 
 /// At most `count` in each civil period of a zone.
 ///
@@ -45,14 +47,14 @@ const MOST_PERIODS: u64 = 4096;
 
 impl Calendar {
     /// The period around an instant of the wall clock.
-    fn around(&self, state: &LastPeriod, at: i128) -> Stretch {
-        let known = Stretch { start: state.start.0.into(), end: state.end.0.into() };
+    fn around(&self, state: &LastPeriod, at: i128) -> Range<i128> {
+        let known = state.start.0.into()..state.end.0.into();
         // The start of a period that began before 1970 was clamped.
-        let is_known = state.start > Time::ZERO && (known.start..known.end).contains(&at);
+        let is_known = state.start > Time::ZERO && known.contains(&at);
         if is_known { known } else { self.civil.around(self.zone, at) }
     }
 
-    fn used(state: &LastPeriod, period: Stretch) -> u64 {
+    fn used(state: &LastPeriod, period: &Range<i128>) -> u64 {
         if state.used > 0 && Time::clamped(period.start) == state.start { state.used } else { 0 }
     }
 
@@ -63,13 +65,13 @@ impl Calendar {
     }
 
     /// The first stretch, on the wall clock, in which a release of this cost is allowed.
-    fn opening(&self, state: &LastPeriod, at: i128, cost: u64) -> Option<Stretch> {
+    fn opening(&self, state: &LastPeriod, at: i128, cost: u64) -> Option<Range<i128>> {
         let mut at = at;
         while cost <= self.count && at <= u64::MAX.into() {
             let period = self.around(state, at);
             let (start, end) = (at.max(period.start + self.margin), period.end - self.margin);
-            if start < end && Self::used(state, period) <= self.count - cost {
-                return Some(Stretch { start, end });
+            if start < end && Self::used(state, &period) <= self.count - cost {
+                return Some(start..end);
             }
             at = period.end;
         }
@@ -82,7 +84,7 @@ impl Calendar {
 
     /// The period around `at`, with `used` of its quota used.
     fn state_at(&self, at: i128, used: u64) -> LastPeriod {
-        let Stretch { start, end } = self.civil.around(self.zone, at);
+        let Range { start, end } = self.civil.around(self.zone, at);
         let [start, end, last] = [start, end, at].map(Time::clamped);
         LastPeriod { start, end, used, last, forgotten: Time::ZERO }
     }
@@ -146,7 +148,7 @@ impl Rule for Calendar {
         if !self.earliest(state, Ask { since: now, cost: 1 }).allows(now) {
             return 0;
         }
-        let used = Self::used(state, self.around(state, self.wall.nanos(now)));
+        let used = Self::used(state, &self.around(state, self.wall.nanos(now)));
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
@@ -168,7 +170,7 @@ impl Rule for Calendar {
 
     fn commit(&self, state: &mut LastPeriod, now: Time, ask: Ask) {
         let at = self.shown(state, now);
-        let used = Self::used(state, self.around(state, at)).saturating_add(ask.cost);
+        let used = Self::used(state, &self.around(state, at)).saturating_add(ask.cost);
         let next = || LastPeriod { forgotten: state.last_end(), ..self.state_at(at, used) };
         let last = state.last.max(Time::clamped(at));
         *state = if used > ask.cost { LastPeriod { used, last, ..*state } } else { next() };
@@ -183,7 +185,7 @@ impl Rule for Calendar {
 
     fn exhaust(&self, state: &mut LastPeriod, at: Time) {
         let shown = self.shown(state, at);
-        let used = Self::used(state, self.around(state, shown));
+        let used = Self::used(state, &self.around(state, shown));
         let forgotten = if used > 0 { state.forgotten } else { state.last_end() };
         *state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
     }

@@ -15,18 +15,12 @@ pub struct Fixed {
     period: u64,
 }
 
-/// The last window; there was none if `used` is 0.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct FixedWindow {
-    /// The instant of its first release.
-    pub start: Time,
-    /// The cost of all releases in it.
-    pub used: u64,
-}
+/// The last window: the instant of its first release, and the cost of all releases in it. There was none if that is 0.
+type Window = SlotAccount;
 
 impl Fixed {
-    fn current(&self, window: FixedWindow, now: Time) -> Option<FixedWindow> {
-        (window.used > 0 && now.since(window.start) < self.period).then_some(window)
+    fn current(&self, window: Window, now: Time) -> Option<Window> {
+        (window.used > 0 && now.since(window.at) < self.period).then_some(window)
     }
 }
 
@@ -45,57 +39,59 @@ impl Rule for Fixed {
         script: include_str!("fixed.lua"),
     };
 
-    type State = FixedWindow;
+    type State = Window;
 
     fn new(terms: Terms) -> Self {
         Fixed { count: terms.count, period: terms.period }
     }
 
-    fn earliest(&self, window: &FixedWindow, ask: Ask) -> Verdict {
+    fn earliest(&self, window: &Window, ask: Ask) -> Verdict {
         if ask.cost > self.count {
             return Verdict::Never;
         }
         match self.current(*window, ask.since) {
-            Some(window) if window.used > self.count - ask.cost => Verdict::after(window.start, self.period),
+            Some(window) if window.used > (self.count - ask.cost).into() => {
+                Verdict::after(window.at, self.period)
+            }
             _ => Verdict::At(ask.since),
         }
     }
 
-    fn available(&self, window: &FixedWindow, now: Time, ask: Ask, pending: u64) -> u64 {
+    fn available(&self, window: &Window, now: Time, ask: Ask, pending: u64) -> u64 {
         let used = self.current(*window, now).map_or(0, |window| window.used);
-        self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
+        self.count.saturating_sub(narrow(used)).saturating_sub(pending) / ask.cost
     }
 
-    fn last_of(&self, window: &FixedWindow, ask: Ask, count: u64) -> Verdict {
+    fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Verdict {
         let together = self.count / ask.cost;
         let more = count.saturating_sub(self.available(window, ask.since, ask, 0));
         if more == 0 {
             return Verdict::At(ask.since);
         }
         let windows = u128::from(more).div_ceil(u128::from(together.max(1)));
-        let start = self.current(*window, ask.since).map_or(ask.since, |window| window.start);
+        let start = self.current(*window, ask.since).map_or(ask.since, |window| window.at);
         match together {
             0 => Verdict::Never,
             _ => Verdict::after(start, windows * u128::from(self.period)),
         }
     }
 
-    fn commit(&self, window: &mut FixedWindow, now: Time, ask: Ask) {
-        let current = self.current(*window, now).unwrap_or(FixedWindow { start: now, used: 0 });
-        *window = FixedWindow { used: current.used.saturating_add(ask.cost), ..current };
+    fn commit(&self, window: &mut Window, now: Time, ask: Ask) {
+        let current = self.current(*window, now).unwrap_or(Window { at: now, used: 0 });
+        *window = Window { used: current.used.saturating_add(ask.cost.into()), ..current };
     }
 
-    fn idle_at(&self, window: &FixedWindow) -> Verdict {
+    fn idle_at(&self, window: &Window) -> Verdict {
         match window.used {
             0 => Verdict::At(Time::ZERO),
-            _ => Verdict::after(window.start, self.period),
+            _ => Verdict::after(window.at, self.period),
         }
     }
 
-    fn exhaust(&self, window: &mut FixedWindow, at: Time) {
+    fn exhaust(&self, window: &mut Window, at: Time) {
         // By other terms, more than the count may have been released in it.
         let used = self.current(*window, at).map_or(0, |window| window.used);
-        *window = FixedWindow { start: at, used: used.max(self.count) };
+        *window = Window { at, used: used.max(self.count.into()) };
     }
 
     fn memory(&self) -> Option<u64> {
@@ -103,30 +99,27 @@ impl Rule for Fixed {
     }
 
     /// A longer period may include releases from before the last window, which are not known.
-    fn carry_over(&self, window: &mut FixedWindow, new: &Self, now: Time, forgotten: Option<Time>) {
+    fn carry_over(&self, window: &mut Window, new: &Self, now: Time, forgotten: Option<Time>) {
         let current = self.current(*window, now);
         *window = match (forgotten.filter(|at| now.since(*at) < new.period), current) {
             (None, current) => current.unwrap_or_default(),
             // One that is over may be older than what was forgotten, as that of a key that was evicted.
-            (Some(at), None) => FixedWindow { start: at, used: new.count },
-            (Some(_), Some(window)) => FixedWindow { used: window.used.max(new.count), ..window },
+            (Some(at), None) => Window { at, used: new.count.into() },
+            (Some(_), Some(window)) => Window { used: window.used.max(new.count.into()), ..window },
         };
     }
 }
 
-/// `at` is the start of the window, `used` the cost of the slots in it; 0 if there was none yet.
 impl SlotRule for Fixed {
     fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
         let end = account.at.saturating_add(self.period);
         // A release must be in its window even if it is `late`.
         let is_too_late = account.used > 0 && ask.since < end && ask.since.saturating_add(late) >= end;
-        if is_too_late { end } else { instant(self.earliest(&window(account), ask)) }
+        if is_too_late { end } else { instant(self.earliest(account, ask)) }
     }
 
     fn book(&self, account: &mut SlotAccount, ask: Ask) {
-        let mut window = window(account);
-        self.commit(&mut window, ask.since, ask);
-        *account = SlotAccount { at: window.start, used: window.used.into() };
+        self.commit(account, ask.since, ask);
     }
 
     fn silent(&self, at: Time) -> SlotAccount {
@@ -134,12 +127,8 @@ impl SlotRule for Fixed {
     }
 
     fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
-        instant(self.idle_at(&window(account)))
+        instant(self.idle_at(account))
     }
-}
-
-fn window(account: &SlotAccount) -> FixedWindow {
-    FixedWindow { start: account.at, used: narrow(account.used) }
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::text_file::TextFile;
 use super::world::{Event, Task, Wait, Wake, World};
 use crate::exit::{Exit, JobEnd};
 use crate::records::{Entry, JobLog};
-use crate::schedule::{Action, Admission, Schedule, Stop};
+use crate::schedule::{Action, Admission, Schedule};
 use crate::sink::{Cause, Flushed, Sent, Sink};
 use crate::source::Delimiter;
 use crate::time::Time;
@@ -180,7 +180,7 @@ impl<'a> Driver<'a> {
                 self.reap(schedule);
                 self.flush(schedule);
             }
-            Event::Stop(stop) => schedule.stop(stop),
+            Event::Stop(exit) => schedule.stop(exit),
             Event::Report => {
                 schedule.count_time(now);
                 self.reporter.statistics(schedule, now);
@@ -257,7 +257,7 @@ impl<'a> Driver<'a> {
     /// Handles a failure to send or print.
     fn fail(&mut self, schedule: &mut Schedule, cause: Cause) {
         match cause {
-            Cause::ReaderGone => schedule.stop(Stop::ReaderGone),
+            Cause::ReaderGone => schedule.stop(Exit::READER_GONE),
             Cause::Interrupted => self.hear_signal(schedule),
             Cause::Failed(exit, error) => schedule.fail(exit, error),
         }

@@ -15,8 +15,8 @@ use super::waker::Events;
 use super::world::{Event, Task, Wait, Wake, World};
 use super::{limits, precise, signals, stdout_reader};
 use crate::config::Rate;
+use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::schedule::Stop;
 use crate::source::Reader;
 use crate::store::Store;
 use crate::time::{SECOND, Time, Wall, shown};
@@ -35,18 +35,14 @@ pub(crate) struct RealWorld {
 }
 
 impl RealWorld {
-    /// Starts to listen to signals, unless the input is empty and has ended: such a run is over at once.
+    /// Starts to listen to signals.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> Result<Self> {
+    pub(crate) fn start(reader: Reader<Input>, clock: Clock) -> Result<Self> {
         let events = Events::for_this_thread();
-        // A file is not read ahead yet: a signal that comes before there is a listener must find it unread.
-        let is_over =
-            !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
-        if !is_over {
-            signals::listen(&events.waker)?;
-        }
+        // Nothing is read yet: a signal that comes before there is a listener must find a file unread.
+        signals::listen(&events.waker)?;
         let shown = shown();
         Ok(RealWorld {
             clock,
@@ -64,15 +60,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_reader(&self) -> Result<()> {
-        if !self.is_over() {
-            stdout_reader::watch(&self.listener.events.waker)?;
-        }
-        Ok(())
-    }
-
-    /// True if the input was empty from the start.
-    pub(crate) fn is_over(&self) -> bool {
-        self.listener.reader.is_over()
+        stdout_reader::watch(&self.listener.events.waker)
     }
 
     /// The interrupt of this thread, raised when the run is to stop.
@@ -85,9 +73,7 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_commands(&mut self) -> Result<()> {
-        if !self.is_over() {
-            self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
-        }
+        self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
         Ok(())
     }
 
@@ -105,18 +91,16 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> Result<()> {
-        if !self.is_over() {
-            self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
-        }
+        self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
         Ok(())
     }
 
     /// The stop that has come since events were last looked at. If one has interrupted a write, its event is waited
     /// for.
-    pub(crate) fn last_stop(&mut self) -> Option<Stop> {
+    pub(crate) fn last_stop(&mut self) -> Option<Exit> {
         loop {
             match self.happened() {
-                Some(Event::Stop(stop)) => return Some(stop),
+                Some(Event::Stop(exit)) => return Some(exit),
                 None if !self.is_interrupted() => return None,
                 _ => {}
             }
@@ -134,7 +118,7 @@ impl RealWorld {
     fn told(&mut self, event: Event, until: Option<Time>) -> Event {
         match event {
             Event::Continued { .. } => return Event::Continued { late: self.late(until) },
-            Event::Stop(Stop::Signal(_)) => self.interrupt().hear(),
+            Event::Stop(exit) if exit != Exit::READER_GONE => self.interrupt().hear(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
             _ => {}
         }

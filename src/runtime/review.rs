@@ -11,7 +11,6 @@ use crate::charge::{Charge, Draft};
 use crate::config::{self, Arrivals, Rate};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
-use crate::schedule::Stop;
 use crate::source::{Charger, Delimiter, ReleaseCharges, Segment, bad_item};
 use crate::time::Time;
 use crate::ui::audit::AuditReport;
@@ -54,14 +53,14 @@ impl Review {
         };
         // A stop that has come since events were last looked at takes precedence over the result.
         match stop.or_else(|| world.last_stop()) {
-            Some(Stop::Signal(signal)) => Ok(Exit::Signal(signal)),
-            Some(Stop::ReaderGone) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+            Some(Exit::READER_GONE) => Err(io::Error::from(io::ErrorKind::BrokenPipe).into()),
+            Some(exit) => Ok(exit),
             None => result.map(|()| if self.audit.too_early > 0 { Exit::Refused } else { Exit::Done }),
         }
     }
 
     /// Judges records until the input ends or the run is to stop.
-    fn judge_all(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Option<Stop>> {
+    fn judge_all(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Option<Exit>> {
         let is_watched = io::stdout().is_terminal();
         let mut until = Some(Time::ZERO);
         loop {
@@ -75,7 +74,7 @@ impl Review {
                 }
                 Wake::End(None) => return Ok(None),
                 Wake::End(Some(error)) => return Err(error),
-                Wake::Event(Event::Stop(stop)) => return Ok(Some(stop)),
+                Wake::Event(Event::Stop(exit)) => return Ok(Some(exit)),
                 Wake::Event(_) => {}
                 Wake::Due | Wake::Soon | Wake::Output | Wake::Stalled => {
                     report.flush()?;

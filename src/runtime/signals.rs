@@ -10,8 +10,8 @@ use signal_hook::iterator::Signals;
 
 use super::waker::Waker;
 use super::world::Event;
+use crate::exit::Exit;
 use crate::inherited::inherited;
-use crate::schedule::Stop;
 
 pub(super) fn listen(waker: &Waker) -> Result<()> {
     let is_heeded = |signal: &c_int| !inherited().ignores(*signal);
@@ -44,5 +44,5 @@ fn hear(signal: c_int, waker: &Waker) {
 }
 
 fn stop(signal: Signal) -> Event {
-    Event::Stop(Stop::Signal(signal as i32))
+    Event::Stop(Exit::Signal(signal as i32))
 }

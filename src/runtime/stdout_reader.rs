@@ -5,24 +5,22 @@ use std::os::fd::AsFd;
 
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags};
-use nix::sys::stat::{SFlag, fstat};
 
 use super::readable;
 use super::waker::Waker;
 use super::world::Event;
-use crate::schedule::Stop;
+use crate::exit::Exit;
+use crate::pipe::is_pipe;
 
 /// Starts a thread that reports once the reader of stdout is gone, if stdout is a pipe or a socket.
 pub(super) fn watch(waker: &Waker) -> Result<()> {
-    let kind = fstat(io::stdout())
-        .map_or(SFlag::empty(), |stat| SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT);
-    if kind != SFlag::S_IFIFO && kind != SFlag::S_IFSOCK {
+    if !is_pipe(io::stdout()) {
         return Ok(());
     }
     let waker = waker.clone();
     super::spawn("stdout_reader", move || {
         wait_until_gone();
-        waker.send(Event::Stop(Stop::ReaderGone));
+        waker.send(Event::Stop(Exit::READER_GONE));
     })
 }
 

@@ -5,8 +5,8 @@ use std::os::fd::BorrowedFd;
 use anyhow::Error;
 
 use crate::config::Rate;
+use crate::exit::Exit;
 use crate::gate::{Answer, Order, Slot};
-use crate::schedule::Stop;
 use crate::source::Segment;
 use crate::store::StoreError;
 use crate::time::{Time, Wall};
@@ -94,8 +94,8 @@ pub enum Event {
     BookingWaits(String),
     /// A command has ended.
     Exited,
-    /// The run is to end.
-    Stop(Stop),
+    /// The run is to end like this: a signal has come, or nobody reads the output.
+    Stop(Exit),
     /// Statistics are requested.
     Report,
     /// The process continues after it was stopped.

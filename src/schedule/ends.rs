@@ -16,10 +16,10 @@ pub(super) struct Ends {
 
 impl Ends {
     /// The time limits of a run that starts at `start`.
-    pub(super) fn new(plan: &Plan, start: Time) -> Self {
+    pub(super) fn new(plan: &Plan, start: Time, wall: Wall) -> Self {
         let (patience, until) = (plan.queue.wait_of_all(), plan.queue.until);
         let mut ends = Ends { start, latest: None, patience, until, over: None };
-        ends.set_wall(Wall::EPOCH);
+        ends.set_wall(wall);
         ends
     }
 

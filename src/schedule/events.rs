@@ -3,7 +3,7 @@
 use anyhow::Error;
 
 use super::jobs::{Attempt, Outcome};
-use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule, Stop};
+use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
 use crate::exit::{Exit, JobEnd};
 use crate::gate::{Answer, Order, Request};
@@ -14,7 +14,7 @@ use crate::time::{SECOND, Time, Wall};
 const LEAST_TOLD: u64 = SECOND;
 
 impl Schedule {
-    /// From `now` on, the wall clock shows this. Call it first of all, and each time the clock has been set.
+    /// From `now` on, the wall clock shows this. Call it each time the clock has been set.
     pub fn set_wall(&mut self, now: Time, wall: Wall) {
         self.queue.gate.set_wall(now, wall);
         self.ends.set_wall(wall);
@@ -60,7 +60,7 @@ impl Schedule {
         queue.commit(now, &mut admission, items, results);
         results.account.leave(now, &admission, items);
         if items > 0 {
-            (queue.good_until, queue.has_lost_slot) = (good_until, false);
+            queue.good_until = good_until;
             queue.lanes.batcher.was_timely();
         }
         if items == admission.batch.items() && !results.jobs.exist {
@@ -173,7 +173,8 @@ impl Schedule {
         begun.into_iter().for_each(|until| course.tell(Notice::SharedHold(until)));
         gate.answered(now, order, &answer);
         if let Some(what) = answer.warning {
-            let silent = answer.silent_until.map(|until| until.since(now));
+            let first = answer.slots.first().map(|slot| slot.at);
+            let silent = first.or(answer.next).or(answer.held).map(|until| until.since(now));
             course.tell(Notice::StateLost { what, silent });
         }
     }
@@ -184,15 +185,12 @@ impl Schedule {
         self.fail(exit, error);
     }
 
-    /// The run must end. The first signal lets running commands end, the second kills them.
-    pub fn stop(&mut self, stop: Stop) {
-        let exit = match stop {
-            Stop::ReaderGone => Exit::READER_GONE,
-            Stop::Signal(number) => {
-                self.results.course.push(self.results.jobs.interrupt());
-                Exit::Signal(number)
-            }
-        };
+    /// The run must end: a signal has come, or nobody reads the output. The first signal lets running commands end, the
+    /// second kills them.
+    pub fn stop(&mut self, exit: Exit) {
+        if exit != Exit::READER_GONE {
+            self.results.course.push(self.results.jobs.interrupt());
+        }
         self.results.course.end(exit);
     }
 

@@ -38,7 +38,7 @@ mod supply;
 mod tests;
 
 pub use self::account::Observer;
-pub use self::action::{Action, Failed, Failure, HoldBegun, Notice, Stop};
+pub use self::action::{Action, Failed, Failure, HoldBegun, Notice};
 pub use self::admission::Admission;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
 pub use self::jobs::Attempt;
@@ -55,7 +55,7 @@ use crate::config::{Plan, Rate, Run};
 use crate::exit::Exit;
 use crate::gate::{BookingTerms, Part, Slots};
 use crate::source::{Capacity, Done};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// The scheduler of a run.
 pub struct Schedule {
@@ -65,12 +65,12 @@ pub struct Schedule {
 }
 
 impl Schedule {
-    /// The scheduler of a run that starts at `now`, under the limits `rates`.
-    pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
+    /// The scheduler of a run that starts at `now`, under the limits `rates`, by this wall clock.
+    pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
         Schedule {
             results: Results::new(Account::new(now, &rates)),
-            queue: Queue::new(plan, rates, now),
-            ends: Ends::new(plan, now),
+            queue: Queue::new(plan, rates, now, wall),
+            ends: Ends::new(plan, now, wall),
         }
     }
 
@@ -161,8 +161,7 @@ impl Schedule {
         let is_too_late = self.is_too_late(now);
         if is_too_late && self.queue.knows_all(&self.results) {
             let late = self.known_next(now, now).map(|next| next.since(now));
-            let had_slot = self.queue.has_lost_slot;
-            self.results.course.tell(Notice::TooLong { late, had_slot });
+            self.results.course.tell(Notice::TooLong(late));
             self.results.course.end(Exit::Refused);
             return self.poll(now, capacity);
         }

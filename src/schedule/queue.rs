@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall};
 
 /// Owns all that is still to be released, and the gate.
 pub(super) struct Queue {
@@ -31,17 +31,15 @@ pub(super) struct Queue {
     pub(super) listens: bool,
     /// The last instant at which the latest admission could be sent, if it needed slots.
     pub(super) good_until: Option<Time>,
-    /// A slot was not used in time since the last release.
-    pub(super) has_lost_slot: bool,
     /// The last admission, kept for reuse of its memory; `None` while one is being sent.
     pub(super) spare: Option<Box<Admission>>,
 }
 
 impl Queue {
-    pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time) -> Self {
+    pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
         let delimiter = Delimiter::new(&plan.input.delimiter);
         let supply = Supply::new(plan, &rates, &delimiter);
-        let gate = Own::new(rates, now);
+        let gate = Own::new(rates, now, wall);
         Queue {
             supply,
             lanes: Lanes::new(plan, delimiter, gate.properties().batches.clone()),
@@ -51,7 +49,6 @@ impl Queue {
             is_due: false,
             listens: false,
             good_until: None,
-            has_lost_slot: false,
             spare: Some(Box::default()),
         }
     }
@@ -271,8 +268,11 @@ impl Queue {
         returned.into_iter().for_each(|(order, slots)| course.push(Action::GiveBack(order, slots)));
         orders.into_iter().for_each(|order| course.push(Action::Book(order)));
         let gate = &*self.gate;
-        let changed = closed.iter().filter(|closed| lanes.fix(closed, gate) && closed.has_slot).count();
-        if changed > 0 { Some(now) } else { again }
+        // Other batches cost the same, whatever joins them.
+        let may_cost_more = lanes.batcher.sums_costs();
+        let fixed =
+            closed.iter().filter(|(key, costs)| may_cost_more && lanes.fix(key.as_ref(), costs, gate));
+        if fixed.count() > 0 { Some(now) } else { again }
     }
 
     /// Lets the limits evict what no item will ask about any more.

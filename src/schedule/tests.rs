@@ -9,14 +9,14 @@ mod lanes;
 mod metrics;
 mod shared;
 
-use super::{Action, Notice, Schedule, Stop};
+use super::{Action, Notice, Schedule};
 use crate::charge::Key;
 use crate::cli;
 use crate::config::{Defaults, Plan, Rate, RateText};
-use crate::exit::{End, JobEnd};
+use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot};
 use crate::source::{Capacity, CommandLine, Delimiter, Segment};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 use nix::sys::signal::Signal;
 
 enum Event {
@@ -70,7 +70,7 @@ impl Scene {
         let words = ["throttle"].into_iter().chain(args.split_whitespace());
         let config = cli::parse(words.map(Into::into)).unwrap();
         let rates = config.limits.given().unwrap();
-        let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0));
+        let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0), Wall::EPOCH);
         let mut capacity = Capacity::UNLIMITED;
         if let Some(run) = &config.command {
             schedule = schedule.with_commands(run, 7);
@@ -134,8 +134,8 @@ impl Scene {
                     },
                 );
             }
-            ReaderGone => schedule.stop(Stop::ReaderGone),
-            Interrupt => schedule.stop(Stop::Signal(Signal::SIGINT as i32)),
+            ReaderGone => schedule.stop(Exit::READER_GONE),
+            Interrupt => schedule.stop(Exit::Signal(Signal::SIGINT as i32)),
         }
     }
 
@@ -213,9 +213,7 @@ fn told(notice: &Notice) -> String {
         Notice::SharedHold(until) => format!("held until {}", until.0),
         Notice::Expired { item, .. } => format!("expired {item}"),
         Notice::TimeUp => "time is up".to_owned(),
-        Notice::TooLong { late, had_slot } => {
-            format!("too long by {late:?}{}", if *had_slot { ", a slot was lost" } else { "" })
-        }
+        Notice::TooLong(late) => format!("too long by {late:?}"),
         Notice::Halted { items, .. } => format!("halted after {items}"),
         Notice::Limits(_) => "limits".to_owned(),
         Notice::Warning(text) => format!("warning {text}"),

@@ -34,7 +34,7 @@ pub enum LockStatus {
 
 /// The most held keys that are listed.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
-pub(super) const MOST_KEYS: u32 = 10;
+pub(super) const MOST_KEYS: usize = 10;
 
 /// The use of one limit; if each key has its own slots, by the empty key.
 #[derive(Debug)]

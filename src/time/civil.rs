@@ -1,5 +1,7 @@
 //! Civil periods of a zone: days, weeks, months, years, and parts that divide a day evenly.
 
+use std::ops::Range;
+
 use jiff::ToSpan;
 use jiff::civil::Date;
 
@@ -18,15 +20,6 @@ pub enum Civil {
     Month,
     /// From January 1.
     Year,
-}
-
-/// A half-open stretch of time, in nanoseconds since 1970.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Stretch {
-    /// The first instant.
-    pub start: i128,
-    /// The first instant after it.
-    pub end: i128,
 }
 
 const DAY: u64 = 86_400 * SECOND;
@@ -60,17 +53,17 @@ impl Civil {
         }
     }
 
-    /// The period that an instant is in.
-    pub fn around(self, zone: Zone, at: i128) -> Stretch {
+    /// The period that an instant is in, in nanoseconds since 1970.
+    pub fn around(self, zone: Zone, at: i128) -> Range<i128> {
         let whole = self.whole(zone, at);
-        if let Civil::Part(nanos) = self { part(whole, nanos.into(), at) } else { whole }
+        if let Civil::Part(nanos) = self { part(&whole, nanos.into(), at) } else { whole }
     }
 
     /// The number of periods from the one holding `first` to the one holding `last`, both included.
     pub fn number(self, zone: Zone, first: i128, last: i128) -> i128 {
         let (mut number, mut at) = (0, first);
         while at <= last {
-            let Stretch { start, end } = self.whole(zone, at);
+            let Range { start, end } = self.whole(zone, at);
             number += match self {
                 Civil::Part(nanos) => {
                     let index = |at| (at - start) / i128::from(nanos);
@@ -84,13 +77,13 @@ impl Civil {
     }
 
     /// The period that an instant is in; for a part of a day, the whole day.
-    fn whole(self, zone: Zone, at: i128) -> Stretch {
+    fn whole(self, zone: Zone, at: i128) -> Range<i128> {
         let mut first = self.first_date(zone.date(at));
         loop {
             let next = self.next_date(first);
             let end = zone.first_of(next);
             if at < end {
-                return Stretch { start: zone.first_of(first), end };
+                return zone.first_of(first)..end;
             }
             // Clocks were set back across the end of this period, so the instant is in a later one.
             first = next;
@@ -117,7 +110,7 @@ impl Civil {
 }
 
 /// The part of a day that an instant is in.
-fn part(day: Stretch, nanos: i128, at: i128) -> Stretch {
+fn part(day: &Range<i128>, nanos: i128, at: i128) -> Range<i128> {
     let start = at - (at - day.start) % nanos;
-    Stretch { start, end: day.end.min(start + nanos) }
+    start..day.end.min(start + nanos)
 }

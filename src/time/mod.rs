@@ -7,7 +7,7 @@ mod zone;
 use std::fmt;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-pub use self::civil::{Civil, Stretch};
+pub use self::civil::Civil;
 pub use self::hours::{Hours, Week};
 pub use self::zone::Zone;
 

@@ -5,7 +5,6 @@
 use std::env;
 use std::fmt;
 use std::str::FromStr;
-use std::sync::Mutex;
 
 use anyhow::{Error, Result, anyhow, bail};
 use jiff::civil::{Date, DateTime};
@@ -24,28 +23,25 @@ const FAR: i128 = 26 * 3600 * SECOND as i128;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Zone(&'static TimeZone);
 
-/// All zones named so far.
-static ZONES: Mutex<Vec<&'static TimeZone>> = Mutex::new(Vec::new());
-
 impl Zone {
     /// The zone of the system: `TZ`, or `/etc/localtime`, or UTC if there is neither.
     ///
     /// # Errors
     /// `TZ` is set, but is no zone.
     pub fn local() -> Result<Self> {
-        match (TimeZone::try_system(), env::var("TZ")) {
-            (Ok(rules), _) => Ok(Zone::known(rules)),
-            (Err(_), Ok(name)) if !name.is_empty() => {
-                Zone::named(&name).map_err(|error| anyhow!("$TZ is not a time zone: {error}; or add tz="))
-            }
-            _ => Ok(Zone::utc()),
+        let name = env::var_os("TZ").filter(|name| !name.is_empty());
+        match (TimeZone::try_system(), name) {
+            (Ok(rules), _) => Ok(Zone::new(rules)),
+            (Err(_), None) => Ok(Zone::utc()),
+            (Err(_), Some(name)) => Zone::named(&name.to_string_lossy())
+                .map_err(|error| anyhow!("$TZ is not a time zone: {error}; or add tz=")),
         }
     }
 
     /// UTC is known without a database, too: small containers have none.
     fn named(name: &str) -> Result<Self> {
         match TimeZone::get(name) {
-            Ok(rules) => Ok(Zone::known(rules)),
+            Ok(rules) => Ok(Zone::new(rules)),
             Err(_) if ["UTC", "Etc/UTC"].iter().any(|utc| utc.eq_ignore_ascii_case(name)) => Ok(Zone::utc()),
             Err(_) if tz::db().is_definitively_empty() => {
                 bail!("the system has no time zones in /usr/share/zoneinfo: install tzdata, or use UTC")
@@ -57,17 +53,13 @@ impl Zone {
     }
 
     pub(crate) fn utc() -> Self {
-        Zone::known(TimeZone::UTC)
+        static UTC: TimeZone = TimeZone::UTC;
+        Zone(&UTC)
     }
 
-    fn known(rules: TimeZone) -> Self {
-        let mut known = ZONES.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        let found = known.iter().find(|zone| ***zone == rules).copied();
-        Zone(found.unwrap_or_else(|| {
-            let zone = Box::leak(Box::new(rules));
-            known.push(zone);
-            zone
-        }))
+    /// A few bytes for each mention of a zone: the system's database has its rules only once.
+    fn new(rules: TimeZone) -> Self {
+        Zone(Box::leak(Box::new(rules)))
     }
 
     /// The nanoseconds by which clocks are ahead of UTC from `at` on, and the instant at which that changes.

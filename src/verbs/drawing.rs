@@ -13,7 +13,7 @@ use crate::exit::Exit;
 use crate::gate::Request;
 use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::schedule::{Schedule, Stop};
+use crate::schedule::Schedule;
 use crate::sink::TextWriter;
 use crate::time::Wall;
 use crate::ui::plot;
@@ -49,10 +49,8 @@ impl<'a> Drawing<'a> {
 }
 
 /// The exit of a run after its releases were `drawn`. A signal that interrupted the drawing outranks its result.
-pub(super) fn after_drawing(exit: Exit, stop: Option<Stop>, drawn: Result<()>) -> Result<Exit> {
-    match (stop, exit) {
-        (Some(Stop::Signal(signal)), _) => Ok(Exit::Signal(signal)),
-        (_, Exit::Signal(_)) if exit != Exit::READER_GONE => Ok(exit),
-        _ => drawn.map(|()| exit),
-    }
+pub(super) fn after_drawing(exit: Exit, stop: Option<Exit>, drawn: Result<()>) -> Result<Exit> {
+    let is_signal = |exit: &Exit| matches!(exit, Exit::Signal(_)) && *exit != Exit::READER_GONE;
+    let signal = stop.into_iter().chain([exit]).find(is_signal);
+    signal.map_or_else(|| drawn.map(|()| exit), Ok)
 }

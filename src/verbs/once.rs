@@ -11,7 +11,7 @@ use crate::config::{Once, Plan, Rate, Selector};
 use crate::exit::Exit;
 use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
-use crate::schedule::{Schedule, Stop};
+use crate::schedule::Schedule;
 use crate::sink::{PermitSink, exec};
 use crate::ui::stderr;
 
@@ -25,7 +25,7 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let store = config.shared.as_ref().map(|shared| open(shared, &plain, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock)?;
     world.watch_limits(files, &rates)?;
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
     if let Some((shared, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(shared, &plain, store, &mut world, &reporter)?);
     }
@@ -42,8 +42,8 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     if schedule.good_until().is_none() || !stderr::is_stuck() {
         stderr::flush(exit);
     }
-    if let Some(Stop::Signal(signal)) = world.last_stop() {
-        return Ok(Exit::Signal(signal));
+    if let Some(signal) = world.last_stop() {
+        return Ok(signal);
     }
     // The release was charged at the instant of its commit. If the slot has expired since, it is wasted, and the wait
     // starts again.

@@ -44,7 +44,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let on_line = config.command.as_ref().filter(|run| run.stdin != Feed::Items);
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
     if let Some((log, resume)) = config.command.as_ref().and_then(|run| run.log.as_ref().zip(run.resume)) {
         let mut completed = Completed::look(log, resume)?;
         schedule.skip(Box::new(move |item| completed.take(item)));

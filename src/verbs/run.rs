@@ -10,6 +10,7 @@ use super::drawing::{Drawing, after_drawing};
 use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
+use crate::pipe::is_pipe;
 use crate::records::{Completed, JobLog};
 use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
@@ -44,12 +45,9 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let (log, completed) = open_log(config)?;
     let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock)?;
-    if world.is_over() && config.input.file.is_none() && config.command.is_some() {
-        reporter.notice(&"no items on standard input");
-    }
     world.watch_reader()?;
     world.watch_limits(files, &rates)?;
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
     if let Some((shared, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(shared, &rates, store, &mut world, &reporter)?);
     }
@@ -68,6 +66,11 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
     let exit = driver.noting(log.zip(Some(delimiter)), metrics).run(&mut schedule);
     *consumed = schedule.consumed();
+    // An empty pipe is no mistake.
+    let takes_stdin = config.input.file.is_none() && config.command.is_some();
+    if exit == Exit::Done && schedule.stats().read == 0 && takes_stdin && !is_pipe(io::stdin()) {
+        reporter.notice(&"no items on standard input");
+    }
     reporter.summary(&schedule, world.now(), exit);
     let drawn = drawing.map_or(Ok(()), |drawing| drawing.draw(world.interrupt()));
     after_drawing(exit, world.last_stop(), drawn)

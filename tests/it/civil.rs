@@ -1,10 +1,12 @@
 //! Hours and civil periods, compared with what clocks show minute by minute.
 
+use std::ops::Range;
+
 use fastrand::Rng;
 use jiff::civil::{Date, Weekday};
 use jiff::tz::TimeZone;
 use jiff::{Timestamp, ToSpan, ZonedDateTime};
-use throttle::time::{Civil, Hours, SECOND, Stretch, Week, Zone};
+use throttle::time::{Civil, Hours, SECOND, Week, Zone};
 
 use crate::support::{for_each_seed, seeds};
 
@@ -94,9 +96,9 @@ fn civil_periods_are_those_that_clocks_show() {
 }
 
 /// The stretch from the last of `starts` that is not after `at` to the next one.
-fn around(starts: &[i128], at: i128) -> Stretch {
+fn around(starts: &[i128], at: i128) -> Range<i128> {
     let start = starts.iter().copied().filter(|start| *start <= at).max().expect("one before");
-    Stretch { start, end: starts.iter().copied().find(|start| *start > at).expect("one after") }
+    start..starts.iter().copied().find(|start| *start > at).expect("one after")
 }
 
 /// Days, and minutes of the day; the end is on the next day unless it is after the start.

@@ -165,18 +165,6 @@ fn usr1_does_not_end_a_run_that_waits_for_the_directory_of_its_state() {
     assert!(run.finish().status.success());
 }
 
-#[test]
-fn a_state_of_an_older_throttle_is_refused_with_advice() {
-    use std::os::unix::fs::PermissionsExt;
-
-    let directory = Directory::new();
-    let path = directory.file("state", b"throttle\x01\0\0\0\x80\0\0\0");
-    fs::set_permissions(path, fs::Permissions::from_mode(0o600)).expect("ours");
-    let state = state(&directory);
-    let why = format!("{state}: this state was written by an older throttle");
-    throttle(&["-r9/h", "-s", &state]).write_stdin("1\n").assert().code(65).stdout("").stderr(contains(why));
-}
-
 /// The bytes of a state once there is no log beside it: a run that is delayed at its end leaves the log to the next
 /// one.
 fn closed(state: &str) -> Vec<u8> {

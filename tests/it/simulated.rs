@@ -41,7 +41,7 @@ fn drive(
     ready: impl FnOnce(Schedule) -> (Schedule, Option<JobLog>),
 ) -> (Exit, Schedule) {
     let rates = config.limits.given().expect("limits");
-    let (mut schedule, log) = ready(Schedule::new(&Plan::of(config), rates, world.now()));
+    let (mut schedule, log) = ready(Schedule::new(&Plan::of(config), rates, world.now(), world.wall()));
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");

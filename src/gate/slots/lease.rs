@@ -28,19 +28,16 @@ pub(super) struct Needed {
     pub(super) since: Time,
     /// Slots further ahead than this, in nanoseconds, are of no use.
     pub(super) within: u64,
-    /// More items might join some of the releases.
-    pub(super) is_open: bool,
 }
 
 impl Lease {
     /// Adds what a lane wants. Returns whether it is the first.
     pub(super) fn need(&mut self, wanted: &Wanted) -> bool {
-        let Needed { count, since, within, is_open } = self.needed;
+        let Needed { count, since, within } = self.needed;
         self.needed = Needed {
             count: count + wanted.count,
             since: if count == 0 { wanted.since } else { wanted.since.min(since) },
             within: within.max(wanted.within),
-            is_open: is_open || wanted.is_open,
         };
         count == 0
     }

@@ -49,8 +49,6 @@ pub struct Wanted<'a> {
     pub keys: &'a [Key],
     /// The number of releases like this.
     pub count: u64,
-    /// More items might join it and change what it costs.
-    pub is_open: bool,
     /// The number of the first item.
     pub first: u64,
     /// A slot further ahead than this, in nanoseconds, is of no use.
@@ -64,21 +62,11 @@ pub struct Needs {
     pub orders: Vec<Order>,
     /// Slots to give back; they are not used any more.
     pub returned: Vec<(Order, Vec<Slot>)>,
-    /// Releases that nothing more may join.
-    pub closed: Vec<Closed>,
+    /// Releases that nothing more may join, as slots are booked for their present costs: the cost of each under each
+    /// limit, and their key; `None` if keys share slots.
+    pub closed: Vec<(Option<Key>, Rc<[u64]>)>,
     /// The instant at which to look again.
     pub again: Option<Time>,
-}
-
-/// Releases that nothing more may join, as slots are booked for their present costs.
-#[derive(Debug)]
-pub struct Closed {
-    /// Their key; `None` if keys share slots.
-    pub key: Option<Key>,
-    /// The cost of each under each limit.
-    pub costs: Box<[u64]>,
-    /// True if one of them already has a slot.
-    pub has_slot: bool,
 }
 
 /// The gate of shared limits: allows one release in each slot that a store has booked.
@@ -154,9 +142,8 @@ impl Slots {
             let plan = self.orders.plan(now, key, lease, heard, vacancies);
             let has_slot = !lease.slots.is_empty() && lease.needed.since <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
-            if lease.needed.is_open && (has_slot || plan.is_ok()) {
-                let key = Some(key.clone()).filter(|_| by_key);
-                needs.closed.push(Closed { key, costs: (**costs).into(), has_slot });
+            if has_slot || plan.is_ok() {
+                needs.closed.push((by_key.then(|| key.clone()), Rc::clone(costs)));
             }
             match plan {
                 Err(again) => needs.again = needs.again.into_iter().chain(again).min(),
@@ -306,9 +293,7 @@ impl Gate for Slots {
     }
 
     fn foreseen(&self, now: Time) -> Cow<'_, Own> {
-        let mut own = Own::new(self.rates.clone(), now);
-        own.set_wall(now, self.wall);
-        Cow::Owned(own)
+        Cow::Owned(Own::new(self.rates.clone(), now, self.wall))
     }
 
     fn most_wanted(&self) -> u64 {
@@ -359,10 +344,8 @@ impl Gate for Slots {
         self.orders.coming = 0;
     }
 
-    fn expire(&mut self, now: Time) -> bool {
-        let is_any = self.claims.expire(now);
-        self.revision += u64::from(is_any);
-        is_any
+    fn expire(&mut self, now: Time) {
+        self.revision += u64::from(self.claims.expire(now));
     }
 
     fn expected(&self, request: &Request) -> Option<Time> {
@@ -411,8 +394,7 @@ mod tests {
         let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let (since, costs) = (Time(1), Rc::from([1]));
-        let wanted =
-            Wanted { since, costs: &costs, keys: &[], count: 3, is_open: false, first: 1, within: u64::MAX };
+        let wanted = Wanted { since, costs: &costs, keys: &[], count: 3, first: 1, within: u64::MAX };
         let needs = slots.prepare(Time(1), &mut [wanted].into_iter(), 9).unwrap();
         assert_eq!(needs.orders.len(), 1);
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
@@ -443,8 +425,7 @@ mod tests {
         slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
         assert_eq!(slots.count(), 0);
         let since = Time(1);
-        let wanted =
-            Wanted { since, costs: &costs, keys: &[], count: 3, is_open: false, first: 1, within: u64::MAX };
+        let wanted = Wanted { since, costs: &costs, keys: &[], count: 3, first: 1, within: u64::MAX };
         let needs = slots.prepare(Time(4), &mut [wanted].into_iter(), 9).unwrap();
         // The first one had begun.
         assert_eq!(needs.returned, [(order(1), vec![booked[1]])]);

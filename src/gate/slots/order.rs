@@ -81,8 +81,6 @@ pub struct Answer {
     pub turn: Option<Turn>,
     /// A warning for the user, such as that state was lost.
     pub warning: Option<String>,
-    /// With a warning: the instant at which the first slot after it is expected.
-    pub silent_until: Option<Time>,
     /// The end of a hold on this key, set by a server's request or by a user. Slots before it are not used.
     pub held: Option<Time>,
     /// The overruns of all processes under the limits of this key.

@@ -158,7 +158,7 @@ mod tests {
         vacancies: u64,
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
-        let needed = Needed { count, since: SECONDS[1], within: u64::MAX, is_open: false };
+        let needed = Needed { count, since: SECONDS[1], within: u64::MAX };
         let heard = Some(now).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let lease = Lease { costs: [1].into(), needed, slots, ordered: *ordered, next: None };

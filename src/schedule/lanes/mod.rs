@@ -29,7 +29,7 @@ use self::turns::Turns;
 use super::{Admission, Failed, Failure};
 use crate::charge::Key;
 use crate::config::{OnLimit, Plan, QueueOptions};
-use crate::gate::{BatchTerms, Closed, Gate, Part, Why};
+use crate::gate::{BatchTerms, Gate, Part, Why};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment, Segments};
 use crate::time::Time;
@@ -275,14 +275,14 @@ impl Lanes {
         }
     }
 
-    /// Lets nothing more join these releases. Returns true if something might have.
-    pub(super) fn fix(&mut self, closed: &Closed, gate: &dyn Gate) -> bool {
+    /// Lets nothing more join the releases that cost this, of one key or of all. Returns true if something might have.
+    pub(super) fn fix(&mut self, meant: Option<&Key>, costs: &[u64], gate: &dyn Gate) -> bool {
         let is_meant = |lane: &Lane| {
             let key = lane.front().and_then(|front| front.charge.keys.first());
-            !lane.is_fixed() && closed.key.as_ref().is_none_or(|meant| key == Some(meant))
+            !lane.is_fixed() && (meant.is_none() || key == meant)
         };
         let is_such =
-            |lane: &Lane| is_meant(lane) && lane.composed().is_some_and(|open| *open.costs == *closed.costs);
+            |lane: &Lane| is_meant(lane) && lane.composed().is_some_and(|open| *open.costs == *costs);
         let lanes = self.directory.lanes().enumerate().filter(|(_, lane)| is_such(lane));
         let lanes: Vec<_> = lanes.map(|(at, _)| at).collect();
         for &at in &lanes {
@@ -364,11 +364,12 @@ mod tests {
     use crate::cli;
     use crate::gate::Own;
     use crate::source::Segment;
+    use crate::time::Wall;
 
     #[test]
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
         let config = cli::parse(["throttle", "-r", "1/s", "--on-limit", "latest"].map(Into::into)).unwrap();
-        let gate = Own::new(Vec::new(), Time(0));
+        let gate = Own::new(Vec::new(), Time(0), Wall::EPOCH);
         let mut lanes =
             Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
         for number in 10..15u64 {

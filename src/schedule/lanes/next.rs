@@ -172,10 +172,10 @@ impl Lanes {
             let open = if sums { lane.composed() } else { lane.open.as_ref() }?;
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
-            let (costs, keys, is_open) = (&open.costs, &*front.charge.keys, sums && !lane.is_fixed());
+            let (costs, keys) = (&open.costs, &*front.charge.keys);
             let latest = latest.into_iter().chain(deadline(&front.segment)).min();
             let within = latest.map_or(u64::MAX, |latest| latest.since(now));
-            Some(Wanted { since, costs, keys, count, is_open, first, within })
+            Some(Wanted { since, costs, keys, count, first, within })
         })
     }
 

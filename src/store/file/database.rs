@@ -28,9 +28,6 @@ use crate::store::place::MAGIC;
 const APPLICATION: u32 = 0x7468_726f;
 const VERSION: u32 = 1;
 
-/// The first bytes of the first file format, which was not SQLite's.
-const OLD_MAGIC: &[u8] = b"throttle";
-
 /// Offsets in the header of a database: of the version of our format, and of the application ID.
 const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
@@ -213,7 +210,6 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
     let number = |at: usize| bytes[at..].first_chunk().map_or(0, |bytes| u32::from_be_bytes(*bytes));
     let is_ours = number(APPLICATION_AT) == APPLICATION;
     Ok(match (bytes.starts_with(MAGIC), is_ours) {
-        _ if bytes.starts_with(OLD_MAGIC) => Err(Flaw::Old),
         _ if read < HEADER && MAGIC.starts_with(&bytes[..read.min(MAGIC.len())]) => Err(Flaw::Damaged),
         (true, true) if number(VERSION_AT) != VERSION => Err(Flaw::Version(number(VERSION_AT))),
         (true, true) => Ok(()),

@@ -273,14 +273,13 @@ impl FileStore {
         txn::fill(new, &first, &rules, now)
     }
 
-    /// Warns once of a loss, and says until when there are no slots.
+    /// Warns once of a loss.
     fn tell_of_loss(&mut self, answer: &mut Answer) {
-        let first = answer.slots.first().map(|slot| slot.at).or(answer.turn.map(|turn| Time(turn.0)));
         // The answer to a report does not say until when; the next answer will.
-        if first.or(answer.ask_again).is_some() && std::mem::take(&mut self.is_lost) {
+        let is_for_slots = !answer.slots.is_empty() || answer.ask_again.is_some();
+        if is_for_slots && std::mem::take(&mut self.is_lost) {
             let path = self.path.display();
             answer.warning = Some(format!("{path}: it was removed, replaced or reset during the run"));
-            answer.silent_until = first;
         }
     }
 }

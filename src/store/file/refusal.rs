@@ -21,8 +21,6 @@ pub(super) enum Flaw {
     Foreign,
     /// It was a state once.
     Damaged,
-    /// It was written by a throttle with a file format of its own.
-    Old,
     /// It is whole, but written by an incompatible version.
     Version(u32),
 }
@@ -117,10 +115,6 @@ pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
         Flaw::Damaged => {
             format!("this state is damaged, and is left unchanged: start a new one with {reset}")
         }
-        Flaw::Old => format!(
-            "this state was written by an older throttle, and is left unchanged: use another name or, once \
-             no older throttle uses it, start a new one with {reset}"
-        ),
         Flaw::Version(version) => format!(
             "this state is in format {version}, of another version of throttle: use that version, or start \
              a new state with {reset}"

@@ -5,13 +5,14 @@ use std::path::{Path, PathBuf};
 
 use super::database::Database;
 use super::refusal::{About, bad};
-use super::tables::Header;
+use super::tables::{self, Header};
 use super::txn::StateTxn;
 use super::{FileStore, Setting, lock, owner};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::store::keeper::{BootClock, Keeper};
 use crate::store::ledger::BookingRules;
+use crate::store::status::MOST_KEYS;
 use crate::store::{KeysInUse, LimitStatus, LockStatus, Policy, Reserve, Status, Store, StoreError};
 use crate::time::{Time, Wall, shown};
 
@@ -63,7 +64,8 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
     txn.ledger.owned.inherit(|owner| owner::has_ended(&database.file, owner), || now);
     let rules = txn.rules;
     rules.unbook(&mut txn.ledger);
-    let held = txn.holds()?.into_iter().map(|(key, until)| (key, until.since(now))).collect();
+    let mut held: Vec<_> = txn.held().map(|until| (None, until.since(now))).into_iter().collect();
+    let most_held = held.len() + MOST_KEYS;
     let last_turn = Some(txn.ledger.turns.since(now)).filter(|turn| *turn > rules.policy().horizon);
     let limit = |(at, rate): (usize, &Rate)| {
         let capacity = rules.policy().quotas[at].at_once();
@@ -73,15 +75,18 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
     };
     let mut limits = rates.iter().enumerate().map(limit).collect::<anyhow::Result<Vec<_>>>()?;
     let mut last_slot = None;
-    txn.for_each_in_use(&mut |key, ledger, rows| {
+    for key in tables::keys(&transaction, Some(now))? {
+        let mut rows = txn.rows_of(&key);
+        let ledger = rows.ledger()?.unwrap_or_default();
+        let until = ledger.hold.in_force(now).filter(|_| !key.is_empty() && held.len() < most_held);
+        held.extend(until.map(|until| (Some(key.clone()), until.since(now))));
         last_slot = last_slot.max(ledger.owned.last(|owner| owner::has_ended(&database.file, owner)));
         for (at, LimitStatus { capacity, keys, .. }) in limits.iter_mut().enumerate() {
             let Some(keys) = keys else { continue };
-            let (free, _) = rules.left(ledger, rows, now, (at, *capacity))?;
-            keys.count(key, capacity.saturating_sub(free));
+            let (free, _) = rules.left(&ledger, &mut rows, now, (at, *capacity))?;
+            keys.count(&key, capacity.saturating_sub(free));
         }
-        Ok(())
-    })?;
+    }
     let booked = last_slot.map(|slot| slot.since(now)).filter(|left| *left > 0);
     Ok(Status { limits, held, booked, last_turn, lock: Some(lock_of(database)?) })
 }

@@ -8,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use super::machine::ClockOrigin;
 use crate::store::Hold;
 use crate::store::ledger::{Ledger, UnitLog};
-use crate::store::status::MOST_KEYS;
 use crate::time::{Time, Wall};
 
 /// Everything but numbers is JSON, for anyone who looks into it. Instants are nanoseconds since boot; units are
@@ -32,13 +31,10 @@ pub(super) struct Header {
     /// If something was lost, the instant at which all limits, of whatever key, count as used up.
     pub(super) silent: Option<Time>,
     /// A hold of all keys.
-    #[serde(default)]
     pub(super) hold: Hold,
     /// The wall clock by which all slots are booked, if any are.
-    #[serde(default)]
     pub(super) wall: Wall,
     /// What it showed when the last of the keys that were evicted became idle.
-    #[serde(default)]
     pub(super) evicted: Time,
     /// The clock of all instants.
     #[serde(rename = "domain")]
@@ -140,21 +136,11 @@ impl UnitLog for KeyRows<'_> {
     }
 }
 
-pub(super) fn keys(connection: &Connection) -> Result<Vec<Vec<u8>>> {
-    connection.prepare("SELECT key FROM account")?.query_map([], |row| row.get(0))?.collect()
-}
-
-/// Keys that are not idle at `now`.
-pub(super) fn keys_in_use(connection: &Connection, now: Time) -> Result<Vec<Vec<u8>>> {
-    let mut select = connection.prepare("SELECT key FROM account WHERE idle > ?1 ORDER BY key")?;
-    select.query_map([now.0.cast_signed()], |row| row.get(0))?.collect()
-}
-
-/// Keys that are held after `now`, up to [`MOST_KEYS`].
-pub(super) fn held_keys(connection: &Connection, now: Time) -> Result<Vec<Vec<u8>>> {
-    let held = "SELECT key FROM account WHERE key <> x'' AND ledger ->> '$.hold.until' > ?1 LIMIT ?2";
-    let mut select = connection.prepare(held)?;
-    select.query_map(params![now.0.cast_signed(), MOST_KEYS], |row| row.get(0))?.collect()
+/// All keys; or those that are not idle, and so perhaps held, at `now`.
+pub(super) fn keys(connection: &Connection, now: Option<Time>) -> Result<Vec<Vec<u8>>> {
+    let mut select =
+        connection.prepare("SELECT key FROM account WHERE ifnull(idle > ?1, TRUE) ORDER BY key")?;
+    select.query_map([now.map(|now| now.0.cast_signed())], |row| row.get(0))?.collect()
 }
 
 /// The instant of the last slot that was given out.

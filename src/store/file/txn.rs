@@ -192,14 +192,9 @@ impl<'a> StateTxn<'a> {
         Ok(until)
     }
 
-    pub(super) fn holds(&self) -> Result<Vec<(Option<Vec<u8>>, Time)>> {
-        let of_all = self.header.hold.max(self.ledger.hold).in_force(self.now).map(|until| (None, until));
-        let mut holds: Vec<_> = of_all.into_iter().collect();
-        for key in tables::held_keys(self.rows.connection, self.now)? {
-            let hold = self.rows_of(&key).ledger()?.unwrap_or_default().hold;
-            holds.extend(hold.in_force(self.now).map(|until| (Some(key), until)));
-        }
-        Ok(holds)
+    /// The end of what holds all keys, if they are held.
+    pub(super) fn held(&self) -> Option<Time> {
+        self.header.hold.max(self.ledger.hold).in_force(self.now)
     }
 
     /// Holds all keys for `length` nanoseconds; 0 ends all holds.
@@ -226,25 +221,12 @@ impl<'a> StateTxn<'a> {
         }
     }
 
-    /// Calls `tell` for each key whose numbers differ from those of a new one.
-    pub(super) fn for_each_in_use(
-        &self,
-        tell: &mut dyn FnMut(&[u8], &Ledger, &mut KeyRows<'_>) -> Result<()>,
-    ) -> Result<()> {
-        for key in tables::keys_in_use(self.rows.connection, self.now)? {
-            let mut rows = self.rows_of(&key);
-            let ledger = rows.ledger()?.unwrap_or_default();
-            tell(&key, &ledger, &mut rows)?;
-        }
-        Ok(())
-    }
-
     fn ledgers(&self) -> rusqlite::Result<Vec<(Vec<u8>, Ledger)>> {
-        let keys = tables::keys(self.rows.connection)?.into_iter();
+        let keys = tables::keys(self.rows.connection, None)?.into_iter();
         keys.map(|key| self.rows_of(&key).ledger().map(|ledger| (key, ledger.unwrap_or_default()))).collect()
     }
 
-    fn rows_of<'k>(&'k self, key: &'k [u8]) -> KeyRows<'k> {
+    pub(super) fn rows_of<'k>(&'k self, key: &'k [u8]) -> KeyRows<'k> {
         KeyRows::new(self.rows.connection, self.header.generation, key, false)
     }
 

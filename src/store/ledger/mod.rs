@@ -47,10 +47,8 @@ pub struct Ledger {
     #[serde(rename = "held")]
     pub owned: OwnedSlots,
     /// The releases since the state began that were over only after their slots had ended.
-    #[serde(default)]
     pub overruns: Overruns,
     /// A hold of this key.
-    #[serde(default)]
     pub hold: Hold,
 }
 

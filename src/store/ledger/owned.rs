@@ -19,7 +19,6 @@ pub struct OwnedSlots(Vec<OwnerSlots>);
 pub(super) struct OwnerSlots {
     owner: Owner,
     pub(super) costs: Box<[u64]>,
-    #[serde(default)]
     pub(super) wall: Wall,
     pub(super) slots: Vec<Time>,
 }

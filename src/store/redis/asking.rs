@@ -3,7 +3,7 @@
 
 use super::RedisStore;
 use super::clock::Micros;
-use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_long};
+use super::distance::{ROUND_TRIPS, TRIALS, TRIALS_TO_CHOOSE, required_margin, round_trip, too_long};
 use super::failure::ServerFailure;
 use super::returnable::NodeSlot;
 use super::script::{Asked, BookedSlots, BookingRequest, Found, redis_key};
@@ -41,8 +41,8 @@ impl RedisStore {
 
     fn check_distance(&mut self) -> Result<(), ServerFailure> {
         let enough = self.shared.policy.deadline / ROUND_TRIPS;
-        let longest = if self.shared.stage == Stage::Open { CHOOSING } else { u64::MAX };
-        let (round_trip, is_kept) = round_trip(enough, longest, || self.look(0))?;
+        let most = if self.shared.stage == Stage::Open { TRIALS_TO_CHOOSE } else { TRIALS };
+        let (round_trip, is_kept) = round_trip(enough, most, || self.look(0))?;
         match is_kept {
             true => self.shared.stage = Stage::Agreed,
             false => self.shared.choose_margins(required_margin(round_trip)),
@@ -147,13 +147,10 @@ impl RedisStore {
         let ask_again = booked.ask_again.map(not_before);
         let next = booked.next.map(|at| exchange.not_before(at));
         let warning = self.warning.take();
-        let turn = booked.turn.map(|turn| exchange.not_before(turn.0));
-        let first = slots.first().map(|slot| slot.at).or(turn);
-        let silent_until = first.filter(|_| warning.is_some());
         let overruns = self.observations.overruns(&order.key, self.policy().quotas.len(), exchange);
         let (turn, held) = (booked.turn, booked.held_until());
         let times_set = self.observations.times_set();
         let booked_by = self.policy().goes_by_wall().then_some(BookedBy::Server(times_set));
-        Ok(Answer { slots, ask_again, next, turn, warning, silent_until, held, overruns, booked_by })
+        Ok(Answer { slots, ask_again, next, turn, warning, held, overruns, booked_by })
     }
 }

@@ -110,7 +110,7 @@ fn held_keys(nodes: &mut Nodes, name: &str) -> Result<BTreeMap<Option<Vec<u8>>, 
         if let Some((key, left)) = limits_key(&key, name).zip(left) {
             held.insert(Some(key.to_owned()), left.saturating_mul(1000));
         }
-        if held.len() > MOST_KEYS as usize {
+        if held.len() > MOST_KEYS {
             held.pop_last();
         }
     };

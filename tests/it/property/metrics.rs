@@ -8,7 +8,7 @@ use throttle::gate::Availability;
 use throttle::rule::Verdict;
 use throttle::schedule::{Action, Now, Schedule};
 use throttle::source::Capacity;
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
 
 use super::case::{Case, Item, for_each_case};
 use super::model::{Charge, allows, before, grains, level};
@@ -126,7 +126,7 @@ fn run(case: &Case, random: &mut Rng) {
     }
     let mut past = Past::new(case, &items);
     let mut now = past.start;
-    let mut schedule = Schedule::new(&Plan::of(&case.config), case.rates.clone(), Time(now));
+    let mut schedule = Schedule::new(&Plan::of(&case.config), case.rates.clone(), Time(now), Wall::EPOCH);
     let lines: Vec<_> = items.iter().map(|item| item.line()).collect();
     schedule.input(block(now, &lines));
     schedule.end_of_input(Time(now), None);

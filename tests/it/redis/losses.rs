@@ -19,7 +19,7 @@ fn assert_silent(store: &mut RedisStore, rate: &str, what: &str) {
     let answer = store.book(&some(1)).unwrap();
     assert_eq!(answer.slots, [], "{rate}");
     assert!(answer.ask_again.is_some(), "{rate}");
-    assert!(answer.silent_until > answer.ask_again, "{rate}: without an end");
+    assert!(answer.next > answer.ask_again, "{rate}: without an end");
     let warning = answer.warning.expect("a warning");
     assert!(warning.contains(what), "{warning}");
     let answer = store.book(&some(1)).unwrap();

@@ -12,9 +12,9 @@ use fastrand::Rng;
 use nix::sys::signal::Signal;
 use throttle::charge::Key;
 use throttle::config::Config;
+use throttle::exit::Exit;
 use throttle::gate::BookingTerms;
 use throttle::runtime::{Event, Task, Wait, Wake, World};
-use throttle::schedule::Stop;
 use throttle::store::{Order, Policy, Quota, Reserve, Slot, Store};
 use throttle::time::{Time, Wall};
 
@@ -293,7 +293,7 @@ impl Member {
     fn event(&mut self, accepting: bool) -> Option<Wake> {
         let now = self.fleet.now();
         if self.death.take_if(|death| *death <= now).is_some() {
-            return Some(Wake::Event(Event::Stop(Stop::Signal(Signal::SIGTERM as i32))));
+            return Some(Wake::Event(Event::Stop(Exit::Signal(Signal::SIGTERM as i32))));
         }
         if self.pause.is_some_and(|(at, _)| at <= now) {
             self.tell_pause();

@@ -180,7 +180,7 @@ fn a_loss_is_told_once_it_is_known_until_when_there_is_silence() {
     assert_eq!(store.book(&report).expect("booked").warning, None);
     let answer = store.book(&order(1)).expect("booked");
     assert!(answer.warning.expect("told").contains(LOST));
-    assert!(answer.silent_until.expect("told") > now(&store));
+    assert!(answer.next.expect("told") > now(&store));
     assert_eq!(warning(&mut store), None);
 }
 

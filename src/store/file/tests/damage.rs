@@ -206,15 +206,6 @@ fn a_full_disk_ends_a_run_and_spoils_nothing() {
 }
 
 #[test]
-fn a_state_of_an_older_throttle_is_left_as_it_is_until_it_is_reset() {
-    let (stage, _) = used();
-    stage.write(&[b"throttle\x01\0\0\0".as_slice(), &[7; 10_000]].concat());
-    stage.refuses(Exit::BadState, "was written by an older throttle");
-    assert!(stage.reset().expect("reset"));
-    assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
-}
-
-#[test]
 fn what_is_damaged_is_left_as_it_is_until_it_is_reset() {
     let (stage, mut bytes) = used();
     bytes[120..].iter_mut().for_each(|byte| *byte ^= 0x55);

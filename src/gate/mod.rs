@@ -172,8 +172,10 @@ pub trait Gate {
     /// The store has failed: no order will be answered.
     fn store_failed(&mut self) {}
 
-    /// Drops slots that were not used in time, as of `now`.
-    fn expire(&mut self, _now: Time) {}
+    /// Drops slots that were not used in time, as of `now`. Returns true if there were any.
+    fn expire(&mut self, _now: Time) -> bool {
+        false
+    }
 
     /// Releases nothing like `request` before `until`, in any run that shares the limits. Returns the order that
     /// reports the hold; `None` if the limits are not shared.

@@ -86,8 +86,13 @@ pub enum Notice {
     },
     /// The time of the run is over and items are left.
     TimeUp,
-    /// The next release would be later than the run may wait: in this number of nanoseconds, if known.
-    TooLong(Option<u64>),
+    /// The next release would be later than the run may wait.
+    TooLong {
+        /// The nanoseconds until the next release, if known.
+        late: Option<u64>,
+        /// There was a slot that was not used in time.
+        had_slot: bool,
+    },
     /// The run ends, as the number of items that `--halt` names have failed, succeeded or ended.
     Halted {
         /// The number of items.

@@ -60,7 +60,7 @@ impl Schedule {
         queue.commit(now, &mut admission, items, results);
         results.account.leave(now, &admission, items);
         if items > 0 {
-            queue.good_until = good_until;
+            (queue.good_until, queue.has_lost_slot) = (good_until, false);
             queue.lanes.batcher.was_timely();
         }
         if items == admission.batch.items() && !results.jobs.exist {

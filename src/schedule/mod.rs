@@ -161,7 +161,8 @@ impl Schedule {
         let is_too_late = self.is_too_late(now);
         if is_too_late && self.queue.knows_all(&self.results) {
             let late = self.known_next(now, now).map(|next| next.since(now));
-            self.results.course.tell(Notice::TooLong(late));
+            let had_slot = self.queue.has_lost_slot;
+            self.results.course.tell(Notice::TooLong { late, had_slot });
             self.results.course.end(Exit::Refused);
             return self.poll(now, capacity);
         }

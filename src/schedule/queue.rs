@@ -31,6 +31,8 @@ pub(super) struct Queue {
     pub(super) listens: bool,
     /// The last instant at which the latest admission could be sent, if it needed slots.
     pub(super) good_until: Option<Time>,
+    /// A slot was not used in time since the last release.
+    pub(super) has_lost_slot: bool,
     /// The last admission, kept for reuse of its memory; `None` while one is being sent.
     pub(super) spare: Option<Box<Admission>>,
 }
@@ -49,6 +51,7 @@ impl Queue {
             is_due: false,
             listens: false,
             good_until: None,
+            has_lost_slot: false,
             spare: Some(Box::default()),
         }
     }

@@ -29,7 +29,7 @@ impl Queue {
             self.next = Some(self.not_before);
             return None;
         }
-        self.gate.expire(now);
+        self.has_lost_slot |= self.gate.expire(now);
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
         let room = if self.lanes.must_gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
@@ -62,7 +62,7 @@ impl Queue {
 
     /// Finds out when the next release may be, without admitting anything.
     pub(super) fn gather(&mut self, now: Time, results: &mut Results) {
-        self.gate.expire(now);
+        self.has_lost_slot |= self.gate.expire(now);
         match self.lanes.next(&*self.gate, now) {
             Ok(_) => self.next = Some(self.not_before.max(now)),
             Err(next) => self.set_next(next, results),

@@ -213,7 +213,9 @@ fn told(notice: &Notice) -> String {
         Notice::SharedHold(until) => format!("held until {}", until.0),
         Notice::Expired { item, .. } => format!("expired {item}"),
         Notice::TimeUp => "time is up".to_owned(),
-        Notice::TooLong(late) => format!("too long by {late:?}"),
+        Notice::TooLong { late, had_slot } => {
+            format!("too long by {late:?}{}", if *had_slot { ", a slot was lost" } else { "" })
+        }
         Notice::Halted { items, .. } => format!("halted after {items}"),
         Notice::Limits(_) => "limits".to_owned(),
         Notice::Warning(text) => format!("warning {text}"),

@@ -52,10 +52,7 @@ impl Reporter {
                 self.error(&anyhow!("item {item} {text}: not released within --max-wait{limit}"));
             }
             Notice::TimeUp => self.notice(&"--until has passed"),
-            Notice::TooLong(late) => self.notice(&match late.map(rounded_duration) {
-                Some(away) => format!("the next release is {away} away: longer than --max-wait"),
-                None => "there is no release within --max-wait".to_owned(),
-            }),
+            Notice::TooLong { late, had_slot } => self.too_long(*late, *had_slot),
             Notice::Halted { items: count, on } => {
                 let how = match on {
                     HaltOn::Failed => "failed",
@@ -74,6 +71,19 @@ impl Reporter {
             }
             Notice::Error(error) => self.error(error),
         }
+    }
+
+    fn too_long(&self, late: Option<u64>, had_slot: bool) {
+        let what = match late.map(rounded_duration) {
+            Some(away) => format!("the next release is {away} away: longer than --max-wait"),
+            None => "there is no release within --max-wait".to_owned(),
+        };
+        let why = if had_slot {
+            "; a slot expired before this busy machine used it: with a larger margin=, slots last longer"
+        } else {
+            ""
+        };
+        self.notice(&format_args!("{what}{why}"));
     }
 
     fn hold(&self, hold: &HoldBegun, wall: Wall, now: Time) {

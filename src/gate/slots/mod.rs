@@ -344,8 +344,10 @@ impl Gate for Slots {
         self.orders.coming = 0;
     }
 
-    fn expire(&mut self, now: Time) {
-        self.revision += u64::from(self.claims.expire(now));
+    fn expire(&mut self, now: Time) -> bool {
+        let is_any = self.claims.expire(now);
+        self.revision += u64::from(is_any);
+        is_any
     }
 
     fn expected(&self, request: &Request) -> Option<Time> {

@@ -290,7 +290,7 @@ fn a_run_that_ends_as_its_slot_has_expired_says_so() {
         (0, Input("a\n"), "book 1; wait - or input"),
         (7, Booked(&[1]), "book 1; wait - or input"),
         (8, Free(1, &[], 101), "wait 8 or input"),
-        (8, Due, "too long by Some(93); finish 75"),
+        (8, Due, "too long by Some(93), a slot was lost; finish 75"),
     ]);
     // A slot that was used is not lost.
     Scene::shared("-r 1/100ns --max-wait 30ns").check(&[

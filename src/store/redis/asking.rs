@@ -3,7 +3,7 @@
 
 use super::RedisStore;
 use super::clock::Micros;
-use super::distance::{ROUND_TRIPS, TRIALS, TRIALS_TO_CHOOSE, required_margin, round_trip, too_long};
+use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_long};
 use super::failure::ServerFailure;
 use super::returnable::NodeSlot;
 use super::script::{Asked, BookedSlots, BookingRequest, Found, redis_key};
@@ -41,8 +41,8 @@ impl RedisStore {
 
     fn check_distance(&mut self) -> Result<(), ServerFailure> {
         let enough = self.shared.policy.deadline / ROUND_TRIPS;
-        let most = if self.shared.stage == Stage::Open { TRIALS_TO_CHOOSE } else { TRIALS };
-        let (round_trip, is_kept) = round_trip(enough, most, || self.look(0))?;
+        let longest = if self.shared.stage == Stage::Open { CHOOSING } else { u64::MAX };
+        let (round_trip, is_kept) = round_trip(enough, longest, || self.look(0))?;
         match is_kept {
             true => self.shared.stage = Stage::Agreed,
             false => self.shared.choose_margins(required_margin(round_trip)),

@@ -9,24 +9,29 @@ use crate::config::format_duration;
 /// D must be at least this number of round trips.
 pub(super) const ROUND_TRIPS: u64 = 3;
 
-/// The first answers of a busy machine are slow, and a server may stand still for a moment: it is asked up to this
-/// number of times until one is fast enough. While margins are being chosen, any answer will do after a few.
-pub(super) const TRIALS: usize = 8;
-pub(super) const TRIALS_TO_CHOOSE: usize = 4;
+/// The first answers of a busy machine are slow: it is asked up to this number of times until one is fast enough.
+const TRIALS: usize = 8;
 
-/// The nanoseconds of the fastest of up to `most` answers to `probe`, and whether the state is kept. Stops at an answer
-/// within `enough`. For the first, the script may have had to be sent.
+/// The nanoseconds after which any answer will do while margins are being chosen by it, and the number of answers that
+/// are waited for all the same: the margins stay, and a server may stand still for a moment.
+pub(super) const CHOOSING: u64 = 50_000_000;
+const LEAST_TRIALS: usize = 4;
+
+/// The nanoseconds of the fastest answer to `probe`, and whether the state is kept. Stops at an answer within `enough`;
+/// or, after `longest`, at any but the first few. For the first, the script may have had to be sent.
 pub(super) fn round_trip(
     enough: u64,
-    most: usize,
+    longest: u64,
     mut probe: impl FnMut() -> Result<BookedSlots, ServerFailure>,
 ) -> Result<(u64, bool), ServerFailure> {
-    let (mut nearest, mut trial) = (u64::MAX, 0);
+    let (mut start, mut nearest, mut trial) = (None, u64::MAX, 0);
     loop {
         let booked = probe()?;
+        let start = *start.get_or_insert(booked.exchange.asked);
         nearest = nearest.min(booked.exchange.round_trip());
         trial += 1;
-        if nearest <= enough || trial == most {
+        let is_long = trial >= LEAST_TRIALS && booked.exchange.answered.since(start) > longest;
+        if nearest <= enough || trial == TRIALS || is_long {
             return Ok((nearest, booked.is_kept));
         }
     }
@@ -88,7 +93,7 @@ mod tests {
                 seen: Vec::new(),
             })
         };
-        let (nearest, _) = round_trip(5 * MS, TRIALS_TO_CHOOSE, probe).unwrap();
+        let (nearest, _) = round_trip(5 * MS, CHOOSING, probe).unwrap();
         (nearest / MS, asked)
     }
 
@@ -98,7 +103,7 @@ mod tests {
             (&[3, 9], (3, 1)),
             (&[30, 200, 1, 9], (1, 3)),
             (&[90, 80, 80, 85, 70], (80, 4)),
-            (&[8; 9], (8, 4)),
+            (&[8; 9], (8, 7)),
         ];
         for (answers, expected) in table {
             assert_eq!(fastest(answers), expected, "{answers:?}");

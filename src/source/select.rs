@@ -21,9 +21,8 @@ pub(super) enum Extractor {
     Host,
     /// The number of the path in [`Paths`].
     Path(usize),
-    Match(Box<Regex>),
-    /// The first group of a match. The memory for the locations of the groups is reused.
-    Group(Box<(Regex, RefCell<CaptureLocations>)>),
+    /// The first group of a match, or all of it. The memory for the locations of the groups is reused.
+    Match(Box<(Regex, RefCell<CaptureLocations>)>),
     Constant(u64),
 }
 
@@ -38,17 +37,13 @@ impl Extractor {
             Selector::Bytes => Extractor::Bytes,
             Selector::Host => Extractor::Host,
             Selector::Path(path) => Extractor::Path(paths.add(path)),
-            Selector::Regex(regex) => Extractor::pattern(compile(regex).expect("checked when it was parsed")),
+            Selector::Regex(regex) => {
+                let regex = compile(regex).expect("checked when it was parsed");
+                let groups = RefCell::new(regex.capture_locations());
+                Extractor::Match(Box::new((regex, groups)))
+            }
             Selector::Constant(number) => Extractor::Constant(*number),
         }
-    }
-
-    fn pattern(regex: Regex) -> Self {
-        if regex.captures_len() == 1 {
-            return Extractor::Match(Box::new(regex));
-        }
-        let groups = RefCell::new(regex.capture_locations());
-        Extractor::Group(Box::new((regex, groups)))
     }
 
     /// The selected part of `record`, which is without its delimiter; `length` includes it. `values` are the values at
@@ -67,11 +62,11 @@ impl Extractor {
             Extractor::Bytes => Selected::Number(length as u64),
             Extractor::Host => host(record),
             Extractor::Path(path) => values.map_or(Selected::Missing, |values| values[*path].clone()),
-            Extractor::Match(regex) => regex.find(record).map(|found| found.as_bytes()).into(),
-            Extractor::Group(pattern) => {
+            Extractor::Match(pattern) => {
                 let mut groups = pattern.1.borrow_mut();
                 let found = pattern.0.captures_read(&mut groups, record);
-                found.and_then(|_| groups.get(1)).map(|(start, end)| &record[start..end]).into()
+                let group = usize::from(groups.len() > 1);
+                found.and_then(|_| groups.get(group)).map(|(start, end)| &record[start..end]).into()
             }
             Extractor::Constant(number) => Selected::Number(*number),
         }

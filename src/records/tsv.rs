@@ -41,19 +41,16 @@ pub(super) struct Columns {
     is_ours: bool,
 }
 
+/// The beginnings of headers, and the columns that they announce.
+const TABLES: [(&[u8], Columns); 2] = [
+    (b"seq\tstart\t", Columns { start: 1, item: 7, is_ours: true }),
+    (b"Seq\tHost\tStarttime\t", Columns { start: 2, item: 8, is_ours: false }),
+];
+
 impl Columns {
     /// The columns that a header names; `None` if it is not a header.
     pub(super) fn of(header: &[u8]) -> Option<Self> {
-        header.get(..4).filter(|first| first.eq_ignore_ascii_case(b"seq\t"))?;
-        let names: Vec<_> = header.split(|&byte| byte == b'\t').collect();
-        let column = |name: &[u8]| names.iter().position(|other| *other == name);
-        let is_ours = names[0] == b"seq";
-        let (start, item) = match names[0] {
-            b"seq" => column(b"start").zip(column(b"item")),
-            b"Seq" => column(b"Starttime").zip(column(b"Command")),
-            _ => None,
-        }?;
-        (start < item).then_some(Columns { start, item, is_ours })
+        TABLES.iter().find(|(start, _)| header.starts_with(start)).map(|(_, columns)| *columns)
     }
 
     /// The start in a line, and the items.

@@ -31,6 +31,7 @@ pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, Run, Share};
 pub use delimiter::parse_delimiter;
+pub(crate) use delimiter::unescape_byte;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use fraction::exact;
 pub use instant::{Until, parse_instant, parse_timestamp};

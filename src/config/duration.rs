@@ -26,7 +26,8 @@ pub fn clamped_duration(text: &str) -> Result<u64> {
 
 /// Parses seconds, or numbers that each have a unit. The sum saturates.
 fn parse_any_duration(text: &str) -> Result<u128> {
-    let is_number = |text: &str| !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.');
+    let is_digit = |c: char| c.is_ascii_digit();
+    let is_number = |text: &str| text.contains(is_digit) && text.chars().all(|c| is_digit(c) || c == '.');
     if is_number(text) {
         return parse_seconds(text);
     }

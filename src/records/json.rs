@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::row::{Entry, Noted, RowItems};
+use super::row::{Entry, Job, Noted, RowItems};
 use crate::time::seconds;
 
 /// The start of each line.
@@ -72,11 +72,11 @@ impl<'a> ItemText<'a> {
     }
 }
 
-/// The start in a line, as text, and the items.
+/// The job in a line.
 ///
 /// # Errors
 /// It is not a line of a log.
-pub(super) fn job(line: &[u8]) -> Result<(&[u8], RowItems<'_>), String> {
+pub(super) fn job(line: &[u8]) -> Result<Job<'_>, String> {
     let line = Line::read(line).map_err(|error| format!("is not a line of a log: {error}"))?;
     Ok((line.start.get().as_bytes(), line.items().ok_or("has no item")?))
 }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::escape::{escape, unescape};
 use super::numbers;
-use super::row::{Entry, Noted, RowItems};
+use super::row::{Entry, Job, Noted, RowItems};
 use crate::time::seconds;
 
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
@@ -53,12 +53,17 @@ impl Columns {
         TABLES.iter().find(|(start, _)| header.starts_with(start)).map(|(_, columns)| *columns)
     }
 
-    /// The start in a line, and the items.
-    pub(super) fn job<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], RowItems<'a>)> {
+    /// The job in a line.
+    ///
+    /// # Errors
+    /// It has too few columns.
+    pub(super) fn job<'a>(&self, line: &'a [u8]) -> Result<Job<'a>, String> {
         let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t').skip(self.start);
-        let (start, item) = (fields.next()?, fields.nth(self.item - self.start - 1)?);
+        let start = fields.next().unwrap_or_default();
+        let item = fields.nth(self.item - self.start - 1);
+        let item = item.ok_or("is not a line of the log that the header announces")?;
         let items =
             if self.is_ours { unescape_all(item).collect() } else { RowItems::from_buf([item.into()]) };
-        Some((start.trim_ascii(), items))
+        Ok((start.trim_ascii(), items))
     }
 }

@@ -56,9 +56,9 @@ impl RateText {
     /// # Errors
     /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
-        let (rate, options) = split_options(text);
-        let amount = Amount::parse(rate).map_err(|error| nearest(text, &error, is_rate))?;
-        RateText::with_options(amount, &options)
+        let parts = split_options(text, &Self::OPTIONS);
+        let amount = Amount::parse(parts[0]).map_err(|error| nearest(text, &error, is_rate))?;
+        RateText::with_options(amount, &parts[1..])
     }
 
     fn with_options(amount: Amount, options: &[&str]) -> Result<Self> {
@@ -169,27 +169,27 @@ impl RateText {
 
 /// Reports whether `text` is a RATE that releases anything. A suggestion has to be.
 fn is_rate(text: &str) -> bool {
-    let (rate, options) = split_options(text);
-    let amount = Amount::parse(rate).ok().filter(|amount| amount.rate.count > 0);
-    let rate = amount.and_then(|amount| RateText::with_options(amount, &options).ok());
+    let parts = split_options(text, &RateText::OPTIONS);
+    let amount = Amount::parse(parts[0]).ok().filter(|amount| amount.rate.count > 0);
+    let rate = amount.and_then(|amount| RateText::with_options(amount, &parts[1..]).ok());
     rate.is_some_and(|rate| rate.resolve(&Defaults::default()).is_ok())
 }
 
-/// Splits at commas; in a regular expression or a value to compare, only before the name of an option.
-fn split_options(text: &str) -> (&str, Vec<&str>) {
+/// Splits at commas; in a regular expression or a value to compare, only before the name of one of the `options`.
+pub(super) fn split_options<'a>(text: &'a str, options: &[&str]) -> Vec<&'a str> {
     let mut parts = Vec::new();
     let mut start = 0;
     for (at, _) in text.match_indices(',') {
         let (part, rest) = (&text[start..at], &text[at + 1..]);
-        let may_have_commas = part.contains("=re:") || part.starts_with("only=");
-        let is_option = rest.split_once('=').is_some_and(|(name, _)| RateText::OPTIONS.contains(&name));
+        let may_have_commas = part.contains("=re:") || part.starts_with("re:") || part.starts_with("only=");
+        let is_option = rest.split_once('=').is_some_and(|(name, _)| options.contains(&name));
         if is_option || !may_have_commas {
             parts.push(part);
             start = at + 1;
         }
     }
     parts.push(&text[start..]);
-    (parts[0], parts.split_off(1))
+    parts
 }
 
 impl FromStr for RateText {

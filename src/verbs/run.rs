@@ -5,12 +5,12 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 
-use super::Setup;
 use super::drawing::{Drawing, after_drawing};
+use super::{Setup, done};
 use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
-use crate::records::{Completed, JobLog};
+use crate::records::JobLog;
 use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout};
@@ -41,7 +41,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let total = move |patience| count.as_ref()?.within(patience);
     let reporter = reporter.with_progress(display, total, counts_rest);
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
-    let (log, completed) = open_log(config)?;
+    let (log, done) = (open_log(config)?, done(config)?);
     let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock).context("cannot start")?;
     if world.is_over() && config.input.file.is_none() && config.command.is_some() {
@@ -56,9 +56,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     if let Some(run) = &config.command {
         schedule = schedule.with_commands(run, fastrand::u64(..));
     }
-    if let Some(mut completed) = completed {
-        schedule.skip(Box::new(move |item| completed.take(item)));
-    }
+    done.into_iter().for_each(|done| schedule.skip(done));
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let mut sink = sink_for(config, &mut world)?;
     let delimiter = Delimiter::new(&config.input.delimiter);
@@ -136,12 +134,8 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     Ok(Box::new(Stdout::new(delimiter, interrupt)))
 }
 
-/// The log of a run, and with `--resume` the items in it that are not run again.
-fn open_log(config: &Config) -> Result<(Option<JobLog>, Option<Completed>)> {
-    let Some((run, path)) = config.command.as_ref().and_then(|run| Some((run, run.log.as_ref()?))) else {
-        return Ok((None, None));
-    };
-    let log = JobLog::open(path, run.log_format, config.queue.batch != BatchSize::SINGLE)?;
-    let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
-    Ok((Some(log), completed))
+fn open_log(config: &Config) -> Result<Option<JobLog>> {
+    let log = config.command.as_ref().and_then(|run| Some((run.log.as_ref()?, run.log_format)));
+    let lists = config.queue.batch != BatchSize::SINGLE;
+    log.map(|(path, format)| JobLog::open(path, format, lists)).transpose()
 }

@@ -169,13 +169,13 @@ pub fn joblog(data: &[u8]) {
     let kept = fs::read(file.path()).expect("a log");
     assert!(kept.ends_with(b"\n") && kept.starts_with(&header));
     assert!(content.starts_with(&kept) || header.starts_with(&content));
-    let before = count(log.done(Resume::Unfinished).expect("readable"), data);
+    let before = count(Completed::look(file.path(), Resume::Unfinished).expect("readable"), data);
     // Two items of a batch do not equal one item that contains the log's delimiter.
     let items = vec![(1, data), (3, data)];
     let entry = Entry { started: Time::ZERO, wait: 0, runtime: 0, attempt: 1, end: End::Exited(0), items };
     log.note(&entry).expect("writable");
     log.printed(1).expect("writable");
-    assert_eq!(count(log.done(Resume::Unfinished).expect("readable"), data), before + 2);
+    assert_eq!(count(Completed::look(file.path(), Resume::Unfinished).expect("readable"), data), before + 2);
 }
 
 /// The number of times that an item was completed.

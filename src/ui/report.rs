@@ -12,7 +12,7 @@ use super::stderr;
 use crate::config::{Config, Rate, Report};
 use crate::exit::{Exit, signal_name};
 use crate::printable::escaped_json;
-use crate::schedule::{Forecast, Schedule, Stats, Total};
+use crate::schedule::{Schedule, Stats, Total};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
 use anyhow::Error;
@@ -135,13 +135,13 @@ impl Reporter {
     pub(crate) fn show(&self, schedule: &Schedule, now: Time, wall: impl FnOnce() -> Wall) {
         if let Some(display) = &self.display {
             display.show(schedule, now, || self.total(Duration::ZERO), wall);
-        } else if self.explains.get() && hints::is_long(now, schedule.next_release()) {
-            let Forecast { next, wait_reason, .. } = schedule.forecast(now, None);
-            if let Some(text) = hints::explanation(wall(), now, next, &wait_reason) {
-                self.explains.set(false);
-                let more = if self.total.is_some() { " (--progress shows more)" } else { "" };
-                self.notice(&format_args!("{text}{more}"));
-            }
+        } else if self.explains.get()
+            && hints::is_long(now, schedule.next_release())
+            && let Some(text) = hints::explanation(&schedule.forecast(now, None), wall(), now)
+        {
+            self.explains.set(false);
+            let more = if self.total.is_some() { " (--progress shows more)" } else { "" };
+            self.notice(&format_args!("{text}{more}"));
         }
     }
 
@@ -163,14 +163,6 @@ impl Reporter {
     /// Reports what sharing costs a limit, if that is much or with `-v`.
     pub(crate) fn reach(&self, reach: &Reach) {
         if reach.is_low() { self.notice(reach) } else { self.detail(reach) }
-    }
-
-    /// Reports commands whose output was lost. A reader that went away wanted no more.
-    fn unprinted(&self, exit: Exit, stats: &Stats) {
-        if stats.unprinted > 0 && exit != Exit::READER_GONE {
-            let commands = count_of(stats.unprinted, "command");
-            self.notice(&format_args!("the output of {commands} is missing or incomplete"));
-        }
     }
 
     /// The items that are left when a run ends before its input does.
@@ -203,7 +195,11 @@ impl Reporter {
         if self.unnamed.get() > 0 {
             self.notice(&format_args!("{} more failed", self.unnamed.get()));
         }
-        self.unprinted(exit, &stats);
+        // A reader that went away wanted no more.
+        if stats.unprinted > 0 && exit != Exit::READER_GONE {
+            let commands = count_of(stats.unprinted, "command");
+            self.notice(&format_args!("the output of {commands} is missing or incomplete"));
+        }
         self.left(exit, &stats);
         let next_step = self.resumes.and_then(|resumes| hints::next_step(resumes, exit, &stats));
         next_step.iter().for_each(|text| self.notice(text));

@@ -26,7 +26,7 @@ mod template;
 
 use std::path::PathBuf;
 
-pub use amount::{Amount, parse_limit_period};
+pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, Run, Share};
@@ -81,12 +81,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Warnings about what the user may not have meant.
+    /// Warnings about what the user may not have meant, except by limits.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
         let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
-        self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder)
+        state.into_iter().chain(placeholder)
     }
 }
 

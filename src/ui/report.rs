@@ -152,12 +152,12 @@ impl Reporter {
         }
     }
 
-    /// The limits, at the start of a run with `-v`.
+    /// What was remarked on the limits, and with `-v` the limits.
     pub(crate) fn limits(&self, limits: &[Rate]) {
-        limits.iter().for_each(|rate| match &rate.rounded_from {
-            None => self.detail(&format_args!("limit {rate}")),
-            Some(written) => self.detail(&format_args!("limit {rate}: {written}, rounded down")),
-        });
+        for rate in limits {
+            rate.remark.iter().for_each(|(level, text)| self.say(*level, text));
+            self.detail(&format_args!("limit {rate}"));
+        }
     }
 
     /// Reports what sharing costs a limit, if that is much or with `-v`.

@@ -11,7 +11,6 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--joblog"], "parallel", "use --log {FILE}"),
     (&["--bar"], "parallel", "use --progress"),
     (&["--eta", "-e"], "parallel and pv", "use --progress, which shows when the run ends"),
-    (&["--timer"], "pv", "use -v, which prints the time at the end"),
     (
         &["-L"],
         "pv and xargs",
@@ -19,7 +18,6 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     ),
     (&["--rate-limit"], "pv", "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -r {N}/s for items"),
     (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
-    (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
     (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
     (&["-m", "-X", "--xargs"], "parallel", "use -B N, which gives a command up to N items"),
     (&["--max-lines"], "xargs", "use -B {N}, which gives a command up to that many items"),
@@ -28,7 +26,6 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--tagstring"], "parallel", "use --tag, or --tag=SEL for a part of the item, as in --tag=host"),
     (&["--colsep", "-C"], "parallel", "use -F {S}, and {col:N} in COMMAND for field N"),
     (&["--line-buffer", "--linebuffer", "--lb"], "parallel", "use -u, with which commands write directly"),
-    (&["--group"], "parallel", "leave it out: with -j, the output of each command is printed as a whole"),
     (&["--resume-failed", "--retry-failed"], "parallel", "use --resume, which runs what failed again"),
     (
         &["--results"],
@@ -40,12 +37,8 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
         "parallel",
         "use --once -s {NAME} -r RATE, which waits for one release of a shared limit",
     ),
-    (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is reported, and the others go on"),
     (&["-E", "--eof"], "xargs", "cut the input first: sed '/^END$/,$d'"),
-    (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),
     (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
-    (&["--interactive"], "xargs and parallel", "use --dry-run to look beforehand, or -t to watch"),
-    (&["-o", "--open-tty"], "xargs", "use -a FILE, which leaves stdin to the command"),
     (&["--limit-rate"], "curl", "use -r {N}/s,cost=bytes,algo=bucket"),
 ];
 

@@ -131,9 +131,11 @@ impl Charger {
         let mut charged = Ok(());
         for rule in &mut self.limits {
             rule.remember(&draft.keys);
-            let cost = rule.cost(&draft.keys, &record).map_err(|why| record.bad(&why));
-            draft.costs.push(cost.as_ref().copied().unwrap_or(0));
-            charged = charged.and(cost.map(drop));
+            let cost = rule.cost(&draft.keys, &record);
+            draft.costs.push(*cost.as_ref().unwrap_or(&0));
+            if let (Err(why), Ok(())) = (cost, &charged) {
+                charged = Err(record.bad(&why));
+            }
         }
         charged
     }

@@ -36,8 +36,9 @@ pub struct Reporter {
     resumes: Option<bool>,
     /// The number of items in the input, if they can be counted within this time.
     total: Option<Box<dyn Fn(Duration) -> Option<Total>>>,
-    /// The end of the run says how many items are left of the total.
-    counts_rest: bool,
+    /// The end of the run says how many items are left of the total. Not if it resumes a log: some of the unread ones
+    /// may be done already.
+    pub(crate) counts_rest: bool,
 }
 
 /// The longest that the end of a run waits for its items to be counted, which is slow in a large file.
@@ -56,19 +57,18 @@ impl Reporter {
     pub(crate) fn of(config: &Config) -> Self {
         let logged = config.command.as_ref().filter(|run| run.log.is_some());
         let resumes = logged.map(|run| run.resume.is_some());
-        Reporter { resumes, as_json: config.as_json, ..Reporter::new(config.report) }
+        let counts_rest = config.queue.until.is_some() && resumes != Some(true);
+        Reporter { resumes, counts_rest, as_json: config.as_json, ..Reporter::new(config.report) }
     }
 
     /// Shows progress as well, or else explains the first long wait. Progress is towards a `total`, once that is known.
-    /// If it `counts_rest`, the end says how many items are left.
     pub(crate) fn with_progress(
         self,
         display: Option<Display>,
         total: impl Fn(Duration) -> Option<Total> + 'static,
-        counts_rest: bool,
     ) -> Self {
         let explains = Cell::new(self.is_watched && display.is_none());
-        Reporter { display, explains, total: Some(Box::new(total)), counts_rest, ..self }
+        Reporter { display, explains, total: Some(Box::new(total)), ..self }
     }
 
     /// Explains the first long wait, and has no progress to show.

@@ -35,11 +35,10 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
 fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
-    let counts_rest = counts_rest(config);
-    let count =
-        (display.is_some() || counts_rest).then(|| Count::of_rest(reader.input(), &position, &config.input));
+    let count = (display.is_some() || reporter.counts_rest)
+        .then(|| Count::of_rest(reader.input(), &position, &config.input));
     let total = move |patience| count.as_ref()?.within(patience);
-    let reporter = reporter.with_progress(display, total, counts_rest);
+    let reporter = reporter.with_progress(display, total);
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let (log, done) = (open_log(config)?, done(config)?);
     let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;
@@ -77,13 +76,6 @@ fn mixing(config: &Config) -> Option<bool> {
         Some(run) => (run.output == Output::Shared).then_some(true),
         None => io::stdout().is_terminal().then(|| config.input.delimiter.ends_with(b"\n")),
     }
-}
-
-/// Reports whether the end of the run says how many of all items are left. Not with `--resume`: some of the unread ones
-/// may be done already.
-fn counts_rest(config: &Config) -> bool {
-    let resumes = config.command.as_ref().is_some_and(|run| run.resume.is_some());
-    config.queue.until.is_some() && !resumes
 }
 
 /// Nanoseconds that the end of a run waits for an answer from the store, and again to return slots. A signal ends a run

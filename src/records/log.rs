@@ -112,7 +112,7 @@ impl Completed {
             let line = line.context("cannot read the log")?;
             let noted = match format {
                 LogFormat::Tsv => tsv::noted(&line),
-                LogFormat::Json => json::Line::read(&line).ok().and_then(json::Line::noted),
+                LogFormat::Json => json::noted(&line),
             };
             let Some(noted) = noted else { continue };
             for (seq, item) in noted.items {

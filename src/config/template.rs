@@ -96,30 +96,23 @@ impl Template {
     }
 
     fn pieces(&mut self, mut rest: &[u8], placeholder: &[u8]) -> Vec<Piece> {
-        let (mut pieces, mut text) = (Vec::new(), Vec::new());
-        while let Some(&byte) = rest.first() {
+        let mut pieces = Vec::new();
+        while let Some((&byte, tail)) = rest.split_first() {
             // `${host}` is a shell variable.
-            let is_variable = text.last() == Some(&b'$');
+            let is_variable = matches!(pieces.last(), Some(Piece::Text(text)) if text.ends_with(b"$"));
             let place = match rest.strip_prefix(placeholder) {
                 Some(after) => Some((Piece::Item, after)),
                 None if is_variable => None,
                 None => self.selected(rest),
             };
-            let Some((piece, after)) = place else {
-                text.push(byte);
-                rest = &rest[1..];
-                continue;
-            };
-            if !text.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut text)));
+            let (piece, after) = place.unwrap_or_else(|| (Piece::Text(vec![byte]), tail));
+            match (pieces.last_mut(), piece) {
+                (Some(Piece::Text(text)), Piece::Text(more)) => text.extend(more),
+                (_, piece) => pieces.push(piece),
             }
-            pieces.push(piece);
             rest = after;
         }
-        if !text.is_empty() || pieces.is_empty() {
-            pieces.push(Piece::Text(text));
-        }
-        pieces
+        if pieces.is_empty() { vec![Piece::Text(Vec::new())] } else { pieces }
     }
 
     /// The place at the start of `text`, and what follows it.

@@ -93,7 +93,8 @@ impl Recorded {
             self.number -= 1;
             return Ok(None);
         }
-        let layout = *self.layout.get_or_insert_with(|| Layout::of(record));
+        let found = || if json::is_first(record) { Layout::Json } else { Layout::Item };
+        let layout = *self.layout.get_or_insert_with(found);
         let read = match layout {
             Layout::Table(columns) => self.read_job(columns.job(record)),
             Layout::Json => self.read_job(json::job(record)),
@@ -128,13 +129,6 @@ impl Recorded {
         let (stamp, items) = job?;
         let at = self.stamps.read(stamp, stamp);
         Ok((at.map_err(|fault| describe(&"the start", stamp, fault, &self.selector))?, items))
-    }
-}
-
-impl Layout {
-    /// The layout of an input that begins with this record, which is not a header.
-    fn of(record: &[u8]) -> Layout {
-        if json::is_first(record) { Layout::Json } else { Layout::Item }
     }
 }
 

@@ -140,13 +140,8 @@ impl<R: Rule> Ruling<R> {
     ///
     /// It is not known when the release became next in line. If that makes a difference, it is assumed to have waited
     /// since the release before it; the first one, for as long as it had to.
-    fn commit(
-        &self,
-        Released { state, window, .. }: &mut Released<R::State>,
-        at: Time,
-        cost: u64,
-    ) -> Verdict {
-        let rule = &self.rule;
+    fn commit(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Verdict {
+        let (rule, Released { state, window, .. }) = (&self.rule, released);
         let ask = Ask { since: window.last().unwrap_or(at), cost };
         let free = self.hours.as_ref().map_or(Verdict::Never, |hours| hours.first(at, false));
         rule.expire(state, at);

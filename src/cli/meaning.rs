@@ -66,11 +66,6 @@ impl Cli {
     }
 
     fn check_waits(&self, queue: &QueueOptions) -> Result<()> {
-        if let Some(option) =
-            self.given_among("--max-wait --until --jitter").next().filter(|_| self.control.audit)
-        {
-            bail!("--audit does not wait: leave out {option}");
-        }
         let wait = self.control.max_wait.filter(|_| queue.on_limit.never_waits());
         if let Some((wait, linger)) = wait.zip(queue.batch.linger) {
             ensure!(

@@ -6,48 +6,39 @@ use super::duration::{format_duration, has_month, parse_duration};
 use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
 use super::rate::{CountFrom, RUNNING, Rate};
-
-/// A count for each period. The count may be 0.
-#[derive(Clone, PartialEq, Eq, Debug, Default)]
-pub struct Amount {
-    /// The limit, with nothing else filled in.
-    pub(super) rate: Rate,
-    /// A warning that the user may have meant something else, with how to write that.
-    pub(super) warning: Option<String>,
-}
+use super::report::Report;
 
 /// Units of rates written as one word, and their periods.
 const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
 
-impl Amount {
-    /// Parses an amount exactly, `1.5/s` as 3 per 2 s. With too many decimals for that, rounds down.
-    pub(super) fn parse(text: &str) -> Result<Self> {
-        let Some((number, period)) = split(text).filter(|(_, period)| !period.is_empty()) else {
-            bail!("a rate needs a period");
-        };
-        if period == RUNNING {
-            let rate = Rate { count: parse_count(number)?, from: CountFrom::Running, ..Rate::default() };
-            return Ok(Amount { rate, warning: None });
-        }
-        let (digits, scale) = parse_scaled(number)?;
-        ensure!(digits / scale <= u64::MAX.into(), "too large: the maximum is 2^64-1");
-        let nanos = parse_period(period)?;
-        let as_written = exact(digits, scale, nanos);
-        let (count, nanos) = as_written
-            .or_else(|| round_down(digits, scale, nanos))
-            .with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
-        let warning = month_warning(text, period, nanos, &format!("{number}/"));
-        let rounded_from = as_written.is_none().then(|| text.trim().to_owned());
-        Ok(Amount { rate: Rate { count, period: nanos, rounded_from, ..Rate::default() }, warning })
+/// Parses an amount exactly, `1.5/s` as 3 per 2 s, as a limit with nothing else filled in. With too many decimals for
+/// that, rounds down. The count may be 0.
+pub(super) fn parse_amount(text: &str) -> Result<Rate> {
+    let Some((number, period)) = split(text).filter(|(_, period)| !period.is_empty()) else {
+        bail!("a rate needs a period");
+    };
+    if period == RUNNING {
+        return Ok(Rate { count: parse_count(number)?, from: CountFrom::Running, ..Rate::default() });
     }
+    let (digits, scale) = parse_scaled(number)?;
+    ensure!(digits / scale <= u64::MAX.into(), "too large: the maximum is 2^64-1");
+    let nanos = parse_period(period)?;
+    let as_written = exact(digits, scale, nanos);
+    let (count, nanos) = as_written
+        .or_else(|| round_down(digits, scale, nanos))
+        .with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
+    let rounded = || format!("{} is rounded down to {count}/{}", text.trim(), format_duration(nanos));
+    let rounded = as_written.is_none().then(|| (Report::Verbose, rounded()));
+    let remark = months(text, period, nanos, &format!("{number}/")).or(rounded);
+    Ok(Rate { count, period: nanos, remark, ..Rate::default() })
 }
 
 /// Warns that a period of months may have been meant as minutes. What to write instead begins with `before`.
-fn month_warning(text: &str, period: &str, nanos: u64, before: &str) -> Option<String> {
+fn months(text: &str, period: &str, nanos: u64, before: &str) -> Option<(Report, String)> {
     let (month, minutes) = (format_duration(nanos), period.replace('M', "m"));
-    has_month(period).then(|| {
-        format!("'{text}': M is a month, so the period is {month}; for minutes, write {before}{minutes}")
-    })
+    let warning =
+        format!("'{text}': M is a month, so the period is {month}; for minutes, write {before}{minutes}");
+    has_month(period).then_some((Report::Normal, warning))
 }
 
 /// The count and the period, as typed.
@@ -71,13 +62,13 @@ fn parse_period(text: &str) -> Result<u64> {
 ///
 /// # Errors
 /// Not a duration. If it is a rate, the error says how to write it.
-pub fn parse_limit_period(text: &str) -> Result<Amount> {
-    let period = parse_duration(text).map_err(|error| match Amount::parse(text) {
+pub fn parse_limit_period(text: &str) -> Result<Rate> {
+    let period = parse_duration(text).map_err(|error| match parse_amount(text) {
         Ok(_) => Error::msg(format!("that is a rate: write -r {text}")),
         Err(_) => error,
     })?;
-    let warning = month_warning(&format!("-p {text}"), text, period, "-p ");
-    Ok(Amount { rate: Rate { count: 1, period, ..Rate::default() }, warning })
+    let remark = months(&format!("-p {text}"), text, period, "-p ");
+    Ok(Rate { count: 1, period, remark, ..Rate::default() })
 }
 
 #[cfg(test)]
@@ -86,8 +77,12 @@ mod tests {
     use crate::time::SECOND;
 
     fn amount(text: &str) -> (u64, u64) {
-        let amount = Amount::parse(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
-        (amount.rate.count, amount.rate.period)
+        let amount = parse_amount(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
+        (amount.count, amount.period)
+    }
+
+    fn is_rounded(amount: &Rate) -> bool {
+        matches!(amount.remark, Some((Report::Verbose, _)))
     }
 
     #[test]
@@ -106,7 +101,7 @@ mod tests {
             assert_eq!(amount(text), (count, seconds * SECOND), "{text}");
         }
         assert_eq!(amount("0.3333/s"), (3333, 10_000 * SECOND));
-        assert!(Amount::parse("0.00000000001/s").is_err());
+        assert!(parse_amount("0.00000000001/s").is_err());
     }
 
     /// Rates as programs print them.
@@ -120,15 +115,15 @@ mod tests {
             ("16.66666666666666666666666667/m", 17, 61_200_000_000),
             ("12345678901.23456789012345/s", 12_485_596_258, 1_011_333_306),
         ] {
-            let amount = Amount::parse(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
-            assert!(amount.rate.rounded_from.is_some(), "{text}");
-            assert_eq!((amount.rate.count, amount.rate.period), (count, period), "{text}");
+            let amount = parse_amount(text).unwrap_or_else(|error| panic!("{text}: {error:#}"));
+            assert!(is_rounded(&amount), "{text}");
+            assert_eq!((amount.count, amount.period), (count, period), "{text}");
         }
         for text in ["1.5/s", "0.3333333333/s", "0.5000000000000000000000/s"] {
-            assert!(Amount::parse(text).unwrap().rate.rounded_from.is_none(), "{text}");
+            assert!(!is_rounded(&parse_amount(text).unwrap()), "{text}");
         }
         for text in ["18446744073709551616.5/s", "99999999999999999999.99999999999/s"] {
-            assert_eq!(Amount::parse(text).unwrap_err().to_string(), "too large: the maximum is 2^64-1");
+            assert_eq!(parse_amount(text).unwrap_err().to_string(), "too large: the maximum is 2^64-1");
         }
     }
 
@@ -142,20 +137,17 @@ mod tests {
             let value = (random.f64() + 0.1) * 10f64.powi(random.i32(-4..9));
             let (unit, nanos) = units[random.usize(..units.len())];
             let text = format!("{value}/{unit}");
-            let Ok(amount) = Amount::parse(&text) else { panic!("{text}") };
+            let Ok(amount) = parse_amount(&text) else { panic!("{text}") };
             let (whole, decimals) = text.split_once('/').unwrap().0.split_once('.').unwrap();
             let digits: u128 = format!("{whole}{decimals}").parse().unwrap();
             let scale = 10u128.pow(decimals.len().try_into().unwrap());
             // count / period against digits / (scale · nanos).
-            let wanted = digits * u128::from(amount.rate.period);
-            let found = u128::from(amount.rate.count) * scale * u128::from(nanos);
+            let wanted = digits * u128::from(amount.period);
+            let found = u128::from(amount.count) * scale * u128::from(nanos);
             let missing =
                 wanted.checked_sub(found).unwrap_or_else(|| panic!("{text} is {amount:?}: too fast"));
             assert!(missing <= wanted / 10u128.pow(15), "{text} is {amount:?}: too slow");
-            assert!(
-                (amount.rate.rounded_from.is_some() || missing == 0) && amount.rate.period >= nanos,
-                "{text} is {amount:?}"
-            );
+            assert!((is_rounded(&amount) || missing == 0) && amount.period >= nanos, "{text} is {amount:?}");
         }
     }
 
@@ -181,15 +173,17 @@ mod tests {
     #[test]
     fn a_month_warns() {
         for (text, instead) in [("100/M", "100/m"), ("100/2M", "100/2m"), ("1k/1h 2M", "1k/1h 2m")] {
-            let warning = Amount::parse(text).unwrap().warning.unwrap();
+            let Some((Report::Normal, warning)) = parse_amount(text).unwrap().remark else {
+                panic!("{text}")
+            };
             assert!(
                 warning.contains("is a month") && warning.ends_with(&format!("write {instead}")),
                 "{warning}"
             );
-            assert!(Amount::parse(instead).unwrap().warning.is_none());
+            assert!(parse_amount(instead).unwrap().remark.is_none());
         }
         for text in ["1M/s", "1/month", "100/m", "100/Ms"] {
-            assert!(Amount::parse(text).ok().and_then(|amount| amount.warning).is_none(), "{text}");
+            assert!(parse_amount(text).ok().and_then(|amount| amount.remark).is_none(), "{text}");
         }
     }
 }

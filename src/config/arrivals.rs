@@ -6,6 +6,7 @@ use anyhow::{Context, Error, Result, ensure};
 use jiff::fmt::temporal::DateTimeParser;
 use jiff::tz::TimeZone;
 
+use super::rate_text::split_options;
 use super::selector::Selector;
 
 /// Where the time stamp of a record is, and how to read one that leaves out its zone or year.
@@ -21,10 +22,6 @@ pub struct Arrivals {
     pub unsorted: Option<u64>,
 }
 
-/// The options that may follow the selector. A regular expression may contain commas, but hardly these.
-const ZONE: &str = "tz=";
-const YEAR: &str = "year=";
-
 /// In seconds.
 const DAY: i32 = 86_400;
 
@@ -32,28 +29,17 @@ impl FromStr for Arrivals {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (mut rest, mut arrivals) = (Some(text), Arrivals::default());
-        while let Some((before, name, value)) = rest.and_then(last_option) {
-            let is_repeated = match name {
-                ZONE => arrivals.zone.replace(parse_zone(value)?).is_some(),
-                _ => arrivals.year.replace(parse_year(value)?).is_some(),
+        let mut arrivals = Arrivals::default();
+        for part in split_options(text, &["tz", "year"]) {
+            let is_repeated = match part.split_once('=') {
+                Some(("tz", value)) => arrivals.zone.replace(parse_zone(value)?).is_some(),
+                Some(("year", value)) => arrivals.year.replace(parse_year(value)?).is_some(),
+                _ => arrivals.selector.replace(Selector::parse_part(part)?).is_some(),
             };
-            ensure!(!is_repeated, "{name} may be given only once");
-            rest = before;
+            ensure!(!is_repeated, "'{part}': there may be one selector, one tz= and one year=");
         }
-        Ok(Arrivals { selector: rest.map(Selector::parse_part).transpose()?, ..arrivals })
+        Ok(arrivals)
     }
-}
-
-/// The text before the last option, if there is any, and the option's name and value.
-fn last_option(text: &str) -> Option<(Option<&str>, &'static str, &str)> {
-    let found = [ZONE, YEAR].into_iter().filter_map(|name| {
-        let after_comma = |at: &usize| *at == 0 || text[..*at].ends_with(',');
-        let at = text.rmatch_indices(name).map(|(at, _)| at).find(after_comma)?;
-        Some((at, name))
-    });
-    let (at, name) = found.max()?;
-    Some((at.checked_sub(1).map(|end| &text[..end]), name, &text[at + name.len()..]))
 }
 
 fn parse_year(text: &str) -> Result<u16> {

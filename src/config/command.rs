@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, anyhow, bail, ensure};
+use anyhow::{Context, Error, Result, anyhow, ensure};
 
 use super::duration::parse_duration;
 use super::named::named;
@@ -174,11 +174,7 @@ impl FromStr for Halt {
                              items or a percentage, as in soon,fail=3 or now,fail=10%";
         let parts = text.split_once(',').and_then(|(when, what)| Some((when, what.split_once('=')?)));
         let (when, (on, share)) = parts.context(FORMS)?;
-        let now = match when {
-            "now" => true,
-            "soon" => false,
-            _ => bail!(FORMS),
-        };
+        let now = named(&[("soon", false), ("now", true)], when).ok().context(FORMS)?;
         let choices = [("fail", HaltOn::Failed), ("success", HaltOn::Succeeded), ("done", HaltOn::Done)];
         let on = named(&choices, on).ok().context(FORMS)?;
         let percent = share.strip_suffix('%');

@@ -12,13 +12,13 @@ pub fn parse_delimiter(text: &str) -> Result<Vec<u8>> {
     let mut rest = text.as_bytes();
     while let Some((&first, tail)) = rest.split_first() {
         rest = tail;
-        bytes.push(if first == b'\\' { unescape(&mut rest)? } else { first });
+        bytes.push(if first == b'\\' { unescape_byte(&mut rest)? } else { first });
     }
     Ok(bytes)
 }
 
-/// Reads what follows a backslash from the front of `rest`.
-fn unescape(rest: &mut &[u8]) -> Result<u8> {
+/// Reads what follows a backslash from the front of `rest`, as in C.
+pub(crate) fn unescape_byte(rest: &mut &[u8]) -> Result<u8> {
     let (&letter, tail) =
         rest.split_first().context("a lone backslash at the end: for a backslash, write '\\\\'")?;
     let byte = match letter {

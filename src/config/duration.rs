@@ -1,6 +1,6 @@
 //! Durations: `500ms`, `1m30s`, `1.5h`, and bare seconds with decimals. They are held as whole nanoseconds.
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, anyhow, bail, ensure};
 
 use super::quantity::parse_decimal;
 use crate::time::SECOND;
@@ -24,47 +24,45 @@ pub fn clamped_duration(text: &str) -> Result<u64> {
     Ok(u64::try_from(parse_any_duration(text)?).unwrap_or(u64::MAX))
 }
 
+/// Parses seconds, or numbers that each have a unit. The sum saturates.
 fn parse_any_duration(text: &str) -> Result<u128> {
-    if !text.is_empty() && text.bytes().all(|b| b.is_ascii_digit() || b == b'.') {
+    let is_digit = |c: char| c.is_ascii_digit();
+    let is_number = |text: &str| text.contains(is_digit) && text.chars().all(|c| is_digit(c) || c == '.');
+    if is_number(text) {
         return parse_seconds(text);
     }
-    // humantime does not read `.5s`.
-    let zero = if text.starts_with('.') { "0" } else { "" };
-    match humantime::parse_duration(&format!("{zero}{text}")) {
-        Ok(duration) => Ok(duration.as_nanos()),
-        // The number is too large, or has more decimals than humantime reads.
-        Err(humantime::DurationError::NumberOverflow) => parse_long(text),
-        Err(_) => bail!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h"),
+    let invalid = || anyhow!("'{text}' is not a duration such as 500ms, 2s, 1m30s or 1h");
+    let (mut nanos, mut rest) = (0u128, text.trim_end());
+    loop {
+        let (number, tail) = rest.split_at(rest.find(char::is_alphabetic).ok_or_else(invalid)?);
+        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
+        let unit = humantime::parse_duration(&format!("1{unit}")).map_err(|_| invalid())?.as_nanos();
+        let number = number.trim();
+        ensure!(is_number(number), invalid());
+        nanos = nanos.saturating_add(parse_number_of(number, unit)?);
+        if tail.is_empty() {
+            return Ok(nanos);
+        }
+        rest = tail;
     }
 }
 
 /// Parses seconds with decimals into nanoseconds. A fraction of a nanosecond is rounded up.
 ///
 /// # Errors
-/// Not a number, or one that is far too large.
+/// Not a number, or one with far too many digits.
 pub fn parse_seconds(text: &str) -> Result<u128> {
-    let (digits, decimals) = parse_decimal(text)?;
-    let nanos = match decimals {
-        0..=9 => digits.checked_mul(10u128.pow(9 - decimals)),
-        _ => Some(digits.div_ceil(10u128.pow(decimals - 9))),
-    };
-    nanos.with_context(|| format!("'{text}' is too large"))
+    parse_number_of(text, SECOND.into())
 }
 
-/// Parses numbers of up to 38 digits, each with its unit. The sum saturates.
-fn parse_long(text: &str) -> Result<u128> {
-    let (mut nanos, mut rest) = (0u128, text);
-    while let Some(unit) = rest.find(char::is_alphabetic) {
-        let (number, tail) = rest.split_at(unit);
-        let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
-        let (digits, decimals) = parse_decimal(number.trim())?;
-        let unit = humantime::parse_duration(&format!("1{unit}"))?.as_nanos();
-        let part = digits.checked_mul(unit);
-        ensure!(part.is_some() || decimals == 0, "'{text}' has too many digits");
-        let part = part.map_or(u128::MAX, |part| part.div_ceil(10u128.pow(decimals)));
-        (nanos, rest) = (nanos.saturating_add(part), tail);
+/// Parses a number of units of this many nanoseconds. If it is too large, it is the largest number.
+fn parse_number_of(text: &str, unit: u128) -> Result<u128> {
+    let (digits, decimals) = parse_decimal(text)?;
+    match digits.checked_mul(unit) {
+        Some(nanos) => Ok(nanos.div_ceil(10u128.pow(decimals))),
+        None if decimals == 0 => Ok(u128::MAX),
+        None => bail!("'{text}' has too many digits"),
     }
-    Ok(nanos)
 }
 
 /// True of a duration that has months written as `M`, which may have been meant as minutes.

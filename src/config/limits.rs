@@ -61,19 +61,11 @@ impl LimitOptions {
     /// # Errors
     /// A limit that makes no sense.
     pub fn given(&self) -> Result<Vec<Rate>> {
-        self.rates().map(|rate| rate.resolve(&self.defaults)).collect()
-    }
-
-    /// Warnings about limits, except those in files, that may not mean what the user intended.
-    pub fn warnings(&self) -> impl Iterator<Item = &str> {
-        self.rates().filter_map(RateText::warning)
-    }
-
-    fn rates(&self) -> impl Iterator<Item = &RateText> {
-        self.sources.iter().filter_map(|source| match source {
-            LimitSource::Rate(rate) => Some(&**rate),
+        let rates = self.sources.iter().filter_map(|source| match source {
+            LimitSource::Rate(rate) => Some(rate.resolve(&self.defaults)),
             LimitSource::File(_) => None,
-        })
+        });
+        rates.collect()
     }
 
     /// The files among the sources.

@@ -26,11 +26,12 @@ mod template;
 
 use std::path::PathBuf;
 
-pub use amount::{Amount, parse_limit_period};
+pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
 pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, Run, Share};
 pub use delimiter::parse_delimiter;
+pub(crate) use delimiter::unescape_byte;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use fraction::exact;
 pub use instant::{Until, parse_instant, parse_timestamp};
@@ -80,12 +81,12 @@ pub struct Config {
 }
 
 impl Config {
-    /// Warnings about what the user may not have meant.
+    /// Warnings about what the user may not have meant, except with limits.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
         let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
-        self.limits.warnings().map(str::to_owned).chain(state).chain(placeholder).chain(self.unshared())
+        state.into_iter().chain(placeholder).chain(self.unshared())
     }
 
     /// A warning about a single release that knows of no other.

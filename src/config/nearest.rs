@@ -3,7 +3,7 @@
 use anyhow::Error;
 
 use super::duration::parse_duration;
-use super::quantity::{parse_count, parse_decimal, without_exponent};
+use super::quantity::{parse_count, parse_decimal, without_exponent, without_groups};
 
 /// Units that are not read as they are, and what they are here.
 const ALIASES: [(&str, &str); 8] = [
@@ -124,22 +124,14 @@ fn leading_number(text: &str) -> (String, &str) {
     };
     let end = text.char_indices().find(|&at| !is_part(at)).map_or(text.len(), |(at, _)| at);
     let (number, rest) = text.split_at(end);
-    // A comma is a decimal one unless three digits follow it.
-    let is_decimal = |(_, decimals): (&str, &str)| decimals.len() != 3 && !decimals.contains(['.', ',']);
-    let number = match number.split_once(',') {
-        Some(parts) if is_decimal(parts) => number.replace(',', "."),
-        _ => number.to_owned(),
-    };
-    let digits: String = number.chars().filter(|c| !"_,' ".contains(*c)).collect();
     let unit = rest.len() - rest.trim_start_matches(['k', 'K', 'M', 'G', 'T', 'i']).len();
     let (unit, after) = rest.split_at(unit);
     let has_unit = !after.starts_with(char::is_alphabetic) && parse_count(&format!("1{unit}")).is_ok();
     let (unit, rest) = if has_unit { (unit, after) } else { ("", rest) };
-    let number = match without_exponent(&digits) {
-        Some(expanded) => expanded,
-        None if digits.is_empty() => "1".to_owned(),
-        None => digits,
-    };
+    // A comma is a decimal one unless three digits follow it.
+    let digits = without_exponent(number).or_else(|| without_groups(number));
+    let number =
+        digits.unwrap_or_else(|| if number.is_empty() { "1".to_owned() } else { number.replace(',', ".") });
     (format!("{number}{unit}"), rest)
 }
 

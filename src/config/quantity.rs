@@ -38,7 +38,7 @@ pub(super) fn without_exponent(text: &str) -> Option<String> {
 }
 
 /// A number with separators between groups of three digits, such as `10,000`, without them.
-fn without_groups(text: &str) -> Option<String> {
+pub(super) fn without_groups(text: &str) -> Option<String> {
     let (first, groups) = text.split_once([',', '_', '\'', ' '])?;
     let mut groups = groups.split([',', '_', '\'', ' ']);
     let are_groups = is_whole(first) && groups.all(|group| group.len() == 3 && is_whole(group));

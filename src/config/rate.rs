@@ -5,6 +5,7 @@ use std::fmt;
 use anyhow::{Result, ensure};
 
 use super::duration::format_duration;
+use super::report::Report;
 use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
 use crate::time::Hours;
@@ -64,8 +65,8 @@ pub struct Rate {
     pub key: Option<Selector>,
     /// With `key`: the limit applies only to items with this value.
     pub only: Option<String>,
-    /// The amount as written, if count and period amount to a little less.
-    pub rounded_from: Option<String>,
+    /// What to tell of how it was read, and at which level.
+    pub remark: Option<(Report, String)>,
 }
 
 impl Rate {

@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
-use super::amount::Amount;
+use super::amount::parse_amount;
 use super::duration::{format_duration, parse_duration};
 use super::named::named;
 use super::nearest::nearest;
@@ -18,7 +18,7 @@ use crate::time::{Hours, SECOND, Week, Zone};
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct RateText {
     /// The limit, as far as it follows from the text alone.
-    amount: Amount,
+    rate: Rate,
     algorithm: Option<Algorithm>,
     margin: Option<u64>,
     during: Option<Week>,
@@ -37,18 +37,17 @@ impl RateText {
     ///
     /// # Errors
     /// A count or a period of 0.
-    pub fn new(count: u64, period: Option<Amount>) -> Result<Self> {
+    pub fn new(count: u64, period: Option<Rate>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the minimum is 1");
-        let a_second = || Amount { rate: Rate { period: SECOND, ..Rate::default() }, warning: None };
-        let Amount { rate, warning } = period.unwrap_or_else(a_second);
-        Self::of(Amount { rate: Rate { count, ..rate }, warning })
+        let rate = period.unwrap_or_else(|| Rate { period: SECOND, ..Rate::default() });
+        Self::of(Rate { count, ..rate })
     }
 
     /// An amount without options. The count may be 0.
-    fn of(amount: Amount) -> Result<Self> {
-        let is_limit = amount.rate.period > 0 || amount.rate.from == CountFrom::Running;
+    fn of(rate: Rate) -> Result<Self> {
+        let is_limit = rate.period > 0 || rate.from == CountFrom::Running;
         ensure!(is_limit, "a period of 0 is no limit: the minimum is 1ns");
-        Ok(RateText { amount, ..RateText::default() })
+        Ok(RateText { rate, ..RateText::default() })
     }
 
     /// Parses a RATE that may have a count of 0, which pauses until it is changed.
@@ -56,12 +55,12 @@ impl RateText {
     /// # Errors
     /// As for a RATE, except that 0 is valid.
     pub fn parse_pausing(text: &str) -> Result<Self> {
-        let (rate, options) = split_options(text);
-        let amount = Amount::parse(rate).map_err(|error| nearest(text, &error, is_rate))?;
-        RateText::with_options(amount, &options)
+        let parts = split_options(text, &Self::OPTIONS);
+        let amount = parse_amount(parts[0]).map_err(|error| nearest(text, &error, is_rate))?;
+        RateText::with_options(amount, &parts[1..])
     }
 
-    fn with_options(amount: Amount, options: &[&str]) -> Result<Self> {
+    fn with_options(amount: Rate, options: &[&str]) -> Result<Self> {
         let mut rate = RateText::of(amount)?;
         for (at, option) in options.iter().enumerate() {
             let option = option.trim_start();
@@ -76,7 +75,7 @@ impl RateText {
     }
 
     fn set(&mut self, name: &str, value: &str) -> Result<()> {
-        let rate = &mut self.amount.rate;
+        let rate = &mut self.rate;
         ensure!(
             rate.from != CountFrom::Running || !Self::OF_RATES.contains(&name),
             "N/{RUNNING} is a number of commands, not a rate: it takes cost=, key=, only=, during= and tz="
@@ -105,17 +104,12 @@ impl RateText {
         Ok(())
     }
 
-    /// A warning that the user may have meant something else, with how to write that.
-    pub fn warning(&self) -> Option<&str> {
-        self.amount.warning.as_deref()
-    }
-
     /// Fills in the options that were left out.
     ///
     /// # Errors
     /// Options that contradict each other or the algorithm, or a margin that makes the period too long.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
-        let written = &self.amount.rate;
+        let written = &self.rate;
         let (algorithm, margin) = match written.from {
             CountFrom::Running => (Algorithm::Sliding, 0),
             _ => (self.algorithm.unwrap_or(defaults.algorithm), self.margin.unwrap_or(defaults.margin)),
@@ -169,27 +163,27 @@ impl RateText {
 
 /// Reports whether `text` is a RATE that releases anything. A suggestion has to be.
 fn is_rate(text: &str) -> bool {
-    let (rate, options) = split_options(text);
-    let amount = Amount::parse(rate).ok().filter(|amount| amount.rate.count > 0);
-    let rate = amount.and_then(|amount| RateText::with_options(amount, &options).ok());
+    let parts = split_options(text, &RateText::OPTIONS);
+    let amount = parse_amount(parts[0]).ok().filter(|amount| amount.count > 0);
+    let rate = amount.and_then(|amount| RateText::with_options(amount, &parts[1..]).ok());
     rate.is_some_and(|rate| rate.resolve(&Defaults::default()).is_ok())
 }
 
-/// Splits at commas; in a regular expression or a value to compare, only before the name of an option.
-fn split_options(text: &str) -> (&str, Vec<&str>) {
+/// Splits at commas; in a regular expression or a value to compare, only before the name of one of the `options`.
+pub(super) fn split_options<'a>(text: &'a str, options: &[&str]) -> Vec<&'a str> {
     let mut parts = Vec::new();
     let mut start = 0;
     for (at, _) in text.match_indices(',') {
         let (part, rest) = (&text[start..at], &text[at + 1..]);
-        let may_have_commas = part.contains("=re:") || part.starts_with("only=");
-        let is_option = rest.split_once('=').is_some_and(|(name, _)| RateText::OPTIONS.contains(&name));
+        let may_have_commas = part.contains("=re:") || part.starts_with("re:") || part.starts_with("only=");
+        let is_option = rest.split_once('=').is_some_and(|(name, _)| options.contains(&name));
         if is_option || !may_have_commas {
             parts.push(part);
             start = at + 1;
         }
     }
     parts.push(&text[start..]);
-    (parts[0], parts.split_off(1))
+    parts
 }
 
 impl FromStr for RateText {
@@ -197,7 +191,7 @@ impl FromStr for RateText {
 
     fn from_str(text: &str) -> Result<Self> {
         let rate = RateText::parse_pausing(text)?;
-        if rate.amount.rate.count == 0 {
+        if rate.rate.count == 0 {
             let week =
                 rate.during.as_ref().context("a count of 0 would release nothing: the minimum is 1")?;
             ensure!(
@@ -223,8 +217,8 @@ impl FromStr for Rate {
 /// # Errors
 /// Not a whole number. If it is a rate, the error says how to write it.
 pub fn parse_limit_count(text: &str) -> Result<u64> {
-    parse_count(text).map_err(|error| match Amount::parse(&format!("{text}/s")) {
-        Ok(Amount { rate: Rate { count, period, .. }, .. }) => {
+    parse_count(text).map_err(|error| match parse_amount(&format!("{text}/s")) {
+        Ok(Rate { count, period, .. }) => {
             let period = format_duration(period);
             Error::msg(format!("{error}: for {text} a second, use -n {count} -p {period} or -r {text}/s"))
         }
@@ -269,7 +263,7 @@ mod tests {
             "9/s,from=exit",
             "1.5/s,algo=interval",
             "2.5rpm,burst=2,algo=bucket",
-            "1/M",
+            "1/month",
             "9/12h,algo=calendar,margin=5s,tz=UTC",
             "9/month,algo=calendar,tz=Europe/Berlin",
             "9/s,during=Sat-Mon+Tue@09:00-24:00,tz=America/New_York",

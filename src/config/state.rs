@@ -162,17 +162,12 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         "-r @FILE cannot be shared: all runs must have the same limits, and files change: use -r RATE"
     );
     let rates = limits.given()?;
-    if let Some(rate) = rates.iter().find(|rate| rate.from == CountFrom::Running) {
+    if let Some(rate) = rates.iter().find(|rate| rate.counts_exits()) {
+        let what = if rate.from == CountFrom::Running { "it" } else { "from=exit" };
         bail!(
-            "{rate} cannot be shared: other runs cannot see which commands run here: leave it out, or leave \
-             out -s"
+            "{rate} cannot be shared: other runs cannot see how long commands run: leave out {what}, or -s"
         );
     }
-    ensure!(
-        rates.iter().all(|rate| rate.from == CountFrom::Start),
-        "from=exit cannot be shared: a slot is booked before its command starts, when the end is unknown: \
-         leave out from=exit, or -s"
-    );
     let is_too_dear =
         |rate: &&Rate| rate.burst.zip(rate.common_cost()).is_some_and(|(most, cost)| cost > most.max(1));
     if let Some(rate) = rates.iter().find(is_too_dear) {

@@ -96,69 +96,42 @@ impl Template {
     }
 
     fn pieces(&mut self, mut rest: &[u8], placeholder: &[u8]) -> Vec<Piece> {
-        let (mut pieces, mut text) = (Vec::new(), Vec::new());
-        while let Some(&byte) = rest.first() {
+        let mut pieces = Vec::new();
+        while let Some((&byte, tail)) = rest.split_first() {
             // `${host}` is a shell variable.
-            let is_variable = text.last() == Some(&b'$');
+            let is_variable = matches!(pieces.last(), Some(Piece::Text(text)) if text.ends_with(b"$"));
             let place = match rest.strip_prefix(placeholder) {
                 Some(after) => Some((Piece::Item, after)),
                 None if is_variable => None,
                 None => self.selected(rest),
             };
-            let Some((piece, after)) = place else {
-                text.push(byte);
-                rest = &rest[1..];
-                continue;
-            };
-            if !text.is_empty() {
-                pieces.push(Piece::Text(std::mem::take(&mut text)));
+            let (piece, after) = place.unwrap_or_else(|| (Piece::Text(vec![byte]), tail));
+            match (pieces.last_mut(), piece) {
+                (Some(Piece::Text(text)), Piece::Text(more)) => text.extend(more),
+                (_, piece) => pieces.push(piece),
             }
-            pieces.push(piece);
             rest = after;
         }
-        if !text.is_empty() || pieces.is_empty() {
-            pieces.push(Piece::Text(text));
-        }
-        pieces
+        if pieces.is_empty() { vec![Piece::Text(Vec::new())] } else { pieces }
     }
 
     /// The place at the start of `text`, and what follows it.
     fn selected<'a>(&mut self, text: &'a [u8]) -> Option<(Piece, &'a [u8])> {
         let inner = text.strip_prefix(b"{")?;
-        let end = if inner.starts_with(b"re:") { closing(inner) } else { memchr::memchr(b'}', inner) }?;
-        let (inner, after) = (str::from_utf8(&inner[..end]).ok()?, &inner[end + 1..]);
-        if inner == "#" {
+        // A regular expression may contain braces. Up to one of those, it would be invalid.
+        let most = if inner.starts_with(b"re:") { usize::MAX } else { 1 };
+        let parse = |end: usize| Some((Selector::parse_part(str::from_utf8(&inner[..end]).ok()?).ok()?, end));
+        if let Some(after) = inner.strip_prefix(b"#}") {
             return Some((Piece::Number, after));
         }
-        let selector = Selector::parse_part(inner).ok().filter(is_meant)?;
+        let (selector, end) = memchr::memchr_iter(b'}', inner).take(most).find_map(parse)?;
+        let (selector, after) = (Some(selector).filter(is_meant)?, &inner[end + 1..]);
         let index = self.selectors.iter().position(|known| *known == selector).unwrap_or_else(|| {
             self.selectors.push(selector);
             self.selectors.len() - 1
         });
         Some((Piece::Selected(index), after))
     }
-}
-
-/// The index of the brace that closes the one before `text`. Braces in a regular expression come in pairs or are
-/// escaped.
-fn closing(text: &[u8]) -> Option<usize> {
-    let (mut depth, mut is_escaped) = (0, false);
-    text.iter().position(|&byte| {
-        let is_literal = is_escaped;
-        is_escaped = byte == b'\\' && !is_literal;
-        match byte {
-            _ if is_literal => false,
-            b'{' => {
-                depth += 1;
-                false
-            }
-            b'}' if depth > 0 => {
-                depth -= 1;
-                false
-            }
-            byte => byte == b'}',
-        }
-    })
 }
 
 /// False for shell code in braces that looks like a path: `{. ./lib; }` and `{./a,./b}`.

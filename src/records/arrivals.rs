@@ -1,6 +1,6 @@
 //! Puts records in the order of their arrivals.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::BTreeMap;
 use std::io::Read;
 
 use anyhow::Result;
@@ -108,45 +108,38 @@ impl<T> Iterator for InOrder<T> {
 /// Makes a segment of each record, with the arrival that the record gives. Records that are left out count as items,
 /// and are in the segment of the next one that is not.
 pub(crate) fn stamped<R: Read>(
-    mut reader: Reader<R>,
+    reader: Reader<R>,
     arrivals: &Arrivals,
     input: &InputOptions,
 ) -> impl Iterator<Item = Result<Segment>> + use<R> {
     let mut in_order = InOrder::new(arrivals, input);
     let (delimiter, cleaning) = (Delimiter::new(&input.delimiter), input.cleaning);
-    let (mut gathered, mut ready) = ((Vec::new(), 0), VecDeque::new());
-    let mut is_over = false;
-    std::iter::from_fn(move || {
-        while ready.is_empty() && !is_over {
-            let block = |(at, _, (bytes, records))| Ok(Segment::of(bytes, records, at));
-            let result = match reader.next() {
-                Some(Ok(read)) => delimiter.split_inclusive(read.bytes()).try_for_each(|whole| {
-                    let record = delimiter.trim(whole);
-                    let moment = in_order.read(record)?;
-                    if moment.is_some() || cleaning.skips(record) {
-                        gathered.0.extend_from_slice(whole);
-                        gathered.1 += 1;
-                    }
-                    if let Some(moment) = moment {
-                        in_order.put(moment.at, moment.number, std::mem::take(&mut gathered))?;
-                        ready.extend(in_order.by_ref().map(block));
-                    }
-                    Ok(())
-                }),
-                Some(Err(error)) => Err(error),
-                None => {
-                    is_over = true;
-                    in_order.end();
-                    ready.extend(in_order.by_ref().map(block));
-                    Ok(())
-                }
+    let mut gathered = (Vec::new(), 0);
+    reader.map(Some).chain([None]).flat_map(move |read| {
+        let mut stamped = Vec::new();
+        let segment = |(at, _, (bytes, records))| Ok(Segment::of(bytes, records, at));
+        let result = read.transpose().and_then(|read| {
+            let Some(read) = read else {
+                in_order.end();
+                stamped.extend(in_order.by_ref().map(segment));
+                return Ok(());
             };
-            if let Err(error) = result {
-                is_over = true;
-                ready.push_back(Err(error));
-            }
-        }
-        ready.pop_front()
+            delimiter.split_inclusive(read.bytes()).try_for_each(|whole| {
+                let record = delimiter.trim(whole);
+                let moment = in_order.read(record)?;
+                if moment.is_some() || cleaning.skips(record) {
+                    gathered.0.extend_from_slice(whole);
+                    gathered.1 += 1;
+                }
+                if let Some(moment) = moment {
+                    in_order.put(moment.at, moment.number, std::mem::take(&mut gathered))?;
+                    stamped.extend(in_order.by_ref().map(segment));
+                }
+                Ok(())
+            })
+        });
+        stamped.extend(result.err().map(Err));
+        stamped
     })
 }
 

@@ -3,6 +3,8 @@
 use std::borrow::Cow;
 use std::fmt::Write;
 
+use crate::config::unescape_byte;
+
 /// Escapes tabs, newlines and everything else that does not print. Different items stay different.
 pub(super) fn escape(item: &[u8]) -> String {
     let mut text = String::with_capacity(item.len());
@@ -39,24 +41,13 @@ pub(super) fn unescape(text: &[u8]) -> Cow<'_, [u8]> {
 
 /// The bytes of the escape that `text` begins with, and the rest of the text.
 fn meaning(text: &[u8]) -> Option<(Vec<u8>, &[u8])> {
-    let hex = |digits: &[u8]| u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok();
-    let (letter, rest) = text.strip_prefix(b"\\")?.split_first()?;
-    match letter {
-        b't' => Some((vec![b'\t'], rest)),
-        b'n' => Some((vec![b'\n'], rest)),
-        b'r' => Some((vec![b'\r'], rest)),
-        b'\\' => Some((vec![b'\\'], rest)),
-        b'x' => {
-            let (digits, rest) = rest.split_at_checked(2)?;
-            Some((vec![hex(digits)?.try_into().ok()?], rest))
-        }
-        b'u' => {
-            let rest = rest.strip_prefix(b"{")?;
-            let (digits, rest) = rest.split_at(memchr::memchr(b'}', rest)?);
-            Some((char::from_u32(hex(digits)?)?.to_string().into_bytes(), &rest[1..]))
-        }
-        _ => None,
-    }
+    let mut rest = text.strip_prefix(b"\\")?;
+    let Some(code) = rest.strip_prefix(b"u{") else {
+        return Some((vec![unescape_byte(&mut rest).ok()?], rest));
+    };
+    let (digits, rest) = code.split_at(memchr::memchr(b'}', code)?);
+    let code = u32::from_str_radix(str::from_utf8(digits).ok()?, 16).ok()?;
+    Some((char::from_u32(code)?.to_string().into_bytes(), &rest[1..]))
 }
 
 #[cfg(test)]

@@ -19,7 +19,7 @@ const BLOCK: usize = 64 << 10;
 const PATIENCE: Duration = Duration::from_millis(500);
 const PAUSE: Duration = Duration::from_millis(5);
 
-/// An open log: locked, unless it is only looked at.
+/// An open log, which is locked.
 pub(super) struct LogFile {
     file: File,
     /// The end of its last whole line.
@@ -55,21 +55,6 @@ impl LogFile {
         Ok(log)
     }
 
-    /// Opens a log that begins with `start` to look at it, even while a run is using it.
-    ///
-    /// # Errors
-    /// The file cannot be opened, or is not such a log.
-    pub(super) fn look(path: &Path, start: &str) -> Result<Self> {
-        let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
-        let end = end_of_log(&file, start, path)?;
-        Ok(LogFile { file, end, is_torn: false })
-    }
-
-    /// The lines, including the header.
-    pub(super) fn lines(&self) -> impl Iterator<Item = io::Result<Vec<u8>>> {
-        BufReader::new(FileRange { file: &self.file, range: 0..self.end }).split(b'\n')
-    }
-
     /// Appends a line in one write: readers see only whole lines. Adds nothing on an error.
     pub(super) fn append(&mut self, line: &str) -> io::Result<()> {
         self.mend()?;
@@ -92,6 +77,16 @@ impl LogFile {
         }
         Ok(())
     }
+}
+
+/// The whole lines, including the header, of a log that begins with `start`, even while a run is using it.
+///
+/// # Errors
+/// The file cannot be opened, or is not such a log.
+pub(super) fn lines(path: &Path, start: &str) -> Result<impl Iterator<Item = io::Result<Vec<u8>>>> {
+    let file = File::open(path).with_context(|| format!("cannot open {}", path.display()))?;
+    let end = end_of_log(&file, start, path)?;
+    Ok(BufReader::new(file.take(end)).split(b'\n'))
 }
 
 fn lock(file: &File, path: &Path) -> Result<()> {
@@ -161,7 +156,7 @@ mod tests {
             let mut log = LogFile::open(file.path(), HEADER).unwrap();
             log.append("3\t4\n").unwrap();
             assert_eq!(fs::read(file.path()).unwrap(), b"a\tb\n1\t2\n3\t4\n", "{torn}");
-            let lines: Vec<_> = log.lines().skip(1).map(Result::unwrap).collect();
+            let lines: Vec<_> = lines(file.path(), HEADER).unwrap().skip(1).map(Result::unwrap).collect();
             assert_eq!(lines, [b"1\t2", b"3\t4"]);
         }
         for torn in ["", "a", "a\tb"] {

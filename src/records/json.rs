@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::row::{Entry, Noted, RowItems};
+use super::row::{Entry, Job, Noted, RowItems};
 use crate::time::seconds;
 
 /// The start of each line.
@@ -39,7 +39,7 @@ pub(super) fn is_first(line: &[u8]) -> bool {
 
 /// The members of a line that are read.
 #[derive(Deserialize)]
-pub(super) struct Line<'a> {
+struct Line<'a> {
     seq: u64,
     /// As written: a float would round it.
     #[serde(borrow)]
@@ -72,29 +72,28 @@ impl<'a> ItemText<'a> {
     }
 }
 
-/// The start in a line, as text, and the items.
+/// The job in a line.
 ///
 /// # Errors
 /// It is not a line of a log.
-pub(super) fn job(line: &[u8]) -> Result<(&[u8], RowItems<'_>), String> {
-    let line = Line::read(line).map_err(|error| format!("is not a line of a log: {error}"))?;
+pub(super) fn job(line: &[u8]) -> Result<Job<'_>, String> {
+    let line: Line =
+        serde_json::from_slice(line).map_err(|error| format!("is not a line of a log: {error}"))?;
     Ok((line.start.get().as_bytes(), line.items().ok_or("has no item")?))
 }
 
 impl<'a> Line<'a> {
-    pub(super) fn read(line: &'a [u8]) -> serde_json::Result<Self> {
-        serde_json::from_slice(line)
-    }
-
     /// The items; `None` if there are none.
     fn items(self) -> Option<RowItems<'a>> {
         let items: RowItems<'a> = self.item.into_iter().chain(self.items).map(ItemText::bytes).collect();
         Some(items).filter(|items| !items.is_empty())
     }
+}
 
-    pub(super) fn noted(mut self) -> Option<Noted<'a>> {
-        let is_completed = self.exit == Some(0) && self.signal == Some(0);
-        let seqs = if self.item.is_some() { vec![self.seq] } else { std::mem::take(&mut self.seqs) };
-        Noted::new(is_completed, seqs.into_iter(), self.items()?)
-    }
+/// Reads a line; `None` for anything that is not a line of a log.
+pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
+    let mut line: Line = serde_json::from_slice(line).ok()?;
+    let is_completed = line.exit == Some(0) && line.signal == Some(0);
+    let seqs = if line.item.is_some() { vec![line.seq] } else { std::mem::take(&mut line.seqs) };
+    Noted::new(is_completed, seqs.into_iter(), line.items()?)
 }

@@ -7,7 +7,7 @@ use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::file::LogFile;
+use super::file::{LogFile, lines};
 use super::row::Entry;
 use super::{json, tsv};
 use crate::config::{LogFormat, Resume};
@@ -41,14 +41,6 @@ impl JobLog {
         let format = found.or(format).unwrap_or_default();
         let file = LogFile::open(path, start(format))?;
         Ok(JobLog { file, format, lists, unprinted: HashMap::new(), has_failed: false })
-    }
-
-    /// The items that must not be run again.
-    ///
-    /// # Errors
-    /// The file cannot be read.
-    pub fn done(&self, resume: Resume) -> Result<Completed> {
-        Completed::read(&self.file, self.format, resume)
     }
 
     /// Notes a command that has ended: in a whole line, or not at all. If it exited with 0, it is noted once its output
@@ -108,23 +100,19 @@ pub struct Completed {
 }
 
 impl Completed {
-    /// Like [`JobLog::done`], but only reads the log; if there is none, nothing is completed.
+    /// The items that a log has as completed with status 0 or, with [`Resume::New`], all that it has. If there is no
+    /// log, there are none. The log is only read.
     ///
     /// # Errors
     /// The file cannot be read, or is not a log.
     pub fn look(path: &Path, resume: Resume) -> Result<Self> {
         let Some(format) = found(path) else { return Ok(Completed::default()) };
-        Completed::read(&LogFile::look(path, start(format))?, format, resume)
-    }
-
-    /// The items completed with status 0 or, with [`Resume::New`], all items noted.
-    fn read(file: &LogFile, format: LogFormat, resume: Resume) -> Result<Self> {
         let (mut items, mut known) = (HashMap::new(), HashSet::new());
-        for line in file.lines() {
+        for line in lines(path, start(format))? {
             let line = line.context("cannot read the log")?;
             let noted = match format {
                 LogFormat::Tsv => tsv::noted(&line),
-                LogFormat::Json => json::Line::read(&line).ok().and_then(json::Line::noted),
+                LogFormat::Json => json::noted(&line),
             };
             let Some(noted) = noted else { continue };
             for (seq, item) in noted.items {
@@ -185,7 +173,8 @@ mod tests {
         OpenOptions::new().append(true).open(&path).unwrap().write_all(torn).unwrap();
         let other = if format == LogFormat::Tsv { LogFormat::Json } else { LogFormat::Tsv };
         assert!(JobLog::open(&path, Some(other), false).is_err());
-        let mut completed = JobLog::open(&path, None, false).unwrap().done(Resume::Unfinished).unwrap();
+        drop(JobLog::open(&path, None, false).unwrap());
+        let mut completed = Completed::look(&path, Resume::Unfinished).unwrap();
         let items: [(&[u8], bool); 10] = [
             (b"a", true),
             (b"a", true),

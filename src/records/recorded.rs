@@ -6,7 +6,7 @@ use std::fmt::Display;
 use anyhow::Result;
 
 use super::json;
-use super::row::RowItems;
+use super::row::{Job, RowItems};
 use super::tsv::Columns;
 use crate::config::{Arrivals, Cleaning, Selector};
 use crate::printable::{excerpt, quoted};
@@ -93,23 +93,18 @@ impl Recorded {
             self.number -= 1;
             return Ok(None);
         }
-        let layout = *self.layout.get_or_insert_with(|| Layout::of(record));
+        let found = || if json::is_first(record) { Layout::Json } else { Layout::Item };
+        let layout = *self.layout.get_or_insert_with(found);
         let read = match layout {
-            Layout::Table(columns) => columns
-                .job(record)
-                .ok_or_else(|| "is not a line of the log that the header announces".to_owned())
-                .and_then(|job| self.read_job(job)),
-            Layout::Json => json::job(record).and_then(|job| self.read_job(job)),
-            Layout::Item => {
-                let record = self.cleaning.trim(record);
-                self.read_item(record).map(|at| (at, RowItems::from_buf([record.into()])))
-            }
+            Layout::Table(columns) => self.read_job(columns.job(record)),
+            Layout::Json => self.read_job(json::job(record)),
+            Layout::Item => self.read_item(self.cleaning.trim(record)),
         };
         let (at, items) = read.map_err(|why| bad_item(number, &why))?;
         Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items }))
     }
 
-    fn read_item(&mut self, record: &[u8]) -> Result<Time, String> {
+    fn read_item<'a>(&mut self, record: &'a [u8]) -> Result<(Time, RowItems<'a>), String> {
         let selector = &self.selector;
         let field = self.field.select(record, record.len()).next().flatten();
         let field = field.ok_or_else(|| format!("has no {selector}"))?;
@@ -121,30 +116,19 @@ impl Recorded {
             }
             Cow::Owned(field) => field,
         };
-        self.stamps.read(&field, text).map_err(|fault| {
+        let at = self.stamps.read(&field, text).map_err(|fault| {
             // What lacks its zone or year is a time.
             let is_elsewhere = !self.is_told && !fault.is_incomplete();
             let elsewhere = "; if it is elsewhere, add --arrivals, as in --arrivals col:4";
             describe(selector, &field, fault, selector) + if is_elsewhere { elsewhere } else { "" }
-        })
+        })?;
+        Ok((at, RowItems::from_buf([record.into()])))
     }
 
-    fn read_job<'a>(
-        &mut self,
-        (stamp, items): (&'a [u8], RowItems<'a>),
-    ) -> Result<(Time, RowItems<'a>), String> {
-        let at = self
-            .stamps
-            .read(stamp, stamp)
-            .map_err(|fault| describe(&"the start", stamp, fault, &self.selector))?;
-        Ok((at, items))
-    }
-}
-
-impl Layout {
-    /// The layout of an input that begins with this record, which is not a header.
-    fn of(record: &[u8]) -> Layout {
-        if json::is_first(record) { Layout::Json } else { Layout::Item }
+    fn read_job<'a>(&mut self, job: Result<Job<'a>, String>) -> Result<(Time, RowItems<'a>), String> {
+        let (stamp, items) = job?;
+        let at = self.stamps.read(stamp, stamp);
+        Ok((at.map_err(|fault| describe(&"the start", stamp, fault, &self.selector))?, items))
     }
 }
 

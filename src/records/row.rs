@@ -10,6 +10,9 @@ use crate::time::Time;
 /// Items that were released together: nearly always one.
 pub(crate) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
+/// The start of a job, as text, and its items.
+pub(super) type Job<'a> = (&'a [u8], RowItems<'a>);
+
 /// A row that was read.
 pub(super) struct Noted<'a> {
     /// True if the command exited with 0.

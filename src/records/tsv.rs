@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::escape::{escape, unescape};
 use super::numbers;
-use super::row::{Entry, Noted, RowItems};
+use super::row::{Entry, Job, Noted, RowItems};
 use crate::time::seconds;
 
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
@@ -41,27 +41,29 @@ pub(super) struct Columns {
     is_ours: bool,
 }
 
+/// The beginnings of headers, and the columns that they announce.
+const TABLES: [(&[u8], Columns); 2] = [
+    (b"seq\tstart\t", Columns { start: 1, item: 7, is_ours: true }),
+    (b"Seq\tHost\tStarttime\t", Columns { start: 2, item: 8, is_ours: false }),
+];
+
 impl Columns {
     /// The columns that a header names; `None` if it is not a header.
     pub(super) fn of(header: &[u8]) -> Option<Self> {
-        header.get(..4).filter(|first| first.eq_ignore_ascii_case(b"seq\t"))?;
-        let names: Vec<_> = header.split(|&byte| byte == b'\t').collect();
-        let column = |name: &[u8]| names.iter().position(|other| *other == name);
-        let is_ours = names[0] == b"seq";
-        let (start, item) = match names[0] {
-            b"seq" => column(b"start").zip(column(b"item")),
-            b"Seq" => column(b"Starttime").zip(column(b"Command")),
-            _ => None,
-        }?;
-        (start < item).then_some(Columns { start, item, is_ours })
+        TABLES.iter().find(|(start, _)| header.starts_with(start)).map(|(_, columns)| *columns)
     }
 
-    /// The start in a line, and the items.
-    pub(super) fn job<'a>(&self, line: &'a [u8]) -> Option<(&'a [u8], RowItems<'a>)> {
+    /// The job in a line.
+    ///
+    /// # Errors
+    /// It has too few columns.
+    pub(super) fn job<'a>(&self, line: &'a [u8]) -> Result<Job<'a>, String> {
         let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t').skip(self.start);
-        let (start, item) = (fields.next()?, fields.nth(self.item - self.start - 1)?);
+        let start = fields.next().unwrap_or_default();
+        let item = fields.nth(self.item - self.start - 1);
+        let item = item.ok_or("is not a line of the log that the header announces")?;
         let items =
             if self.is_ours { unescape_all(item).collect() } else { RowItems::from_buf([item.into()]) };
-        Some((start.trim_ascii(), items))
+        Ok((start.trim_ascii(), items))
     }
 }

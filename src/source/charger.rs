@@ -116,8 +116,8 @@ impl Charger {
     /// Like [`Charger::charge`], but overwrites a draft.
     ///
     /// # Errors
-    /// The reason, with an excerpt of the record, if it has no valid cost or one that is never admitted. The draft is
-    /// then unusable.
+    /// The reason, with an excerpt of the record, if it has no valid cost or one that is never admitted. In the draft,
+    /// that cost is then 0.
     pub fn charge_into(&mut self, record: &[u8], length: usize, draft: &mut Draft) -> Result<(), String> {
         if let Some(charge) = &self.uniform {
             draft.costs.clear();
@@ -128,12 +128,16 @@ impl Charger {
         let record = self.fields.look(record, length);
         self.write_keys(&record, &mut draft.keys);
         draft.costs.clear();
+        let mut charged = Ok(());
         for rule in &mut self.limits {
             rule.remember(&draft.keys);
             let cost = rule.cost(&draft.keys, &record);
-            draft.costs.push(cost.map_err(|why| record.bad(&why))?);
+            draft.costs.push(*cost.as_ref().unwrap_or(&0));
+            if let (Err(why), Ok(())) = (cost, &charged) {
+                charged = Err(record.bad(&why));
+            }
         }
-        Ok(())
+        charged
     }
 
     /// The limits with an `only=` that no record has matched so far.
@@ -152,16 +156,6 @@ impl Charger {
                 only.matched |= before.limits.iter().any(was_matched);
             }
         }
-    }
-
-    /// Like [`Charger::charge`], for a record that other limits admitted: a cost that is now invalid counts as 0.
-    pub(crate) fn charge_leniently(&self, record: &[u8], length: usize) -> Charge {
-        let mut draft = Draft::default();
-        let record = self.fields.look(record, length);
-        self.write_keys(&record, &mut draft.keys);
-        let costs = self.limits.iter().map(|rule| rule.cost(&draft.keys, &record).unwrap_or(0));
-        draft.costs.extend(costs);
-        draft.charge()
     }
 
     fn write_keys(&self, record: &Record, keys: &mut Vec<Key>) {

@@ -24,9 +24,9 @@ pub(super) struct Record<'f, 'a> {
     fields: &'f Fields,
     pub(super) bytes: &'a [u8],
     /// Includes the delimiter.
-    length: usize,
+    pub(super) length: usize,
     /// `None` if the record is not JSON, or there are no paths.
-    values: Option<PathValues<'a>>,
+    pub(super) values: Option<PathValues<'a>>,
 }
 
 impl Fields {
@@ -86,7 +86,7 @@ impl<'a> Record<'_, 'a> {
     /// The part that the selector with this index selects.
     #[inline]
     pub(super) fn part(&self, index: usize) -> Selected<'a> {
-        self.fields.fields[index].1.part(self.bytes, self.length, self.values.as_ref())
+        self.fields.fields[index].1.part(self)
     }
 
     /// True if the part is at a path and the record is not JSON.

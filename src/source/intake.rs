@@ -235,7 +235,7 @@ impl Intake {
     }
 
     /// Charges items that were taken before, even if the limits no longer admit them.
-    pub(crate) fn recharge(&self, mut segment: Segment) -> Vec<Items> {
+    pub(crate) fn recharge(&mut self, mut segment: Segment) -> Vec<Items> {
         if let Some(charge) = self.charger.uniform().filter(|_| !self.singly) {
             return vec![Items { segment, charge: charge.clone() }];
         }
@@ -243,8 +243,9 @@ impl Intake {
         while segment.items() > 0 {
             let one = segment.split_off(1, &self.delimiter);
             let record = self.delimiter.trim(one.bytes());
-            let charge = self.charger.charge_leniently(record, one.bytes().len());
-            items.push(Items { segment: one.detached(), charge });
+            let mut draft = Draft::default();
+            let _ = self.charger.charge_into(record, one.bytes().len(), &mut draft);
+            items.push(Items { segment: one.detached(), charge: draft.charge() });
         }
         items
     }

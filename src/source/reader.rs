@@ -123,22 +123,19 @@ impl<R: Read> Reader<R> {
 
     /// Notes the first record that is too long. Returns the number and length of the records before it.
     fn check_lengths(&mut self, records: u64, length: usize) -> (u64, usize) {
-        let unfinished = self.filled - length;
         if self.filled <= self.max_record {
             return (records, length);
         }
         let (mut good, mut start) = (0, 0);
-        for record in self.delimiter.split(&self.buffer[..length]) {
-            if record.len() > self.max_record {
+        for record in self.delimiter.split_inclusive(&self.buffer[..self.filled]) {
+            // The last bytes of an unfinished one may be the beginning of a delimiter.
+            let spare = if start < length { 0 } else { self.delimiter.len() - 1 };
+            if self.delimiter.trim(record).len() > self.max_record.saturating_add(spare) {
                 self.failed = Some(self.too_long(good, start));
                 return (good, start);
             }
             good += 1;
-            start += record.len() + self.delimiter.len();
-        }
-        // The last bytes may be the beginning of a delimiter.
-        if !self.ended && unfinished >= self.max_record.saturating_add(self.delimiter.len()) {
-            self.failed = Some(self.too_long(records, length));
+            start += record.len();
         }
         (records, length)
     }

@@ -7,7 +7,7 @@ use super::Delimiter;
 use crate::time::Time;
 
 /// Consecutive items that arrived together, with their place in the input. Splitting or cloning it copies no bytes.
-#[derive(Clone, Debug)]
+#[derive(Clone, Default, Debug)]
 pub struct Segment {
     buffer: Rc<Buffer>,
     /// The items are in `start..end` of the buffer.
@@ -18,8 +18,8 @@ pub struct Segment {
     /// The number of the first item, and the bytes of the input before it; 0 until set by [`Segment::at`].
     first: u64,
     offset: u64,
-    /// The number of the next attempt, counted from 1.
-    attempt: u64,
+    /// The number of attempts so far.
+    attempts: u64,
     /// The number of the first item of the batch that it was last sent in; 0 if it has not been sent.
     batch: u64,
     /// The earliest instant of the next attempt.
@@ -29,18 +29,7 @@ pub struct Segment {
 impl Segment {
     /// The `items` items in the first `end` bytes of `buffer`.
     pub(super) fn new(buffer: Buffer, end: usize, items: u64) -> Self {
-        Segment {
-            buffer: Rc::new(buffer),
-            start: 0,
-            end,
-            items,
-            arrival: Time::ZERO,
-            first: 0,
-            offset: 0,
-            attempt: 1,
-            batch: 0,
-            not_before: Time::ZERO,
-        }
+        Segment { buffer: Rc::new(buffer), end, items, ..Segment::default() }
     }
 
     /// The `items` items in `bytes`.
@@ -102,7 +91,7 @@ impl Segment {
 
     /// The number of the next attempt, counted from 1.
     pub fn attempt(&self) -> u64 {
-        self.attempt
+        self.attempts + 1
     }
 
     /// The earliest instant of the next attempt: zero, unless the items are backing off.
@@ -112,12 +101,12 @@ impl Segment {
 
     /// True if both may be in one batch: items that were sent together stay together, apart from all others.
     pub(crate) fn was_sent_with(&self, other: &Segment) -> bool {
-        (self.attempt, self.batch) == (other.attempt, other.batch)
+        (self.attempts, self.batch) == (other.attempts, other.batch)
     }
 
     /// The same items for another attempt, from `not_before` on, with the rest of the batch that began with `batch`.
     pub(crate) fn again(self, batch: u64, not_before: Time) -> Self {
-        Segment { attempt: self.attempt + 1, batch, not_before, ..self }
+        Segment { attempts: self.attempts + 1, batch, not_before, ..self }
     }
 
     /// Splits off the first `items` items.
@@ -171,7 +160,7 @@ pub(super) type Pool = Rc<RefCell<Vec<Vec<u8>>>>;
 const MOST_POOLED: usize = 4;
 
 /// A buffer that returns to its pool, if it has one, when it is dropped.
-#[derive(Debug)]
+#[derive(Default, Debug)]
 pub(super) struct Buffer {
     pub(super) bytes: Vec<u8>,
     pub(super) pool: Option<Pool>,

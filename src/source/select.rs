@@ -6,8 +6,9 @@ use memchr::memchr3;
 use memchr::memmem::Finder;
 use regex::bytes::{CaptureLocations, Regex};
 
+use super::fields::Record;
 use super::host::host;
-use super::json::{PathValues, Paths};
+use super::json::Paths;
 use super::part::Selected;
 use crate::config::{Selector, compile};
 
@@ -21,9 +22,8 @@ pub(super) enum Extractor {
     Host,
     /// The number of the path in [`Paths`].
     Path(usize),
-    Match(Box<Regex>),
-    /// The first group of a match. The memory for the locations of the groups is reused.
-    Group(Box<(Regex, RefCell<CaptureLocations>)>),
+    /// The first group of a match, or all of it. The memory for the locations of the groups is reused.
+    Match(Box<(Regex, RefCell<CaptureLocations>)>),
     Constant(u64),
 }
 
@@ -38,27 +38,18 @@ impl Extractor {
             Selector::Bytes => Extractor::Bytes,
             Selector::Host => Extractor::Host,
             Selector::Path(path) => Extractor::Path(paths.add(path)),
-            Selector::Regex(regex) => Extractor::pattern(compile(regex).expect("checked when it was parsed")),
+            Selector::Regex(regex) => {
+                let regex = compile(regex).expect("checked when it was parsed");
+                let groups = RefCell::new(regex.capture_locations());
+                Extractor::Match(Box::new((regex, groups)))
+            }
             Selector::Constant(number) => Extractor::Constant(*number),
         }
     }
 
-    fn pattern(regex: Regex) -> Self {
-        if regex.captures_len() == 1 {
-            return Extractor::Match(Box::new(regex));
-        }
-        let groups = RefCell::new(regex.capture_locations());
-        Extractor::Group(Box::new((regex, groups)))
-    }
-
-    /// The selected part of `record`, which is without its delimiter; `length` includes it. `values` are the values at
-    /// the paths.
-    pub(super) fn part<'a>(
-        &self,
-        record: &'a [u8],
-        length: usize,
-        values: Option<&PathValues<'a>>,
-    ) -> Selected<'a> {
+    /// The selected part of a record.
+    pub(super) fn part<'a>(&self, record: &Record<'_, 'a>) -> Selected<'a> {
+        let Record { bytes: record, length, ref values, .. } = *record;
         match self {
             Extractor::Column { index, separator: None } => column(record, *index).into(),
             Extractor::Column { index, separator: Some(separator) } => {
@@ -66,12 +57,14 @@ impl Extractor {
             }
             Extractor::Bytes => Selected::Number(length as u64),
             Extractor::Host => host(record),
-            Extractor::Path(path) => values.map_or(Selected::Missing, |values| values[*path].clone()),
-            Extractor::Match(regex) => regex.find(record).map(|found| found.as_bytes()).into(),
-            Extractor::Group(pattern) => {
+            Extractor::Path(path) => {
+                values.as_ref().map_or(Selected::Missing, |values| values[*path].clone())
+            }
+            Extractor::Match(pattern) => {
                 let mut groups = pattern.1.borrow_mut();
                 let found = pattern.0.captures_read(&mut groups, record);
-                found.and_then(|_| groups.get(1)).map(|(start, end)| &record[start..end]).into()
+                let group = usize::from(groups.len() > 1);
+                found.and_then(|_| groups.get(group)).map(|(start, end)| &record[start..end]).into()
             }
             Extractor::Constant(number) => Selected::Number(*number),
         }

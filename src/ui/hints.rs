@@ -4,7 +4,7 @@ use super::line::reason;
 use super::stats::items;
 use super::wall::{clock_at, words};
 use crate::exit::Exit;
-use crate::schedule::{Stats, WaitReason};
+use crate::schedule::{Forecast, Stats, WaitReason};
 use crate::time::{SECOND, Time, Wall};
 
 /// Longer waits are explained.
@@ -15,12 +15,11 @@ pub(super) fn is_long(now: Time, next: Option<Time>) -> bool {
     next.is_none_or(|next| next.since(now) > LONG)
 }
 
-/// Why nothing is released before `next`; `None` if it is not worth a message.
+/// Why nothing is released before the next release; `None` if it is not worth a message.
 pub(super) fn explanation(
+    Forecast { next, wait_reason, .. }: &Forecast,
     wall: Wall,
     now: Time,
-    next: Option<Time>,
-    wait_reason: &WaitReason,
 ) -> Option<String> {
     let (reason, until) = (reason(wait_reason), next.map(|next| clock_at(wall, now, next)));
     match (wait_reason, until) {

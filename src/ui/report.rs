@@ -12,7 +12,7 @@ use super::stderr;
 use crate::config::{Config, Rate, Report};
 use crate::exit::{Exit, signal_name};
 use crate::printable::escaped_json;
-use crate::schedule::{Forecast, Schedule, Stats, Total};
+use crate::schedule::{Schedule, Stats, Total};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
 use anyhow::Error;
@@ -36,8 +36,9 @@ pub struct Reporter {
     resumes: Option<bool>,
     /// The number of items in the input, if they can be counted within this time.
     total: Option<Box<dyn Fn(Duration) -> Option<Total>>>,
-    /// The end of the run says how many items are left of the total.
-    counts_rest: bool,
+    /// The end of the run says how many items are left of the total. Not if it resumes a log: some of the unread ones
+    /// may be done already.
+    pub(crate) counts_rest: bool,
 }
 
 /// The longest that the end of a run waits for its items to be counted, which is slow in a large file.
@@ -56,19 +57,18 @@ impl Reporter {
     pub(crate) fn of(config: &Config) -> Self {
         let logged = config.command.as_ref().filter(|run| run.log.is_some());
         let resumes = logged.map(|run| run.resume.is_some());
-        Reporter { resumes, as_json: config.as_json, ..Reporter::new(config.report) }
+        let counts_rest = config.queue.until.is_some() && resumes != Some(true);
+        Reporter { resumes, counts_rest, as_json: config.as_json, ..Reporter::new(config.report) }
     }
 
     /// Shows progress as well, or else explains the first long wait. Progress is towards a `total`, once that is known.
-    /// If it `counts_rest`, the end says how many items are left.
     pub(crate) fn with_progress(
         self,
         display: Option<Display>,
         total: impl Fn(Duration) -> Option<Total> + 'static,
-        counts_rest: bool,
     ) -> Self {
         let explains = Cell::new(self.is_watched && display.is_none());
-        Reporter { display, explains, total: Some(Box::new(total)), counts_rest, ..self }
+        Reporter { display, explains, total: Some(Box::new(total)), ..self }
     }
 
     /// Explains the first long wait, and has no progress to show.
@@ -135,13 +135,13 @@ impl Reporter {
     pub(crate) fn show(&self, schedule: &Schedule, now: Time, wall: impl FnOnce() -> Wall) {
         if let Some(display) = &self.display {
             display.show(schedule, now, || self.total(Duration::ZERO), wall);
-        } else if self.explains.get() && hints::is_long(now, schedule.next_release()) {
-            let Forecast { next, wait_reason, .. } = schedule.forecast(now, None);
-            if let Some(text) = hints::explanation(wall(), now, next, &wait_reason) {
-                self.explains.set(false);
-                let more = if self.total.is_some() { " (--progress shows more)" } else { "" };
-                self.notice(&format_args!("{text}{more}"));
-            }
+        } else if self.explains.get()
+            && hints::is_long(now, schedule.next_release())
+            && let Some(text) = hints::explanation(&schedule.forecast(now, None), wall(), now)
+        {
+            self.explains.set(false);
+            let more = if self.total.is_some() { " (--progress shows more)" } else { "" };
+            self.notice(&format_args!("{text}{more}"));
         }
     }
 
@@ -152,25 +152,17 @@ impl Reporter {
         }
     }
 
-    /// The limits, at the start of a run with `-v`.
+    /// What was remarked on the limits, and with `-v` the limits.
     pub(crate) fn limits(&self, limits: &[Rate]) {
-        limits.iter().for_each(|rate| match &rate.rounded_from {
-            None => self.detail(&format_args!("limit {rate}")),
-            Some(written) => self.detail(&format_args!("limit {rate}: {written}, rounded down")),
-        });
+        for rate in limits {
+            rate.remark.iter().for_each(|(level, text)| self.say(*level, text));
+            self.detail(&format_args!("limit {rate}"));
+        }
     }
 
     /// Reports what sharing costs a limit, if that is much or with `-v`.
     pub(crate) fn reach(&self, reach: &Reach) {
         if reach.is_low() { self.notice(reach) } else { self.detail(reach) }
-    }
-
-    /// Reports commands whose output was lost. A reader that went away wanted no more.
-    fn unprinted(&self, exit: Exit, stats: &Stats) {
-        if stats.unprinted > 0 && exit != Exit::READER_GONE {
-            let commands = count_of(stats.unprinted, "command");
-            self.notice(&format_args!("the output of {commands} is missing or incomplete"));
-        }
     }
 
     /// The items that are left when a run ends before its input does.
@@ -203,7 +195,11 @@ impl Reporter {
         if self.unnamed.get() > 0 {
             self.notice(&format_args!("{} more failed", self.unnamed.get()));
         }
-        self.unprinted(exit, &stats);
+        // A reader that went away wanted no more.
+        if stats.unprinted > 0 && exit != Exit::READER_GONE {
+            let commands = count_of(stats.unprinted, "command");
+            self.notice(&format_args!("the output of {commands} is missing or incomplete"));
+        }
         self.left(exit, &stats);
         let next_step = self.resumes.and_then(|resumes| hints::next_step(resumes, exit, &stats));
         next_step.iter().for_each(|text| self.notice(text));

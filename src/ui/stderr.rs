@@ -14,7 +14,7 @@ use nix::poll::PollTimeout;
 
 use crate::exit::Exit;
 use crate::inherited::Uninterrupted;
-use crate::output::{Leave, Target};
+use crate::output::Target;
 use crate::printable::escaped;
 
 /// The longest that writing a message may block.
@@ -84,7 +84,8 @@ fn queue() -> MutexGuard<'static, MessageQueue> {
 
 fn put(mut queue: MutexGuard<MessageQueue>, text: &[u8]) {
     if !*queue.has_thread.get_or_insert_with(start) {
-        return write_in_time(text, PATIENCE);
+        let _ = Target::Stderr.write_all(text);
+        return;
     }
     if queue.pending.len() + text.len() > MOST && queue.is_busy() {
         return;
@@ -134,11 +135,4 @@ fn write_pending() {
 
 fn takes_more() -> bool {
     Target::Stderr.is_writable(PollTimeout::ZERO).unwrap_or(false)
-}
-
-/// Writes without a thread.
-fn write_in_time(text: &[u8], patience: Duration) {
-    let give_up = Instant::now() + patience;
-    let leave = Leave { end: text.len(), may_block: false };
-    let _ = Target::Stderr.write(text, &mut 0, |_| (Instant::now() < give_up).then_some(leave));
 }

@@ -17,8 +17,9 @@ pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
 use crate::config::{Config, CountFrom, Once, Rate, Shared, State, Verb};
+use crate::records::Completed;
 use crate::runtime::{Input, InputPosition, LimitsFiles};
-use crate::source::{Delimiter, Reader};
+use crate::source::{Delimiter, Done, Reader};
 use crate::store;
 use crate::ui::plot;
 use crate::ui::report::Reporter;
@@ -79,6 +80,13 @@ impl<'a> Setup<'a> {
         ensure!(!self.rates.iter().any(Rate::pauses), "a limit of 0 pauses, so {so}");
         Ok(())
     }
+}
+
+/// With `--resume`, tells which items the log has as done.
+fn done(config: &Config) -> Result<Option<Done>> {
+    let log = config.command.as_ref().and_then(|run| run.log.as_ref().zip(run.resume));
+    let completed = log.map(|(log, resume)| Completed::look(log, resume)).transpose()?;
+    Ok(completed.map(|mut completed| -> Done { Box::new(move |item| completed.take(item)) }))
 }
 
 /// The check of each limit, applied whenever limits are read from files.

@@ -4,12 +4,12 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
-use super::Setup;
 use super::drawing::Drawing;
+use super::{Setup, done};
 use crate::config::{Arrivals, Feed, Plan, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
-use crate::records::{Completed, stamped};
+use crate::records::stamped;
 use crate::runtime::sim::{Sim, SimClock};
 use crate::runtime::{Driver, World};
 use crate::schedule::Schedule;
@@ -45,10 +45,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
-    if let Some((log, resume)) = config.command.as_ref().and_then(|run| run.log.as_ref().zip(run.resume)) {
-        let mut completed = Completed::look(log, resume)?;
-        schedule.skip(Box::new(move |item| completed.take(item)));
-    }
+    done(config)?.into_iter().for_each(|done| schedule.skip(done));
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let exit = Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, wall);

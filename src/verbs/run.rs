@@ -5,13 +5,13 @@ use std::time::Duration;
 
 use anyhow::Result;
 
-use super::Setup;
 use super::drawing::{Drawing, after_drawing};
+use super::{Setup, done};
 use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::pipe::is_pipe;
-use crate::records::{Completed, JobLog};
+use crate::records::JobLog;
 use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout};
@@ -36,13 +36,12 @@ pub(crate) fn run(setup: Setup) -> Result<Exit> {
 fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
-    let counts_rest = counts_rest(config);
-    let count =
-        (display.is_some() || counts_rest).then(|| Count::of_rest(reader.input(), &position, &config.input));
+    let count = (display.is_some() || reporter.counts_rest)
+        .then(|| Count::of_rest(reader.input(), &position, &config.input));
     let total = move |patience| count.as_ref()?.within(patience);
-    let reporter = reporter.with_progress(display, total, counts_rest);
+    let reporter = reporter.with_progress(display, total);
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
-    let (log, completed) = open_log(config)?;
+    let (log, done) = (open_log(config)?, done(config)?);
     let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock)?;
     world.watch_reader()?;
@@ -54,9 +53,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     if let Some(run) = &config.command {
         schedule = schedule.with_commands(run, fastrand::u64(..));
     }
-    if let Some(mut completed) = completed {
-        schedule.skip(Box::new(move |item| completed.take(item)));
-    }
+    done.into_iter().for_each(|done| schedule.skip(done));
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let mut sink = sink_for(config, &mut world)?;
     let delimiter = Delimiter::new(&config.input.delimiter);
@@ -82,13 +79,6 @@ fn mixing(config: &Config) -> Option<bool> {
         Some(run) => (run.output == Output::Shared).then_some(true),
         None => io::stdout().is_terminal().then(|| config.input.delimiter.ends_with(b"\n")),
     }
-}
-
-/// Reports whether the end of the run says how many of all items are left. Not with `--resume`: some of the unread ones
-/// may be done already.
-fn counts_rest(config: &Config) -> bool {
-    let resumes = config.command.as_ref().is_some_and(|run| run.resume.is_some());
-    config.queue.until.is_some() && !resumes
 }
 
 /// Nanoseconds that the end of a run waits for an answer from the store, and again to return slots. A signal ends a run
@@ -139,12 +129,8 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     Ok(Box::new(Stdout::new(delimiter, interrupt)))
 }
 
-/// The log of a run, and with `--resume` the items in it that are not run again.
-fn open_log(config: &Config) -> Result<(Option<JobLog>, Option<Completed>)> {
-    let Some((run, path)) = config.command.as_ref().and_then(|run| Some((run, run.log.as_ref()?))) else {
-        return Ok((None, None));
-    };
-    let log = JobLog::open(path, run.log_format, config.queue.batch != BatchSize::SINGLE)?;
-    let completed = run.resume.map(|resume| log.done(resume)).transpose()?;
-    Ok((Some(log), completed))
+fn open_log(config: &Config) -> Result<Option<JobLog>> {
+    let log = config.command.as_ref().and_then(|run| Some((run.log.as_ref()?, run.log_format)));
+    let lists = config.queue.batch != BatchSize::SINGLE;
+    log.map(|(path, format)| JobLog::open(path, format, lists)).transpose()
 }

@@ -207,7 +207,8 @@ fn a_rate_with_many_decimals_is_rounded_down_and_verbose_says_so() {
         };
         let output = run(&["-v"]);
         assert_eq!(text(&output.stdout), "0.000000000\ta\n1.300000000\tb\n");
-        let told = "throttle: limit 1/1s300ms,algo=sliding: 0.7692307692307693/s, rounded down\n";
+        let told = "throttle: 0.7692307692307693/s is rounded down to 1/1s300ms\n\
+                    throttle: limit 1/1s300ms,algo=sliding\n";
         assert!(text(&output.stderr).starts_with(told), "{}", text(&output.stderr));
         assert_eq!(text(&run(&[]).stderr), "");
     }

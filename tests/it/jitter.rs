@@ -54,7 +54,7 @@ fn a_single_release_is_delayed_as_well() {
 fn what_makes_no_sense_is_told() {
     let table: [(&[&str], &str); 3] = [
         (&["-s", "./state", "--jitter=1s"], "--jitter cannot be used with shared limits"),
-        (&["--audit", "--jitter=1s"], "leave out --jitter"),
+        (&["--audit", "--jitter=1s"], "'--audit' cannot be used with '--jitter <DUR>'"),
         (&["--jitter=1s,x=1"], "write DUR or DUR,seed=N"),
     ];
     for (args, why) in table {

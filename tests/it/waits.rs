@@ -160,8 +160,8 @@ fn the_items_of_a_file_are_counted_before_it_is_told_how_many_are_left() {
 #[test]
 fn what_makes_no_sense_is_told() {
     let table: [(&[&str], &str); 4] = [
-        (&["--audit", "--max-wait=1s"], "--audit does not wait: leave out --max-wait"),
-        (&["--audit", "--until=1s"], "leave out --until"),
+        (&["--audit", "--max-wait=1s"], "'--audit' cannot be used with '--max-wait <DUR>'"),
+        (&["--audit", "--until=1s"], "'--audit' cannot be used with '--until <DUR|TIME>'"),
         (&["-B9,2s", "--on-limit=drop", "--max-wait=1s"], "--max-wait 1s is over before a batch is complete"),
         (&["--until=17:00"], "'17:00' has no date: for the next one, write 20"),
     ];

@@ -50,7 +50,7 @@ pub(crate) struct ControlArgs {
     /// A log written by --log, or by --joblog of parallel, can be read as it is: costs and keys are those of its items.
     #[arg(long)]
     #[arg(conflicts_with_all = ["dry_run", "reset_state", "status", "hold", "on_limit", "on_bad", "batch"])]
-    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress", "at"])]
+    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress", "at", "max_wait", "until", "jitter"])]
     pub(crate) audit: bool,
 
     /// Where time stamps are, for --dry-run and --audit

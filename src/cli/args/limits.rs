@@ -10,7 +10,7 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::choice;
 use crate::cli::{help, misplaced};
 use crate::config::{
-    Amount, Defaults, Jitter, LimitOptions, LimitSource, OnLimit, RateText, Selector, parse_count,
+    Defaults, Jitter, LimitOptions, LimitSource, OnLimit, Rate, RateText, Selector, parse_count,
     parse_duration, parse_limit_count, parse_limit_period,
 };
 use crate::rule::Algorithm;
@@ -33,7 +33,7 @@ pub(crate) struct LimitArgs {
     /// Units are ns, us, ms, s, m, h, d and w; a bare number is seconds. Decimals are allowed.
     #[arg(short, long, value_name = "DUR", value_parser = parse_limit_period)]
     #[arg(allow_negative_numbers = true)]
-    pub(crate) period: Option<Amount>,
+    pub(crate) period: Option<Rate>,
 
     /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one per line
     ///

@@ -64,7 +64,6 @@ pub(super) fn year_day(text: &[u8]) -> Read<'_, YearDay> {
 
 /// The rest of a syslog message after its `<PRI>` and, if it has one, its version.
 pub(super) fn after_priority(text: &[u8]) -> Option<&[u8]> {
-    let digits = |text: &[u8]| text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     let text = text.strip_prefix(b"<")?;
     let priority = digits(text);
     let text = text.get(priority..)?.strip_prefix(b">").filter(|_| priority > 0)?;
@@ -111,20 +110,21 @@ fn time(text: &[u8]) -> Read<'_, i64> {
 
 /// Up to nine decimals after a point or a comma, if there is one, as nanoseconds.
 fn fraction(text: &[u8]) -> Read<'_, u32> {
-    let [b'.' | b',', digit, ..] = text else {
-        return if text.starts_with(b".") { None } else { Some((0, text)) };
-    };
-    if !digit.is_ascii_digit() {
-        return if text[0] == b',' { Some((0, text)) } else { None };
+    let [mark @ (b'.' | b','), decimals @ ..] = text else { return Some((0, text)) };
+    match digits(decimals) {
+        0 if *mark == b',' => Some((0, text)),
+        count @ 1..=9 => {
+            let (decimals, rest) = decimals.split_at(count);
+            let number = decimals.iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0'));
+            Some((number * 10u32.pow(u32::try_from(9 - count).unwrap_or(0)), rest))
+        }
+        _ => None,
     }
-    let decimals = &text[1..];
-    let count = decimals.iter().take_while(|byte| byte.is_ascii_digit()).count();
-    if count > 9 {
-        return None;
-    }
-    let number = decimals[..count].iter().fold(0, |number, digit| number * 10 + u32::from(digit - b'0'));
-    let scale = 10u32.pow(u32::try_from(9 - count).unwrap_or(0));
-    Some((number * scale, &decimals[count..]))
+}
+
+/// The number of digits at the start of a text.
+pub(super) fn digits(text: &[u8]) -> usize {
+    text.iter().take_while(|byte| byte.is_ascii_digit()).count()
 }
 
 /// A zone after a time, in seconds ahead of UTC. Also takes a closing bracket.

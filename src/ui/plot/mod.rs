@@ -19,7 +19,7 @@ use crate::config::format_duration;
 use crate::printable::escaped;
 use crate::rule::Extra;
 use crate::time::Time;
-use crate::ui::terminal::any_width;
+use crate::ui::terminal::width;
 
 /// The most limits that are drawn, and the most keys of each.
 const MOST_LIMITS: usize = 6;
@@ -76,7 +76,7 @@ struct Point {
 pub(crate) fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()> {
     let plot = Plot::new(audit);
     if path == Path::new("-") {
-        return Ok(out.write_all(terminal(&plot, any_width()).as_bytes())?);
+        return Ok(out.write_all(terminal(&plot, width()).as_bytes())?);
     }
     fs::write(path, svg(&plot)).with_context(|| cannot_write(path))
 }

@@ -152,23 +152,12 @@ impl Panel {
         Some((from.0 + (to.0 - from.0) * part, self.top))
     }
 
-    /// Draws a path, leaving out points between others on the same level.
     fn path(&self, out: &mut String, class: &str, points: impl Iterator<Item = (f64, f64)>) {
-        let mut kept: Vec<(f64, f64)> = Vec::new();
-        for (at, count) in points {
-            let point = (self.x(at), self.y(count));
-            if let [.., a, b] = kept[..]
-                && [a.1, b.1].iter().all(|y| (y - point.1).abs() < 0.05)
-            {
-                kept.pop();
-            }
-            kept.push(point);
+        let corner = |(at, count)| format!("{:.1} {:.1}", self.x(at), self.y(count));
+        let corners: Vec<_> = points.map(corner).collect();
+        if !corners.is_empty() {
+            let _ = writeln!(out, "<path class=\"{class}\" d=\"M{}\"/>", corners.join(" "));
         }
-        if kept.is_empty() {
-            return;
-        }
-        let corners: Vec<_> = kept.iter().map(|(x, y)| format!("{x:.1} {y:.1}")).collect();
-        let _ = writeln!(out, "<path class=\"{class}\" d=\"M{}\"/>", corners.join(" "));
     }
 
     fn violations(&self, out: &mut String, points: &[Point]) {

@@ -8,7 +8,7 @@ use std::rc::Rc;
 use nix::sys::signal::Signal;
 use throttle::config::{self, Config, Run};
 use throttle::exit::{End, JobEnd};
-use throttle::records::JobLog;
+use throttle::records::{Completed, JobLog};
 use throttle::runtime::sim::SimClock;
 use throttle::schedule::Schedule;
 use throttle::sink::{Flushed, RunningJobs, Sent, Sink};
@@ -79,9 +79,10 @@ impl Simulation {
 
 fn open_log(config: &Config, run: &Run, schedule: &mut Schedule) -> Option<JobLog> {
     let lists = config.queue.batch != config::BatchSize::SINGLE;
-    let log = JobLog::open(run.log.as_deref()?, run.log_format, lists).expect("a log");
+    let path = run.log.as_deref()?;
+    let log = JobLog::open(path, run.log_format, lists).expect("a log");
     if let Some(resume) = run.resume {
-        let mut completed = log.done(resume).expect("a log");
+        let mut completed = Completed::look(path, resume).expect("a log");
         schedule.skip(Box::new(move |item| completed.take(item)));
     }
     Some(log)

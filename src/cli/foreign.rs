@@ -1,4 +1,4 @@
-//! Options of xargs, parallel and pv that have another name here, or none.
+//! Options of xargs, parallel, pv and curl that have another name here, or none.
 
 use std::ffi::OsString;
 
@@ -46,6 +46,9 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
     (&["--interactive"], "xargs and parallel", "use --dry-run to look beforehand, or -t to watch"),
     (&["-o", "--open-tty"], "xargs", "use -a FILE, which leaves stdin to the command"),
+    (&["--process-slot-var"], "xargs", "leave it out: each command gets its slot as $THROTTLE_SLOT"),
+    (&["--retry-delay"], "curl", "use --retries N --backoff {DUR}"),
+    (&["--max-time"], "curl", "use --timeout {DUR}, which ends a command that runs longer"),
     (&["--limit-rate"], "curl", "use -r {N}/s,cost=bytes,algo=bucket"),
 ];
 

@@ -141,7 +141,7 @@ impl Template {
 
 /// The index of the brace that closes the one before `text`. Braces in a regular expression come in pairs or are
 /// escaped.
-fn closing(text: &[u8]) -> Option<usize> {
+pub(super) fn closing(text: &[u8]) -> Option<usize> {
     let (mut depth, mut is_escaped) = (0, false);
     text.iter().position(|&byte| {
         let is_literal = is_escaped;

@@ -1,10 +1,11 @@
 //! Signals, reported as events: INT is caught by ctrlc, the others by signal-hook.
 //!
 //! They are caught, not blocked: in a command, a caught signal is back at its default, but a blocked one would stay
-//! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT in its background jobs.
+//! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT and QUIT in its background
+//! jobs.
 
 use anyhow::{Context, Result};
-use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
 use signal_hook::iterator::Signals;
 
@@ -19,7 +20,7 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
         let for_int = waker.clone();
         ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT))).context("cannot catch SIGINT")?;
     }
-    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGCONT].into_iter().filter(is_heeded);
+    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGQUIT, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     let waker = waker.clone();
     Ok(super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))?)

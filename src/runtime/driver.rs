@@ -39,6 +39,7 @@ impl<'a> Driver<'a> {
     pub fn run(&mut self, schedule: &mut Schedule) -> Exit {
         schedule.set_wall(self.world.now(), self.world.wall());
         loop {
+            self.hear_signal(schedule);
             let now = self.world.now();
             if schedule.goes_by_wall() {
                 schedule.set_wall(now, self.world.wall());
@@ -196,6 +197,8 @@ impl<'a> Driver<'a> {
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
         let ended = jobs.reap();
+        // Ctrl-C reaches commands, too: what it has ended has not failed, and nothing more is started.
+        self.hear_signal(schedule);
         let now = self.world.now();
         for ended in ended {
             if let Err(error) = self.record_end(schedule, now, &ended) {

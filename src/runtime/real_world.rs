@@ -201,7 +201,7 @@ impl World for RealWorld {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupt().is_unheard()
+        self.listener.events.waker.interrupt.is_unheard()
     }
 
     fn give_store(&mut self, task: Task) {

@@ -7,6 +7,7 @@
 use anyhow::{Context, Result};
 use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use super::waker::Waker;
@@ -22,6 +23,10 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
     }
     let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGQUIT, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
+    // Raised by the handler itself: when a command is found to have ended by a signal from the terminal, ours has come.
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter().filter(is_heeded) {
+        flag::register(signal, waker.interrupt.flag()).context("cannot catch signals")?;
+    }
     let waker = waker.clone();
     Ok(super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))?)
 }

@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 
 use super::text_file::TextFile;
 use super::world::{Event, Task, Wait, Wake, World};
-use crate::exit::{Exit, JobEnd};
+use crate::exit::{End, Exit, JobEnd};
 use crate::records::{Entry, JobLog};
 use crate::schedule::{Action, Admission, Schedule, Stop};
 use crate::sink::{Cause, Flushed, Sent, Sink};
@@ -197,8 +197,11 @@ impl<'a> Driver<'a> {
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
         let ended = jobs.reap();
-        // Ctrl-C reaches commands, too: what it has ended has not failed, and nothing more is started.
+        // Ctrl-C and a reader that goes away end commands, too. That is no failure, and nothing more is started.
         self.hear_signal(schedule);
+        if ended.iter().any(|ended| ended.end != End::Exited(0)) && self.world.has_lost_reader() {
+            schedule.stop(Stop::ReaderGone);
+        }
         let now = self.world.now();
         for ended in ended {
             if let Err(error) = self.record_end(schedule, now, &ended) {

@@ -25,6 +25,8 @@ pub(crate) struct RealWorld {
     listener: Listener,
     /// Waits for commands to end, if any are run.
     reaper: Option<Reaper>,
+    /// True if the end of the reader of stdout is reported.
+    watches_reader: bool,
     /// Books slots, if limits are shared.
     booking: Option<BookingThread>,
     /// The start of the present wait, and the instant at which the one before it should have ended.
@@ -51,6 +53,7 @@ impl RealWorld {
             wall: Wall::new(clock.now(), shown),
             listener: Listener::new(clock, reader, events),
             reaper: None,
+            watches_reader: false,
             booking: None,
             began: Time::ZERO,
             previous: None,
@@ -61,9 +64,9 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn watch_reader(&self) -> anyhow::Result<()> {
+    pub(crate) fn watch_reader(&mut self) -> anyhow::Result<()> {
         if !self.is_over() {
-            stdout_reader::watch(&self.listener.events.waker)?;
+            self.watches_reader = stdout_reader::watch(&self.listener.events.waker)?;
         }
         Ok(())
     }
@@ -202,6 +205,10 @@ impl World for RealWorld {
 
     fn is_interrupted(&self) -> bool {
         self.listener.events.waker.interrupt.is_unheard()
+    }
+
+    fn has_lost_reader(&self) -> bool {
+        self.watches_reader && stdout_reader::is_gone(Some(Duration::ZERO))
     }
 
     fn give_store(&mut self, task: Task) {

@@ -181,6 +181,7 @@ impl<'a> Driver<'a> {
                 self.reap(schedule);
                 self.flush(schedule);
             }
+            Event::Stop(Stop::ReaderGone) => self.stop_without_reader(schedule),
             Event::Stop(stop) => schedule.stop(stop),
             Event::Report => {
                 schedule.count_time(now);
@@ -200,7 +201,7 @@ impl<'a> Driver<'a> {
         // Ctrl-C and a reader that goes away end commands, too. That is no failure, and nothing more is started.
         self.hear_signal(schedule);
         if ended.iter().any(|ended| ended.end != End::Exited(0)) && self.world.has_lost_reader() {
-            schedule.stop(Stop::ReaderGone);
+            self.stop_without_reader(schedule);
         }
         let now = self.world.now();
         for ended in ended {
@@ -263,10 +264,16 @@ impl<'a> Driver<'a> {
     /// Handles a failure to send or print.
     fn fail(&mut self, schedule: &mut Schedule, cause: Cause) {
         match cause {
-            Cause::ReaderGone => schedule.stop(Stop::ReaderGone),
+            Cause::ReaderGone => self.stop_without_reader(schedule),
             Cause::Interrupted => self.hear_signal(schedule),
             Cause::Failed(exit, error) => schedule.fail(exit, error),
         }
+    }
+
+    /// Ends a run whose reader is gone, perhaps by a Ctrl-C that is ours as well.
+    fn stop_without_reader(&mut self, schedule: &mut Schedule) {
+        self.hear_signal(schedule);
+        schedule.stop(Stop::ReaderGone);
     }
 
     /// Waits for the event of a signal that has come but was not reported yet, if there is one.

@@ -187,6 +187,8 @@ impl Schedule {
     /// The run must end. The first signal lets running commands end, the second kills them.
     pub fn stop(&mut self, stop: Stop) {
         let exit = match stop {
+            // A signal that came first may have ended the reader, too.
+            Stop::ReaderGone if matches!(self.results.course.exit, Exit::Signal(_)) => return,
             Stop::ReaderGone => Exit::READER_GONE,
             Stop::Signal(number) => {
                 self.results.course.push(self.results.jobs.interrupt());

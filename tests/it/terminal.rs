@@ -203,6 +203,19 @@ fn what_ctrl_c_ends_has_not_failed_and_nothing_follows_it() {
 }
 
 #[test]
+fn ctrl_c_is_told_though_it_ends_the_reader_of_the_output_as_well() {
+    for _ in 0..12 {
+        let screen = Screen::new(100);
+        let mut command = sh_command("{ printf '1\\n2\\n'; sleep 1000; } | throttle -n1 -p1h | cat >&2");
+        let mut running = controlled_by(&screen, &mut command);
+        screen.wait_for("1");
+        killpg(running.pid(), SIGINT).expect("it leads a group");
+        running.wait();
+        screen.wait_for("ended by SIGINT: 1 item released, 1 read and not released");
+    }
+}
+
+#[test]
 fn the_first_long_wait_is_explained() {
     let screen = Screen::new(100);
     let table: [(&[&str], &str); 3] = [

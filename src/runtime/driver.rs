@@ -39,6 +39,7 @@ impl<'a> Driver<'a> {
     pub fn run(&mut self, schedule: &mut Schedule) -> Exit {
         schedule.set_wall(self.world.now(), self.world.wall());
         loop {
+            // Ctrl-C may have ended the input as well, in the middle of an item or a batch: neither is released.
             self.hear_signal(schedule);
             let now = self.world.now();
             if schedule.goes_by_wall() {

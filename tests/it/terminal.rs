@@ -215,6 +215,21 @@ fn ctrl_c_is_told_though_it_ends_the_reader_of_the_output_as_well() {
     }
 }
 
+/// Nor is the end of an input that Ctrl-C has cut off the end of a batch.
+#[test]
+fn ctrl_c_releases_nothing_though_it_ends_the_input_as_well() {
+    for _ in 0..12 {
+        let screen = Screen::new(100);
+        let script = "{ printf '1\\n2\\n'; sleep 1000; } | throttle -r1T/s -B9,1h -- echo started >&2";
+        let mut running = controlled_by(&screen, &mut sh_command(script));
+        screen.wait_for(": a batch");
+        killpg(running.pid(), SIGINT).expect("it leads a group");
+        running.wait();
+        screen.wait_for("ended by SIGINT: 0 items released, 2 read and not released");
+        assert!(!screen.raw().contains("started"), "{}", screen.raw());
+    }
+}
+
 #[test]
 fn the_first_long_wait_is_explained() {
     let screen = Screen::new(100);

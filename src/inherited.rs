@@ -10,17 +10,18 @@
 use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
-use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ, c_int};
+use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ, c_int};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction};
 
 /// The signals whose disposition a run, a wait or std changes, or that must not be caught if they were ignored.
-const WATCHED: [c_int; 8] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ];
+const WATCHED: [c_int; 9] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ];
 
 /// Those of them that we or std reset even if they were ignored.
 const CHANGED: [c_int; 3] = [SIGCHLD, SIGPIPE, SIGURG];
 
 /// The signals that are unblocked if they were blocked.
-const HEARD: [Signal; 5] = [Signal::SIGHUP, Signal::SIGINT, Signal::SIGTERM, Signal::SIGURG, Signal::SIGUSR1];
+const HEARD: [Signal; 6] =
+    [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGURG, Signal::SIGUSR1];
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inherited {

@@ -1,5 +1,6 @@
 //! A request to stop that reaches a thread wherever it is blocked.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering::SeqCst};
 use std::thread;
 use std::time::Duration;
@@ -20,7 +21,7 @@ const LAST_PAUSE: Duration = Duration::from_millis(1);
 /// A thread that waits on a channel hears of it there. A thread that is blocked in a system call, such as a write to a
 /// full pipe, must be nudged out of it: the call returns EINTR, and the thread looks at the flag.
 pub(crate) struct Interrupt {
-    raised: AtomicBool,
+    raised: Arc<AtomicBool>,
     heard: AtomicBool,
     thread: Pthread,
 }
@@ -34,7 +35,12 @@ impl Interrupt {
         // SAFETY: the handler does nothing.
         #[expect(unsafe_code)]
         let _ = unsafe { sigaction(NUDGE, &action) };
-        Interrupt { raised: AtomicBool::new(false), heard: AtomicBool::new(false), thread: pthread_self() }
+        Interrupt { raised: Arc::default(), heard: AtomicBool::new(false), thread: pthread_self() }
+    }
+
+    /// The flag, for signal handlers.
+    pub(crate) fn flag(&self) -> Arc<AtomicBool> {
+        Arc::clone(&self.raised)
     }
 
     pub(crate) fn is_raised(&self) -> bool {

@@ -59,8 +59,9 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["-S", "--sshlogin"], "parallel", "commands run on this machine: have them call ssh"),
     (&["--shuf"], "parallel", "shuffle the input, as in shuf FILE | throttle"),
     (&["--env"], "parallel", "leave it out: commands get all exported variables"),
-    (&["--max-time"], "curl", "use --timeout {DUR}"),
-    (&["--retry-delay"], "curl", "use --backoff {DUR}"),
+    (&["--process-slot-var"], "xargs", "leave it out: each command gets its slot as $THROTTLE_SLOT"),
+    (&["--max-time"], "curl", "use --timeout {DUR}, which ends a command that runs longer"),
+    (&["--retry-delay"], "curl", "use --retries N --backoff {DUR}"),
     (&["--wait"], "wget", "use -r 1/{DUR},from=exit, which also counts from the end of the command"),
     (&["--random-wait"], "wget", "use --jitter DUR, which adds up to DUR at random"),
 ];

@@ -1,14 +1,21 @@
-//! Placeholders of GNU parallel that are not supported here, and variables that only a shell expands.
+//! Placeholders of GNU parallel that are not supported here, mistyped selectors, and what only a shell expands.
 
+use super::selector::Selector;
 use super::template::{Piece, Template};
 
-/// Parts of a file name, and how a shell writes them.
-const PARTS: [(&str, &str); 4] = [
-    ("{.}", "${1%.*}"),
-    ("{/}", "${1##*/}"),
-    ("{//}", "$(dirname \"$1\")"),
-    ("{/.}", "$(basename \"$1\" .EXT)"),
+const PART: &str = "that part of a name";
+
+/// What parallel has, what that stands for, and how a shell writes it.
+const PLACEHOLDERS: [(&str, &str, &str); 5] = [
+    ("{.}", PART, "${1%.*}"),
+    ("{/}", PART, "${1##*/}"),
+    ("{//}", PART, "$(dirname \"$1\")"),
+    ("{/.}", PART, "$(basename \"$1\" .EXT)"),
+    ("{%}", "the job slot", "$THROTTLE_SLOT"),
 ];
+
+/// How selectors begin that cannot be anything else.
+const SELECTORS: [&str; 2] = ["{col:", "{re:"];
 
 /// Warns about the first of them in a command, which receives it as plain text.
 pub(super) fn warning(template: &Template) -> Option<String> {
@@ -30,11 +37,22 @@ fn advice(text: &str) -> Option<String> {
             "{text} is passed on unchanged: for a field of the item, write {{col:{column}}}"
         ));
     }
-    let (name, shell) = PARTS.iter().find(|(name, _)| text.contains(name))?;
-    Some(format!(
-        "{name} is passed on unchanged: for that part of a name, use a shell, as in -- sh -c 'echo \
-         \"{shell}\"' sh"
-    ))
+    if let Some((name, what, shell)) = PLACEHOLDERS.iter().find(|(name, ..)| text.contains(name)) {
+        return Some(format!(
+            "{name} is passed on unchanged: for {what}, use a shell, as in -- sh -c 'echo \"{shell}\"' sh"
+        ));
+    }
+    SELECTORS.iter().find_map(|start| selector_advice(text, text.find(start)?))
+}
+
+/// Says what is wrong with the selector in braces at the index `at`.
+fn selector_advice(text: &str, at: usize) -> Option<String> {
+    // `${col:0:1}` is a shell variable.
+    let inner = (!text[..at].ends_with('$')).then(|| &text[at + 1..])?;
+    // A regular expression may contain braces.
+    let inner = &inner[..if inner.starts_with("re:") { inner.rfind('}') } else { inner.find('}') }?];
+    let error = Selector::parse_part(inner).err()?;
+    Some(format!("{{{inner}}} is passed on unchanged: {error}"))
 }
 
 fn variable_advice(text: &str) -> Option<String> {

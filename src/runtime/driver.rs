@@ -5,7 +5,7 @@ use nix::sys::signal::Signal;
 
 use super::text_file::TextFile;
 use super::world::{Event, Task, Wait, Wake, World};
-use crate::exit::{Exit, JobEnd};
+use crate::exit::{End, Exit, JobEnd};
 use crate::records::{Entry, JobLog};
 use crate::schedule::{Action, Admission, Schedule};
 use crate::sink::{Cause, Flushed, Sent, Sink};
@@ -39,6 +39,8 @@ impl<'a> Driver<'a> {
     pub fn run(&mut self, schedule: &mut Schedule) -> Exit {
         schedule.set_wall(self.world.now(), self.world.wall());
         loop {
+            // Ctrl-C may have ended the input as well, in the middle of an item or a batch: neither is released.
+            self.hear_signal(schedule);
             let now = self.world.now();
             if schedule.goes_by_wall() {
                 schedule.set_wall(now, self.world.wall());
@@ -180,6 +182,7 @@ impl<'a> Driver<'a> {
                 self.reap(schedule);
                 self.flush(schedule);
             }
+            Event::Stop(Exit::READER_GONE) => self.stop_without_reader(schedule),
             Event::Stop(exit) => schedule.stop(exit),
             Event::Report => {
                 schedule.count_time(now);
@@ -196,6 +199,11 @@ impl<'a> Driver<'a> {
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
         let ended = jobs.reap();
+        // Ctrl-C and a reader that goes away end commands, too. That is no failure, and nothing more is started.
+        self.hear_signal(schedule);
+        if ended.iter().any(|ended| ended.end != End::Exited(0)) && self.world.has_lost_reader() {
+            self.stop_without_reader(schedule);
+        }
         let now = self.world.now();
         for ended in ended {
             if let Err(error) = self.record_end(schedule, now, &ended) {
@@ -257,10 +265,16 @@ impl<'a> Driver<'a> {
     /// Handles a failure to send or print.
     fn fail(&mut self, schedule: &mut Schedule, cause: Cause) {
         match cause {
-            Cause::ReaderGone => schedule.stop(Exit::READER_GONE),
+            Cause::ReaderGone => self.stop_without_reader(schedule),
             Cause::Interrupted => self.hear_signal(schedule),
             Cause::Failed(exit, error) => schedule.fail(exit, error),
         }
+    }
+
+    /// Ends a run whose reader is gone, perhaps by a Ctrl-C that is ours as well.
+    fn stop_without_reader(&mut self, schedule: &mut Schedule) {
+        self.hear_signal(schedule);
+        schedule.stop(Exit::READER_GONE);
     }
 
     /// Waits for the event of a signal that has come but was not reported yet, if there is one.

@@ -27,6 +27,8 @@ pub(crate) struct RealWorld {
     listener: Listener,
     /// Waits for commands to end, if any are run.
     reaper: Option<Reaper>,
+    /// True if the end of the reader of stdout is reported.
+    watches_reader: bool,
     /// Books slots, if limits are shared.
     booking: Option<BookingThread>,
     /// The start of the present wait, and the instant at which the one before it should have ended.
@@ -49,6 +51,7 @@ impl RealWorld {
             wall: Wall::new(clock.now(), shown),
             listener: Listener::new(clock, reader, events),
             reaper: None,
+            watches_reader: false,
             booking: None,
             began: Time::ZERO,
             previous: None,
@@ -59,8 +62,9 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started.
-    pub(crate) fn watch_reader(&self) -> Result<()> {
-        stdout_reader::watch(&self.listener.events.waker)
+    pub(crate) fn watch_reader(&mut self) -> Result<()> {
+        self.watches_reader = stdout_reader::watch(&self.listener.events.waker)?;
+        Ok(())
     }
 
     /// The interrupt of this thread, raised when the run is to stop.
@@ -187,7 +191,11 @@ impl World for RealWorld {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.interrupt().is_unheard()
+        self.listener.events.waker.interrupt.is_unheard()
+    }
+
+    fn has_lost_reader(&self) -> bool {
+        self.watches_reader && stdout_reader::is_gone(Some(Duration::ZERO))
     }
 
     fn give_store(&mut self, task: Task) {

@@ -1,11 +1,13 @@
 //! Signals, reported as events: INT is caught by ctrlc, the others by signal-hook.
 //!
 //! They are caught, not blocked: in a command, a caught signal is back at its default, but a blocked one would stay
-//! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT in its background jobs.
+//! blocked. One that was ignored stays ignored: nohup ignores HUP, and a shell ignores INT and QUIT in its background
+//! jobs.
 
 use anyhow::{Context, Error, Result};
-use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
+use signal_hook::flag;
 use signal_hook::iterator::Signals;
 
 use super::waker::Waker;
@@ -20,8 +22,12 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
         let caught = ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT)));
         caught.map_err(cause).context("cannot catch SIGINT")?;
     }
-    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGCONT].into_iter().filter(is_heeded);
+    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGQUIT, SIGCONT].into_iter().filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
+    // Raised by the handler itself: when a command is found to have ended by a signal from the terminal, ours has come.
+    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter().filter(is_heeded) {
+        flag::register(signal, waker.interrupt.flag()).context("cannot catch signals")?;
+    }
     let waker = waker.clone();
     super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))
 }

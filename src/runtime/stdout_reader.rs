@@ -2,6 +2,7 @@
 
 use std::io;
 use std::os::fd::AsFd;
+use std::time::Duration;
 
 use anyhow::Result;
 use nix::poll::{PollFd, PollFlags};
@@ -12,21 +13,23 @@ use super::world::Event;
 use crate::exit::Exit;
 use crate::pipe::is_pipe;
 
-/// Starts a thread that reports once the reader of stdout is gone, if stdout is a pipe or a socket.
-pub(super) fn watch(waker: &Waker) -> Result<()> {
+/// Starts a thread that reports once the reader of stdout is gone, if stdout is a pipe or a socket. Returns whether it
+/// is.
+pub(super) fn watch(waker: &Waker) -> Result<bool> {
     if !is_pipe(io::stdout()) {
-        return Ok(());
+        return Ok(false);
     }
     let waker = waker.clone();
     super::spawn("stdout_reader", move || {
-        wait_until_gone();
+        while !is_gone(None) {}
         waker.send(Event::Stop(Exit::READER_GONE));
-    })
+    })?;
+    Ok(true)
 }
 
-fn wait_until_gone() {
+/// Waits up to `timeout` for the reader to be gone. May return before that.
+pub(super) fn is_gone(timeout: Option<Duration>) -> bool {
     let stdout = io::stdout();
     // No event is asked for: errors and hang-ups are reported anyway.
-    let mut fds = [PollFd::new(stdout.as_fd(), PollFlags::empty())];
-    while !readable::wait_for(&mut fds, None) {}
+    readable::wait_for(&mut [PollFd::new(stdout.as_fd(), PollFlags::empty())], timeout)
 }

@@ -36,6 +36,11 @@ pub trait World {
         false
     }
 
+    /// True if the reader of standard output is gone, whether or not that was reported.
+    fn has_lost_reader(&self) -> bool {
+        false
+    }
+
     /// Has the store do a task, after all that it was given before. A world without a store does none.
     fn give_store(&mut self, _task: Task) {}
 }

@@ -190,6 +190,9 @@ impl Schedule {
     pub fn stop(&mut self, exit: Exit) {
         if exit != Exit::READER_GONE {
             self.results.course.push(self.results.jobs.interrupt());
+        } else if matches!(self.results.course.exit, Exit::Signal(_)) {
+            // A signal that came first may have ended the reader, too.
+            return;
         }
         self.results.course.end(exit);
     }

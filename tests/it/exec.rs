@@ -310,3 +310,12 @@ fn a_reader_that_goes_away_ends_a_run_of_commands() {
     running.close_stdout();
     running.wait();
 }
+
+#[test]
+fn commands_that_die_of_a_missing_reader_are_not_told_nor_followed_by_others() {
+    let script = "seq 9 | throttle -r1T/s -- sh -c 'echo >>started; exec yes' | head -n1; wc -l <started";
+    for _ in 0..20 {
+        let directory = Directory::new();
+        sh(script).current_dir(directory.path()).assert().success().stdout("y\n1\n").stderr("");
+    }
+}

@@ -23,10 +23,12 @@ fn options_of_other_programs_name_ours() {
         (&["--eta", "echo"], "use --progress"),
         (&["--tagstring", "x", "echo"], "use --tag, or --tag=SEL"),
         (&["-S", "host", "echo"], "-S is an option of parallel: commands run on this machine"),
-        (&["--max-time", "30", "curl"], "--max-time is an option of curl: use --timeout 30\n"),
         (&["--wait=5", "curl"], "--wait is an option of wget: use -r 1/5,from=exit"),
         (&["--colsep", ",", "echo"], "use -F S, and {col:N} in COMMAND"),
         (&["--max-procs=4", "echo"], "use -j 4"),
+        (&["--process-slot-var=SLOT", "echo"], "as $THROTTLE_SLOT"),
+        (&["--retry-delay", "5", "echo"], "use --retries N --backoff 5\n"),
+        (&["--max-time=30", "echo"], "use --timeout 30,"),
         (&["echo", ":::", "a", "b"], "items come from stdin"),
         (&["-L1", "echo"], "as with xargs, -B 1\n"),
         (&["--sleep", "1"], "there is no option --sleep; try 'throttle --help'"),
@@ -71,6 +73,12 @@ fn placeholders_of_parallel_are_told() {
     );
     told(&["--", "sh", "-c", "echo $THROTTLE_SEQ", "sh"], "1\n", "");
     told(&["--", "env", "sh", "-c", "echo>$THROTTLE_HEADERS", "sh"], "", "");
+    told(
+        &["--", "echo", "x{%}"],
+        "x{%} a.d/b.png\n",
+        "throttle: {%} is passed on unchanged: for the job slot, use a shell, as in -- sh -c 'echo \
+         \"$THROTTLE_SLOT\"' sh\n",
+    );
     told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
     told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
     told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");
@@ -82,6 +90,22 @@ fn placeholders_of_parallel_are_told() {
         (r#"$(basename "$1" .png)"#, "b\n"),
     ] {
         told(&["--", "sh", "-c", &format!("echo \"{part}\""), "sh"], printed, "");
+    }
+}
+
+#[test]
+fn a_mistyped_selector_in_braces_is_told() {
+    for (arg, why) in [
+        ("{col:0}", "{col:0} is passed on unchanged: a column is a number, counted from 1, as in col:1\n"),
+        ("x/{col:b}/y", "{col:b} is passed on unchanged: a column is a number"),
+        ("{re:a{1}(}", "{re:a{1}(} is passed on unchanged: 'a{1}(' is not a regular expression"),
+    ] {
+        let mut run = throttle(&[UNLIMITED, "--", "echo", arg]);
+        run.write_stdin("i\n").assert().success().stdout(format!("{arg} i\n")).stderr(contains(why));
+    }
+    for arg in ["${col:0:1}", "{col:0", "{re:(", "{column:1}"] {
+        let mut run = throttle(&[UNLIMITED, "--", "echo", arg]);
+        run.write_stdin("i\n").assert().success().stdout(format!("{arg} i\n")).stderr("");
     }
 }
 

@@ -8,7 +8,7 @@ use std::process::{Command, Output};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGUSR1};
+use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGUSR1};
 use nix::unistd::Pid;
 
 use crate::support::{
@@ -36,7 +36,7 @@ fn assert_killed_by(signal: Signal, output: &Output) {
 
 #[test]
 fn a_signal_ends_an_hours_wait_and_the_shell_sees_it() {
-    for signal in [SIGTERM, SIGINT, SIGHUP] {
+    for signal in [SIGTERM, SIGINT, SIGHUP, SIGQUIT] {
         if is_ignored(signal) {
             eprintln!("skipped: {signal} is ignored by whoever started this test");
             continue;
@@ -206,7 +206,9 @@ fn the_second_signal_kills_a_command_that_does_not_heed_the_first() {
 fn signals_reach_what_a_command_has_started() {
     let Some(setsid) = needs_program("setsid") else { return };
     let stubborn = "trap '' TERM; sleep 1000 & echo $!; wait; wait";
-    for (command, is_stubborn) in [("sleep 1000 & echo $!; wait", false), (stubborn, true)] {
+    let gentle = "sleep 1000 & echo $!; wait";
+    let table = [(gentle, SIGTERM, false), (gentle, SIGQUIT, false), (stubborn, SIGTERM, true)];
+    for (command, signal, is_stubborn) in table.into_iter().filter(|(_, signal, _)| !is_ignored(*signal)) {
         let mut start = Command::new(&setsid);
         let mut running = Running::start(start.args([THROTTLE, UNLIMITED, "--", "sh", "-c", command]));
         running.write("1\n");
@@ -216,7 +218,7 @@ fn signals_reach_what_a_command_has_started() {
             let first = [SIGINT, SIGHUP].into_iter().find(|&signal| !is_ignored(signal));
             running.signal(first.expect("one of both is heeded"));
         }
-        assert_killed_by(SIGTERM, &end_by(running, SIGTERM));
+        assert_killed_by(signal, &end_by(running, signal));
         eventually("what the command had started is gone", || !is_alive(pid));
     }
 }

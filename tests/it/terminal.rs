@@ -8,10 +8,13 @@ use std::process::{Command, Stdio};
 use std::time::Duration;
 
 use nix::libc;
-use nix::sys::signal::Signal::{SIGCONT, SIGTERM};
+use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGTERM};
+use nix::sys::signal::killpg;
 
 use self::screen::Screen;
-use crate::support::{Directory, Running, THROTTLE, eventually, numbers, sh_command, text, throttle};
+use crate::support::{
+    Directory, Running, THROTTLE, UNLIMITED, eventually, numbers, sh_command, text, throttle,
+};
 
 /// Removes the line.
 const CLEAR: &str = "\r\x1b[2K\x1b[J";
@@ -148,22 +151,83 @@ fn nothing_is_drawn_in_the_background() {
     let file = directory.file("items", numbers(2));
     let script = "set -m; throttle -n1 -p1s --progress <\"$1\" & wait; echo over >&2";
     let mut command = sh_command(script);
-    command.arg("sh").arg(file).stdin(screen.terminal()).stdout(Stdio::null()).stderr(screen.terminal());
-    let controlled = || {
-        // SAFETY: both calls are allowed between fork and exec.
-        #[expect(unsafe_code)]
-        let result = unsafe { libc::setsid().min(libc::ioctl(0, libc::TIOCSCTTY, 0)) };
-        if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
-    };
-    // SAFETY: see there.
-    #[expect(unsafe_code)]
-    unsafe {
-        command.pre_exec(controlled);
-    }
-    let mut running = Running::spawn(&mut command);
+    command.arg("sh").arg(file);
+    let mut running = controlled_by(&screen, &mut command);
     screen.wait_for("over");
     running.wait();
     assert!(!screen.raw().contains(" of "), "{}", screen.raw().escape_debug());
+}
+
+/// Starts a command with a controlling terminal, which is its standard input and error.
+fn controlled_by(screen: &Screen, command: &mut Command) -> Running {
+    let prepare = || {
+        // SAFETY: these calls are allowed between fork and exec, and the default action runs none of our code.
+        #[expect(unsafe_code)]
+        let result = unsafe {
+            libc::signal(libc::SIGINT, libc::SIG_DFL);
+            libc::setsid().min(libc::ioctl(0, libc::TIOCSCTTY, 0))
+        };
+        if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
+    };
+    command.stdin(screen.terminal()).stdout(Stdio::null()).stderr(screen.terminal());
+    // SAFETY: see there.
+    #[expect(unsafe_code)]
+    unsafe {
+        command.pre_exec(prepare);
+    }
+    Running::spawn(command)
+}
+
+/// Ctrl-C reaches commands directly. The end of one may be noticed before our own signal is reported.
+#[test]
+fn what_ctrl_c_ends_has_not_failed_and_nothing_follows_it() {
+    let directory = Directory::new();
+    let file = directory.file("items", "1\n2\n3\n");
+    let script = "echo here >&2; exec sleep 1000";
+    for args in [&["-j1"][..], &["-j2"], &["-j1", "--retries=2"]].into_iter().cycle().take(24) {
+        let screen = Screen::new(100);
+        let mut command = Command::new(THROTTLE);
+        command.args([UNLIMITED, "-u", "-a"]).arg(&file).args(args).args(["--", "sh", "-c", script]);
+        let mut running = controlled_by(&screen, &mut command);
+        let started = if args == ["-j2"] { 2 } else { 1 };
+        eventually("the commands run", || screen.raw().matches("here").count() == started);
+        killpg(running.pid(), SIGINT).expect("it leads a group");
+        running.wait();
+        let items = if started == 1 { "item" } else { "items" };
+        let (early, left) = (started, 3 - started);
+        screen.wait_for(&format!(
+            "ended by SIGINT: {started} {items} released, {early} ended early, {left} read and not released"
+        ));
+        assert_eq!(screen.raw().matches("here").count(), started, "{args:?}");
+    }
+}
+
+#[test]
+fn ctrl_c_is_told_though_it_ends_the_reader_of_the_output_as_well() {
+    for _ in 0..12 {
+        let screen = Screen::new(100);
+        let mut command = sh_command("{ printf '1\\n2\\n'; sleep 1000; } | throttle -n1 -p1h | cat >&2");
+        let mut running = controlled_by(&screen, &mut command);
+        screen.wait_for("1");
+        killpg(running.pid(), SIGINT).expect("it leads a group");
+        running.wait();
+        screen.wait_for("ended by SIGINT: 1 item released, 1 read and not released");
+    }
+}
+
+/// Nor is the end of an input that Ctrl-C has cut off the end of a batch.
+#[test]
+fn ctrl_c_releases_nothing_though_it_ends_the_input_as_well() {
+    for _ in 0..12 {
+        let screen = Screen::new(100);
+        let script = "{ printf '1\\n2\\n'; sleep 1000; } | throttle -r1T/s -B9,1h -- echo started >&2";
+        let mut running = controlled_by(&screen, &mut sh_command(script));
+        screen.wait_for(": a batch");
+        killpg(running.pid(), SIGINT).expect("it leads a group");
+        running.wait();
+        screen.wait_for("ended by SIGINT: 0 items released, 2 read and not released");
+        assert!(!screen.raw().contains("started"), "{}", screen.raw());
+    }
 }
 
 #[test]

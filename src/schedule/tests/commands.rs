@@ -171,6 +171,17 @@ fn what_fails_once_the_reader_is_gone_is_not_told() {
 }
 
 #[test]
+fn a_signal_that_has_ended_the_reader_as_well_is_why_the_run_ends() {
+    Scene::new("-r 9/s -j 9 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; send b; wait - or input"),
+        (1, Interrupt, "SIGTERM; wait -"),
+        (2, ReaderGone, "wait -"),
+        (3, Ended(1, 0), "wait -"),
+        (4, Ended(2, 1), "failed 2; finish 130"),
+    ]);
+}
+
+#[test]
 fn what_holds_up_a_lane_holds_up_what_joins_it() {
     Scene::new("-r 1/10ns,key=col:1 -j 9 --retries 1 -- cmd").check(&[
         (0, Input("a 1\n"), "send a 1; wait 1000000000 or input"),

@@ -3,7 +3,9 @@
 use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
-use nix::sys::signal::Signal::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ};
+use nix::sys::signal::Signal::{
+    self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ,
+};
 use nix::sys::signal::{SigHandler, SigSet, signal};
 
 use crate::support::{Directory, Running, THROTTLE, UNLIMITED, numbers, sh, text};
@@ -29,8 +31,8 @@ fn start_with(command: &mut Command, blocked: &[Signal], ignored: &[Signal]) {
 
 #[test]
 fn signals_that_were_blocked_are_heard() {
-    let all = [SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1];
-    // Not INT: a shell makes background processes ignore it.
+    let all = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGURG, SIGUSR1];
+    // Not INT or QUIT: a shell makes background processes ignore them.
     for signal in [SIGTERM, SIGHUP] {
         let mut command = Command::new(THROTTLE);
         start_with(command.args(["-n1", "-p1h"]), &all, &[]);
@@ -56,7 +58,7 @@ fn answers_of_a_store_are_heard_with_urg_blocked() {
 
 #[test]
 fn signals_that_were_ignored_stay_ignored() {
-    for ignored in [SIGINT, SIGTERM, SIGHUP, SIGUSR1] {
+    for ignored in [SIGINT, SIGQUIT, SIGTERM, SIGHUP, SIGUSR1] {
         let mut command = Command::new(THROTTLE);
         start_with(command.args(["-n1", "-p300ms"]), &[], &[ignored]);
         let mut running = Running::start(&mut command);
@@ -72,7 +74,7 @@ fn signals_that_were_ignored_stay_ignored() {
 #[test]
 #[cfg(target_os = "linux")]
 fn commands_get_the_mask_and_the_dispositions_as_found() {
-    let heard = [SIGHUP, SIGINT, SIGTERM, SIGURG, SIGUSR1];
+    let heard = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGURG, SIGUSR1];
     let caught = [SIGINT, SIGPIPE, SIGURG, SIGXFSZ, SIGCHLD];
     let nothing: &[Signal] = &[];
     for (blocked, ignored) in [(nothing, nothing), (&heard, nothing), (nothing, &caught), (&caught, &heard)] {

@@ -12,7 +12,7 @@ use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
 use fastrand::Rng;
-use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGKILL, SIGTERM};
+use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::assert_killed_by;
 use crate::support::{
@@ -145,7 +145,7 @@ impl Case {
         if is_again {
             args.extend(["--retries=2", "--backoff=0..0.05"]);
         }
-        let mut signals = vec![SIGTERM, SIGINT, SIGHUP, SIGKILL];
+        let mut signals = vec![SIGTERM, SIGINT, SIGHUP, SIGQUIT, SIGKILL];
         signals.retain(|&signal| !is_ignored(signal));
         Case {
             args,

@@ -151,6 +151,10 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Options that may stand beside `--once`, or need something that it refuses.
+    const ONCE: &str = "--once -n -p -r -A -b --margin --jitter -s --store-timeout --reset-state --status --hold \
+        --max-wait --backoff -t --log-format --resume --at -v -q -h --generate -V";
+
     #[test]
     fn options_that_need_something_else_are_options() {
         let command = Cli::command();
@@ -159,6 +163,19 @@ mod tests {
             for option in options.split(' ') {
                 assert!(names.iter().any(|name| name == option), "{option}");
             }
+        }
+    }
+
+    #[test]
+    fn each_option_is_refused_by_once_or_means_something_to_it() {
+        let known =
+            [once::FOR_ITEMS, once::FOR_RUNS, ONCE].map(|options| options.split(' ')).into_iter().flatten();
+        let known: Vec<_> = known.collect();
+        for option in Cli::command().get_arguments().filter_map(args::name) {
+            assert!(
+                known.contains(&&*option),
+                "{option}: refuse it in cli/once.rs, or add it to the options of --once here"
+            );
         }
     }
 }

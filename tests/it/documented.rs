@@ -3,13 +3,19 @@
 use std::fs;
 
 use serde_json::Value;
-use throttle::config::RateText;
+use throttle::config::{RateText, Selector};
 
 use crate::support::{Directory, text, throttle};
 
 const OPTIONS: &str = include_str!("../../man/throttle.1");
 const REPORTS: &str = include_str!("../../man/throttle-reports.7");
 const TOPIC: &str = include_str!("../../src/cli/help/rates.txt");
+
+const COMPLETIONS: [&str; 3] = [
+    include_str!("../../completions/throttle.bash.in"),
+    include_str!("../../completions/_throttle.in"),
+    include_str!("../../completions/throttle.fish.in"),
+];
 
 /// The section of a page with this heading.
 fn section<'a>(page: &'a str, heading: &str) -> &'a str {
@@ -50,6 +56,22 @@ fn each_option_of_a_rate() {
     }
 }
 
+/// The selectors are those that a message names.
+#[test]
+fn each_selector() {
+    let message = "".parse::<Selector>().unwrap_err().to_string();
+    let known = message.strip_prefix("use ").and_then(|rest| rest.split(" or, ").next()).expect("a list");
+    for selector in known.split(", ") {
+        let name = selector.split(' ').next().unwrap_or_default().trim_end_matches(char::is_uppercase);
+        let is_described = section(OPTIONS, "SELECTORS").contains(&format!("\n\\fB{name}"));
+        assert!(is_described, "describe {name} in man/throttle.1.in, SELECTORS");
+        let (word, files) = (name.trim_end_matches(':'), COMPLETIONS);
+        let completes = |text: &str| text.split(|c: char| !c.is_alphabetic()).any(|other| other == word);
+        let all_do = name.starts_with('.') || files.into_iter().all(completes);
+        assert!(all_do, "complete {name} in completions/*.in");
+    }
+}
+
 #[test]
 fn each_column_of_the_job_log() {
     let log = written("--log=", &[]);
@@ -66,6 +88,17 @@ fn each_member_of_the_statistics() {
     let stats: Value = serde_json::from_str(&text(&output.stderr)).expect("JSON");
     check("STATISTICS AS JSON", members(&stats));
     check("STATISTICS AS JSON", members(&stats["limits"][0]));
+}
+
+#[test]
+fn each_member_of_an_audit() {
+    let args = ["-q", "-r9/s", "-r9/s,key=col:1", "--audit", "--stats=json"];
+    let output = throttle(&args).write_stdin("1\n2\n").output().unwrap();
+    let audit: Value = serde_json::from_str(&text(&output.stderr)).expect("JSON");
+    let limit = &audit["limits"][1];
+    for object in [&audit, limit, &limit["worst_window"], &limit["worst_keys"][0]] {
+        check("AUDITS", members(object));
+    }
 }
 
 #[test]

@@ -219,7 +219,8 @@ fn no_line_is_longer_than_120_columns() {
     for file in files {
         let text = fs::read_to_string(&file).expect("a source file");
         let long = text.lines().position(|line| line.chars().count() > 120);
-        assert!(long.is_none(), "{}: line {}", file.display(), long.unwrap_or(0) + 1);
+        let line = long.unwrap_or(0) + 1;
+        assert!(long.is_none(), "{}: line {line} is too long: break it", file.display());
     }
 }
 

@@ -225,6 +225,28 @@ fn no_line_is_longer_than_120_columns() {
 }
 
 #[test]
+fn files_are_where_the_docs_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![root.join("CONTRIBUTING.md")];
+    collect(&root.join("src"), &mut files);
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a file");
+        for name in text.lines().flat_map(files_named) {
+            let is_there = root.join(name).is_file() || root.join("src").join(name).is_file();
+            assert!(is_there, "{} names {name}, which is not there: correct the path", file.display());
+        }
+    }
+}
+
+/// The paths of files in backticks, except patterns such as `rule/NAME.rs` and `completions/*.in`.
+fn files_named(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2).filter(|name| {
+        let is_path = name.contains('/') && !name.contains("NAME") && !name.contains(['*', ' ']);
+        is_path && [".rs", ".lua", ".in", ".7", ".txt"].iter().any(|end| name.ends_with(end))
+    })
+}
+
+#[test]
 fn the_arrows_of_the_table_point_one_way() {
     for (row, (room, uses)) in ROOMS.iter().enumerate() {
         for used in *uses {

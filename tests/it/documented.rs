@@ -43,16 +43,24 @@ fn written(option: &str, more: &[&str]) -> String {
     fs::read_to_string(file).expect("a file")
 }
 
+/// `throttle --help` without its line breaks.
+fn help() -> String {
+    let help = throttle(&["--help"]).output().unwrap().stdout;
+    text(&help).split_whitespace().collect::<Vec<_>>().join(" ")
+}
+
 fn members(object: &Value) -> Vec<&String> {
     object.as_object().expect("an object").keys().collect()
 }
 
 #[test]
 fn each_option_of_a_rate() {
+    let help = help();
     for option in RateText::OPTIONS {
         let is_described = section(OPTIONS, "RATES").contains(&format!("\n\\fB{option}="));
         assert!(is_described, "describe {option}= in man/throttle.1.in, RATES");
         assert!(TOPIC.contains(&format!("\n  {option}=")), "describe {option}= in src/cli/help/rates.txt");
+        assert!(help.contains(&format!(" {option}=")), "describe {option}= in src/cli/args/limits.rs, rate");
     }
 }
 
@@ -75,7 +83,9 @@ fn each_selector() {
 #[test]
 fn each_column_of_the_job_log() {
     let log = written("--log=", &[]);
-    check("LOG OF COMMANDS", log.lines().next().expect("a header").split('\t'));
+    let header = log.lines().next().expect("a header");
+    check("LOG OF COMMANDS", header.split('\t'));
+    assert!(help().contains(&header.replace('\t', ", ")), "list the columns in src/cli/args/report.rs, log");
     for more in [&["--log-format=json"][..], &["--log-format=json", "-B2"]] {
         let line = written("--log=", more).lines().next().map(str::to_owned).expect("a line");
         check("LOG OF COMMANDS", members(&serde_json::from_str(&line).expect("JSON")));

@@ -23,7 +23,8 @@
 //! - `schedule`: what is released, and in which order: events in, actions out, no I/O. `queue` owns what is still to be
 //!   released: `supply` (items read), `lanes` (items waiting, their order and batches), the gate. `results` owns what
 //!   comes of releases: `jobs` (running commands, retries), `account` (counts), `course` (what to do next). They meet
-//!   in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its lane to its commit
+//!   in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its lane to its commit, `ends`
+//!   says when the run ends before its input; `forecast` and `metrics` compute what `ui` shows
 //! - `store`: slots shared between processes, in a file or on a server
 //! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)
@@ -47,25 +48,43 @@
 //!
 //! # To add ...
 //!
-//! **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`.
+//! `tests/it/generated.rs` asks for the generated files, `tests/it/documented.rs` for most descriptions named here.
+//!
+//! **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`, an example in its tests,
+//! and WHAT A SERVER SAYS in `man/throttle-cookbook.7`.
 //!
 //! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its slots, its tests), its script `rule/NAME.lua`, and its
-//! name in `rule/mod.rs`, where the compiler asks for a match arm. Then ALGORITHMS in `man/throttle.1.in`. Help and
-//! completions come from the facts, and the random tests pick up the name; what they expect of the rule is in
-//! `tests/it/property` and `store/ledger/tests/audit.rs`.
+//! name in `rule/mod.rs`, also in `Algorithm::ALL`. Then ALGORITHMS in `man/throttle.1.in`. Help and completions come
+//! from the facts, and the random tests pick up the name; the compiler asks what they are to expect of the rule.
 //!
-//! **A selector**: `config/selector.rs` (parse, print), `source/select.rs` (find it in the bytes of an item), the
-//! manual. Commands accept it as a placeholder with no further change: `config/template.rs`, `sink/jobs/expander.rs`.
+//! **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/build.rs` and
+//! `gate/change.rs` (apply), `config/state.rs` (refuse with `-s`) or `store/policy.rs`; `cli/help/rates.txt`, `--rate`
+//! in `cli/args/limits.rs`, RATES in `man/throttle.1.in`. What tests expect is in `tests/it/property/model.rs`.
 //!
-//! **An output mode**: `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`. For a destination other
-//! than standard output or commands: a new `Sink` in `sink`, and `verbs/run.rs`, which picks it.
+//! **A selector**: `config/selector.rs` (parse, print), `source/select.rs` (find it in the bytes of an item),
+//! `completions/*.in`, `--cost` and `--key` in `cli/args/limits.rs`, SELECTORS in `man/throttle.1.in`. Commands accept
+//! it as a placeholder with no further change: `config/template.rs`, `sink/jobs/expander.rs`.
+//!
+//! **An output mode**: for commands, `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; for
+//! items, `sink/stdout.rs`. For another destination: a new `Sink` in `sink`, and `verbs/run.rs`, which picks it.
 //!
 //! **A store**: a module in `store` with a `Store`, its state in `config/state.rs`, `store/keeper.rs`, and
 //! `tests/it/stores.rs`, which runs every store through the same tests.
 //!
-//! **An option**: its group in `cli/args` (`cli/meaning.rs` if it interacts with other groups), a field in `config`,
-//! and where it is used. The manual's line under OPTIONS is generated from the short help; a section of
+//! **An option**: its group in `cli/args` (`cli/meaning.rs` if it interacts with other groups, `cli/once.rs` if
+//! `--once` refuses it, `conflicts_with_all` for `--audit`), a field in `config`, and where it is used. A warning about
+//! a combination: `Config::warnings`. The manual's line under OPTIONS is generated from the short help; a section of
 //! `man/throttle.1.in` covers the rest.
+//!
+//! **A message**: a `Notice` in `schedule/action.rs`, in words in `ui/notice.rs`. **A reason for a wait**: `WaitReason`
+//! in `schedule/forecast.rs`, in words in `ui/line.rs`, and PROGRESS in `man/throttle-reports.7`.
+//!
+//! **A number in the reports**: `schedule/stats.rs`, counted in `schedule/account.rs`; printed in `ui/stats.rs`
+//! (summary and JSON) and `ui/prometheus.rs`; `man/throttle-reports.7`.
+//!
+//! **A column of the job log**: `records/row.rs`, filled in `runtime/driver.rs`; `records/tsv.rs`, `records/json.rs`;
+//! `--log` in `cli/args/report.rs`, LOG OF COMMANDS in `man/throttle-reports.7`. `--resume` refuses a log with another
+//! header, so a new column makes users start new logs.
 //!
 //! # The library alone
 //!

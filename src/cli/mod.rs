@@ -151,6 +151,15 @@ fn one_line(text: &str) -> String {
 mod tests {
     use super::*;
 
+    /// Options that may stand beside `--once`, or need something that it refuses.
+    const ONCE: &str = "--once -n -p -r -A -b --margin --jitter -s --store-timeout --reset-state --status --hold \
+        --max-wait --backoff -t --log-format --resume --at -v -q -h --generate -V";
+
+    /// Options that may stand beside `--audit`, or are refused by a check.
+    const AUDIT: &str = "-n -p -r -A -b -c -K --margin --jitter -s --store-timeout -a -0 -d -F --max-record --trim \
+        --skip-blank --backoff --once --max-wait --until --audit --arrivals --unsorted --log-format --resume -v -q \
+        --stats --plot -h --generate -V";
+
     #[test]
     fn options_that_need_something_else_are_options() {
         let command = Cli::command();
@@ -159,6 +168,31 @@ mod tests {
             for option in options.split(' ') {
                 assert!(names.iter().any(|name| name == option), "{option}");
             }
+        }
+    }
+
+    #[test]
+    fn each_option_is_refused_by_an_audit_or_means_something_to_it() {
+        let command = Cli::command();
+        let audit = command.get_arguments().find(|arg| arg.get_id() == "audit").expect("--audit");
+        let refused = command.get_arg_conflicts_with(audit).into_iter().filter_map(args::name);
+        let known = [meaning::FOR_COMMANDS, AUDIT].into_iter().flat_map(|options| options.split(' '));
+        let known: Vec<_> = refused.chain(known.map(str::to_owned)).collect();
+        for option in command.get_arguments().filter_map(args::name) {
+            assert!(
+                known.contains(&option),
+                "{option}: let it conflict with audit in cli/args/control.rs, or add it to AUDIT here"
+            );
+        }
+    }
+
+    #[test]
+    fn each_option_is_refused_by_once_or_means_something_to_it() {
+        let known =
+            [once::FOR_ITEMS, once::FOR_RUNS, ONCE].map(|options| options.split(' ')).into_iter().flatten();
+        let known: Vec<_> = known.collect();
+        for option in Cli::command().get_arguments().filter_map(args::name) {
+            assert!(known.contains(&&*option), "{option}: refuse it in cli/once.rs, or add it to ONCE here");
         }
     }
 }

@@ -7,6 +7,7 @@ use super::numbers;
 use super::row::{Entry, Job, Noted, RowItems};
 use crate::time::seconds;
 
+/// The first line of a log. A log with another header is not continued.
 pub(super) const HEADER: &str = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
 
 pub(super) fn line(entry: &Entry) -> String {
@@ -20,12 +21,10 @@ pub(super) fn line(entry: &Entry) -> String {
 
 /// Reads a line; `None` for the header, and for anything that is not a line of a log.
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
-    let mut fields = line.splitn(8, |&byte| byte == b'\t');
-    let seqs = numbers::read(fields.next()?)?;
-    let mut fields = fields.skip(4);
-    let (exit, signal, items) = (fields.next()?, fields.next()?, fields.next()?);
+    let fields: Vec<_> = line.splitn(8, |&byte| byte == b'\t').collect();
+    let [seq, _start, _wait, _runtime, _attempt, exit, signal, items] = fields[..] else { return None };
     let is_completed = exit == b"0" && signal == b"0";
-    Noted::new(is_completed, seqs, unescape_all(items).collect())
+    Noted::new(is_completed, numbers::read(seq)?, unescape_all(items).collect())
 }
 
 /// The items of a line. Tabs in items are escaped.

@@ -70,7 +70,7 @@ impl Queue {
     }
 
     /// True if items may skip the lanes and stay in their block. They leave no trace in a lane, so nothing may depend
-    /// on when they left.
+    /// on when they left; nor are they counted against the capacity, so the sink must take any number.
     fn may_pass(&self, results: &Results) -> bool {
         let (intake, properties) = (&self.supply.intake, self.gate.properties());
         intake.is_single()

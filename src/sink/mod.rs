@@ -27,7 +27,7 @@ pub trait Sink {
     /// The capacity now: running commands take up part of it.
     fn capacity(&self) -> Capacity;
 
-    /// Sends `batch`, which was admitted at the instant `at`. When it returns, the items have left.
+    /// Sends `batch`, which was admitted at the instant `at` of the run's clock. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
     /// The command line that sending a batch will run, quoted for a shell, if it is to be shown.

@@ -114,6 +114,7 @@ impl Intake {
         self.front = None;
     }
 
+    /// True if items are taken one by one: their charges differ, or an option looks at each.
     pub(crate) fn is_single(&self) -> bool {
         self.singly || self.charger.uniform().is_none()
     }

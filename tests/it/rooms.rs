@@ -219,8 +219,31 @@ fn no_line_is_longer_than_120_columns() {
     for file in files {
         let text = fs::read_to_string(&file).expect("a source file");
         let long = text.lines().position(|line| line.chars().count() > 120);
-        assert!(long.is_none(), "{}: line {}", file.display(), long.unwrap_or(0) + 1);
+        let line = long.unwrap_or(0) + 1;
+        assert!(long.is_none(), "{}: line {line} is too long: break it", file.display());
     }
+}
+
+#[test]
+fn files_are_where_the_docs_say() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut files = vec![root.join("CONTRIBUTING.md")];
+    collect(&root.join("src"), &mut files);
+    for file in files {
+        let text = fs::read_to_string(&file).expect("a file");
+        for name in text.lines().flat_map(files_named) {
+            let is_there = root.join(name).is_file() || root.join("src").join(name).is_file();
+            assert!(is_there, "{} names {name}, which is not there: correct the path", file.display());
+        }
+    }
+}
+
+/// The paths of files in backticks, except patterns such as `rule/NAME.rs` and `completions/*.in`.
+fn files_named(line: &str) -> impl Iterator<Item = &str> {
+    line.split('`').skip(1).step_by(2).filter(|name| {
+        let is_path = name.contains('/') && !name.contains("NAME") && !name.contains(['*', ' ']);
+        is_path && [".rs", ".lua", ".in", ".7", ".txt"].iter().any(|end| name.ends_with(end))
+    })
 }
 
 #[test]

@@ -23,8 +23,8 @@
 //! - `schedule`: what is released, and in which order: events in, actions out, no I/O. `queue` owns what is still to be
 //!   released: `supply` (items read), `lanes` (items waiting, their order and batches), the gate. `results` owns what
 //!   comes of releases: `jobs` (running commands, retries), `account` (counts), `course` (what to do next). They meet
-//!   in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its lane to its commit, `ends`
-//!   says when the run ends before its input; `forecast` and `metrics` compute what `ui` shows
+//!   in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its lane to its commit,
+//!   `deadlines` are the time limits of the run; `forecast` and `metrics` compute what `ui` shows
 //! - `store`: slots shared between processes, in a file or on a server
 //! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)

@@ -17,7 +17,7 @@ impl Schedule {
     /// From `now` on, the wall clock shows this. Call it each time the clock has been set.
     pub fn set_wall(&mut self, now: Time, wall: Wall) {
         self.queue.gate.set_wall(now, wall);
-        self.ends.set_wall(wall);
+        self.deadlines.set_wall(wall);
     }
 
     /// Items have arrived.

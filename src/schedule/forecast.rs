@@ -101,7 +101,7 @@ impl Forecast {
             .map(|(at, precision)| {
                 (no_sooner.map_or(at, |other| at.max(other)), precision.max(size).max(fails))
             })
-            .map(|end| cut_short(end, schedule.ends.over));
+            .map(|end| cut_short(end, schedule.deadlines.over));
         let done = schedule.results.done() + stats.skipped;
         Forecast { wait_reason: WaitReason::of(schedule, now), next, total, done, left, ends }
     }

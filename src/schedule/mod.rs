@@ -22,7 +22,7 @@ mod account;
 mod action;
 mod admission;
 mod course;
-mod ends;
+mod deadlines;
 mod events;
 mod forecast;
 mod jobs;
@@ -47,7 +47,7 @@ pub use self::metrics::{LimitMetrics, Metrics, Now};
 pub use self::stats::{Stats, Times};
 
 use self::account::Account;
-use self::ends::Ends;
+use self::deadlines::Deadlines;
 use self::jobs::Jobs;
 use self::queue::Queue;
 use self::results::Results;
@@ -61,7 +61,7 @@ use crate::time::{Time, Wall};
 pub struct Schedule {
     queue: Queue,
     results: Results,
-    ends: Ends,
+    deadlines: Deadlines,
 }
 
 impl Schedule {
@@ -70,7 +70,7 @@ impl Schedule {
         Schedule {
             results: Results::new(Account::new(now, &rates)),
             queue: Queue::new(plan, rates, now, wall),
-            ends: Ends::new(plan, now, wall),
+            deadlines: Deadlines::new(plan, now, wall),
         }
     }
 
@@ -93,7 +93,7 @@ impl Schedule {
 
     /// Ends the run as soon as it is known that the next release would be more than `wait` nanoseconds after `now`.
     pub fn with_patience(mut self, now: Time, wait: u64) -> Self {
-        self.ends.latest = Some(now.saturating_add(wait));
+        self.deadlines.latest = Some(now.saturating_add(wait));
         self
     }
 
@@ -149,8 +149,8 @@ impl Schedule {
         // Rejects may have been waiting for what was just refused.
         self.queue.count_rejects(&mut self.results);
         let is_over = self.results.course.is_stopping || self.has_released_all();
-        let Schedule { queue, results, ends } = self;
-        let latest = ends.latest(now).map(|(latest, _)| latest);
+        let Schedule { queue, results, deadlines } = self;
+        let latest = deadlines.latest(now).map(|(latest, _)| latest);
         let again = queue.provide(now, latest, gathers, is_over, &mut results.course);
         if let Some(action) = results.course.next() {
             return action;
@@ -178,15 +178,15 @@ impl Schedule {
         if self.results.course.is_stopping {
             return Action::Wait { until: again, accepting };
         }
-        let time_is_over = self.ends.over.filter(|_| !self.has_released_all());
-        let Schedule { queue, results, ends } = self;
+        let time_is_over = self.deadlines.over.filter(|_| !self.has_released_all());
+        let Schedule { queue, results, deadlines } = self;
         let (next, backoff) = (queue.next, results.jobs.retries.backoff_until());
         let is_held = !queue.lanes.is_empty() && queue.lanes.batcher.capacity.vacancies > 0;
         if is_held || backoff.is_some() {
             let changed = (queue.lanes.revision(), queue.gate.revision(Part::All), next);
             results.account.begin_wait(now, changed, || forecast::awaited(queue, now));
         }
-        let patience_ends = ends.latest.filter(|at| *at > now);
+        let patience_ends = deadlines.latest.filter(|at| *at > now);
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
         let change = queue.gate.next_change().filter(|_| queue.lanes.is_empty());
         let times = [again, next, backoff, change, patience_ends, time_is_over, queue.lanes.deadline()];
@@ -222,7 +222,8 @@ impl Schedule {
 
     /// True once the next release is known to be later than the run may wait.
     fn is_too_late(&self, now: Time) -> bool {
-        let Some((by, is_fixed)) = self.ends.latest(now).filter(|_| !self.results.course.is_stopping) else {
+        let Some((by, is_fixed)) = self.deadlines.latest(now).filter(|_| !self.results.course.is_stopping)
+        else {
             return false;
         };
         let Schedule { queue, results: Results { jobs, .. }, .. } = self;
@@ -250,8 +251,8 @@ impl Schedule {
 
     /// Ends the run once its time is over, but not before all input that has arrived by then is known.
     fn end_in_time(&mut self, now: Time) -> Option<Action> {
-        let Schedule { queue, results, ends } = self;
-        if results.course.is_stopping || ends.over.is_none_or(|over| now < over) {
+        let Schedule { queue, results, deadlines } = self;
+        if results.course.is_stopping || deadlines.over.is_none_or(|over| now < over) {
             return None;
         }
         let waits = !queue.lanes.is_empty() || results.jobs.retries.backoff_until().is_some();
@@ -270,7 +271,7 @@ impl Schedule {
 
     /// True if releases depend on what the wall clock shows, so the scheduler must be told when it is set.
     pub fn goes_by_wall(&self) -> bool {
-        self.ends.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.hours.is_some())
+        self.deadlines.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.hours.is_some())
     }
 
     /// The counters of the run so far.

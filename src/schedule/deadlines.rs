@@ -3,7 +3,7 @@
 use crate::config::{Plan, Until};
 use crate::time::{Time, Wall};
 
-pub(super) struct Ends {
+pub(super) struct Deadlines {
     start: Time,
     /// The latest instant of a release.
     pub(super) latest: Option<Time>,
@@ -14,13 +14,13 @@ pub(super) struct Ends {
     pub(super) over: Option<Time>,
 }
 
-impl Ends {
+impl Deadlines {
     /// The time limits of a run that starts at `start`.
     pub(super) fn new(plan: &Plan, start: Time, wall: Wall) -> Self {
         let (patience, until) = (plan.queue.wait_of_all(), plan.queue.until);
-        let mut ends = Ends { start, latest: None, patience, until, over: None };
-        ends.set_wall(wall);
-        ends
+        let mut deadlines = Deadlines { start, latest: None, patience, until, over: None };
+        deadlines.set_wall(wall);
+        deadlines
     }
 
     pub(super) fn set_wall(&mut self, wall: Wall) {

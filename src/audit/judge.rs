@@ -1,6 +1,6 @@
 //! Judges releases by the rules of the limiters: asks when each would have been allowed, then commits it.
 
-use super::tally::{Numbers, Worst};
+use super::tally::{Findings, Worst};
 use super::window::Window;
 use crate::config::Rate;
 use crate::gate::{Accounts, Opening};
@@ -15,15 +15,15 @@ pub(super) trait Judge {
     /// The number of keys that it remembers.
     fn keys(&self) -> usize;
 
-    /// The numbers of a key, zero if it is not remembered.
-    fn numbers(&self, key: &[u8]) -> Numbers;
+    /// The findings of a key, zero if it is not remembered.
+    fn findings(&self, key: &[u8]) -> Findings;
 
     /// Calls `each` with the keys that it remembers.
     fn for_each_key(&self, each: &mut dyn FnMut(&[u8]));
 
     /// Forgets the keys whose next release will be judged the same without their history, and passes them to `each`. No
     /// later release may be before `now`.
-    fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers));
+    fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Findings));
 }
 
 pub(super) struct Judged {
@@ -94,15 +94,15 @@ impl<R: Rule> Judge for Ruled<R> {
         self.released.len()
     }
 
-    fn numbers(&self, key: &[u8]) -> Numbers {
-        self.released.of(key).numbers()
+    fn findings(&self, key: &[u8]) -> Findings {
+        self.released.of(key).findings()
     }
 
     fn for_each_key(&self, each: &mut dyn FnMut(&[u8])) {
         self.released.keys().for_each(each);
     }
 
-    fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Numbers)) {
+    fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Findings)) {
         let Ruled { ruling, released } = self;
         // How long a release may have waited depends on the release before it, however long ago that was.
         let dearest = if ruling.rate.cost.is_some() { u64::MAX } else { 1 };
@@ -112,7 +112,7 @@ impl<R: Rule> Judge for Ruled<R> {
         released.retain(|key, account| {
             let is_idle = ruling.is_idle(account, now);
             if is_idle {
-                each(key, account.numbers());
+                each(key, account.findings());
             }
             !is_idle
         });
@@ -167,9 +167,9 @@ impl<R: Rule> Ruling<R> {
 }
 
 impl<S> Released<S> {
-    fn numbers(&self) -> Numbers {
+    fn findings(&self) -> Findings {
         let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
-        Numbers { releases: self.releases, violations, earliest, worst: Worst::default() }
+        Findings { releases: self.releases, violations, earliest, worst: Worst::default() }
     }
 }
 

@@ -6,7 +6,7 @@ use super::Violation;
 use super::distinct::{Distinct, KeyCount};
 use super::judge::{self, Judge};
 use super::ranked::Ranked;
-use super::tally::{Numbers, Tally, Worst};
+use super::tally::{Findings, Tally, Worst};
 use super::trace::Trace;
 use crate::charge::Key;
 use crate::config::Rate;
@@ -24,10 +24,10 @@ pub(crate) struct AuditedLimit {
     /// The index of its key, if it has one.
     key: Option<usize>,
     judge: Box<dyn Judge>,
-    /// The numbers of all keys together; the worst window is that of one key.
+    /// The findings of all keys together; the worst window is that of one key.
     pub(crate) tally: Tally,
-    /// The keys with a high cost in a window; of their other numbers, only those that the judge has forgotten.
-    worst_keys: Ranked<Numbers>,
+    /// The keys with a high cost in a window; of their other findings, only those that the judge has forgotten.
+    worst_keys: Ranked<Findings>,
     /// The keys that the judge has forgotten, and the number that it may remember before it has to forget more.
     forgotten: Distinct,
     evict_at: usize,
@@ -46,7 +46,7 @@ impl AuditedLimit {
             key,
             judge: judge::judge(rate, terms),
             tally: Tally::default(),
-            worst_keys: Ranked::by(|numbers: &Numbers| numbers.worst.count.into()),
+            worst_keys: Ranked::by(|findings: &Findings| findings.worst.count.into()),
             forgotten: Distinct::default(),
             evict_at: FEW_KEYS,
             traces: None,
@@ -76,10 +76,10 @@ impl AuditedLimit {
         let early = judge::by(judged.verdict, at).filter(|_| is_early);
         let worst = Worst { count, start: judged.start, end: at, number };
         let (violations, earliest) = (is_early.into(), early.unwrap_or(0));
-        self.tally.add(at, cost, self.terms.period, Numbers { releases: 1, violations, earliest, worst });
+        self.tally.add(at, cost, self.terms.period, Findings { releases: 1, violations, earliest, worst });
         if self.key.is_some() && judged.is_worst {
-            let entry = self.worst_keys.entry(key, Numbers::default);
-            *entry = entry.with(Numbers { worst, ..Numbers::default() });
+            let entry = self.worst_keys.entry(key, Findings::default);
+            *entry = entry.with(Findings { worst, ..Findings::default() });
         }
         if let Some(traces) = &mut self.traces {
             // A key may become one of the busiest only after a while.
@@ -90,13 +90,13 @@ impl AuditedLimit {
         is_early.then_some(Violation { number, at, rate: &self.rate, key, count, early })
     }
 
-    /// Has the judge forget the keys that it can, and keeps their count and the numbers of the worst.
+    /// Has the judge forget the keys that it can, and keeps their count and the findings of the worst.
     fn evict(&mut self, now: Time) {
         let AuditedLimit { judge, worst_keys, forgotten, .. } = self;
-        judge.evict(now, &mut |key, numbers| {
+        judge.evict(now, &mut |key, findings| {
             forgotten.insert(key);
             if let Some(entry) = worst_keys.get_mut(key) {
-                *entry = entry.with(numbers);
+                *entry = entry.with(findings);
             }
         });
         let left = judge.keys();
@@ -171,7 +171,7 @@ impl AuditedLimit {
     /// each.
     pub(crate) fn highest_rate(&self) -> f64 {
         let mean = self.mean_rate().filter(|_| self.key.is_none());
-        self.rate_of(self.tally.numbers.worst.count).max(mean.unwrap_or(0.0))
+        self.rate_of(self.tally.findings.worst.count).max(mean.unwrap_or(0.0))
     }
 
     /// This cost within one period, per second.
@@ -182,7 +182,7 @@ impl AuditedLimit {
 
     /// The highest share of a period that was used, or that of the whole record: what may go at once counts less in it.
     pub(crate) fn highest_share(&self) -> Option<f64> {
-        Some(self.share(self.tally.numbers.worst.count)?.max(self.mean_share().unwrap_or(0.0)))
+        Some(self.share(self.tally.findings.worst.count)?.max(self.mean_share().unwrap_or(0.0)))
     }
 
     /// The total cost, as a fraction of the most that the limit allows from the first release to the last, both
@@ -209,9 +209,9 @@ impl AuditedLimit {
     }
 
     /// The keys with the worst windows, the worst first: at most `most` of them.
-    pub(crate) fn worst_keys(&self, most: usize) -> Vec<(&[u8], Numbers)> {
-        let numbers = |key: &[u8], entry: &Numbers| entry.with(self.judge.numbers(key));
-        let highest = self.worst_keys.highest(most, |key, entry| Reverse(numbers(key, entry).violations));
-        highest.into_iter().map(|(key, entry)| (key, numbers(key, entry))).collect()
+    pub(crate) fn worst_keys(&self, most: usize) -> Vec<(&[u8], Findings)> {
+        let findings = |key: &[u8], entry: &Findings| entry.with(self.judge.findings(key));
+        let highest = self.worst_keys.highest(most, |key, entry| Reverse(findings(key, entry).violations));
+        highest.into_iter().map(|(key, entry)| (key, findings(key, entry))).collect()
     }
 }

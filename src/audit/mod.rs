@@ -11,7 +11,7 @@ mod trace;
 mod window;
 
 pub(crate) use self::limit::AuditedLimit;
-pub(crate) use self::tally::Numbers;
+pub(crate) use self::tally::Findings;
 pub(crate) use self::trace::Trace;
 
 use crate::charge::Key;

@@ -2,10 +2,10 @@
 
 use crate::time::{SECOND, Time};
 
-/// The numbers of a limit, for all keys together.
+/// The findings of a limit, for all keys together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(crate) struct Tally {
-    pub(crate) numbers: Numbers,
+    pub(crate) findings: Findings,
     pub(crate) cost: u128,
     /// The highest cost of a release.
     pub(crate) dearest: u64,
@@ -16,7 +16,7 @@ pub(crate) struct Tally {
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub(crate) struct Numbers {
+pub(crate) struct Findings {
     pub(crate) releases: u64,
     pub(crate) violations: u64,
     /// The most nanoseconds by which a release was too early.
@@ -37,9 +37,9 @@ pub(crate) struct Worst {
     pub(crate) number: u64,
 }
 
-impl Numbers {
-    pub(super) fn with(self, other: Numbers) -> Numbers {
-        Numbers {
+impl Findings {
+    pub(super) fn with(self, other: Findings) -> Findings {
+        Findings {
             releases: self.releases + other.releases,
             violations: self.violations + other.violations,
             earliest: self.earliest.max(other.earliest),
@@ -49,8 +49,8 @@ impl Numbers {
 }
 
 impl Tally {
-    pub(super) fn add(&mut self, at: Time, cost: u64, period: u64, numbers: Numbers) {
-        self.numbers = self.numbers.with(numbers);
+    pub(super) fn add(&mut self, at: Time, cost: u64, period: u64, findings: Findings) {
+        self.findings = self.findings.with(findings);
         let first = *self.first.get_or_insert(at);
         let periods = at.since(first) / period.max(1);
         if periods > self.whole.0 {

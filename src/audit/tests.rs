@@ -88,7 +88,7 @@ fn a_limit_of_its_own_for_each_key() {
     assert_eq!((worst.len(), worst[0].0, worst[0].1.violations), (1, &b"a"[..], 2));
     let tally = keyed.tally;
     let worst = Worst { count: 2, start: Time(0), end: Time(5), number: 3 };
-    assert_eq!(tally.numbers, Numbers { releases: 5, violations: 2, earliest: 5, worst });
+    assert_eq!(tally.findings, Findings { releases: 5, violations: 2, earliest: 5, worst });
     assert_eq!(tally.span(), 12);
 }
 
@@ -99,7 +99,7 @@ fn a_steady_rate_is_that_rate() {
         audit.judge(number + 1, Time(number * 100_000_000), &[1], &[], |_| panic!("too early"));
     }
     assert_eq!(audit.limits[0].mean_rate(), Some(10.0));
-    assert_eq!(audit.limits[0].tally.numbers.worst.count, 10);
+    assert_eq!(audit.limits[0].tally.findings.worst.count, 10);
 }
 
 /// The mean rate is that of whole periods, and a civil period or a burst may be a small part of what is allowed.
@@ -193,7 +193,7 @@ fn what_keeps_to_a_limit_never_has_more_than_all_of_it() {
             assert!(mean <= 1.000_001, "{mean} of {limit}: {releases:?}");
             let audit = audited(limit, &releases);
             let limit = &audit.limits[0];
-            assert!(limit.tally.numbers.worst.count <= limit.most(), "{}: {releases:?}", limit.rate);
+            assert!(limit.tally.findings.worst.count <= limit.most(), "{}: {releases:?}", limit.rate);
         }
     }
 }
@@ -222,8 +222,8 @@ fn keys_that_are_idle_are_forgotten_and_nothing_is_judged_otherwise_for_it() {
         assert!(limit.remembered() < 5500, "{} are remembered", limit.remembered());
         assert_eq!(limit.keys(), Some(KeyCount { number: alone.len() as u64, is_exact: true }));
         let busiest = &limit.worst_keys(1)[0];
-        assert_eq!((busiest.0, busiest.1), (&[0; 4][..], alone[&0].limits[0].tally.numbers));
-        assert_eq!(limit.tally.numbers.violations, alone.values().map(|audit| audit.too_early).sum::<u64>());
+        assert_eq!((busiest.0, busiest.1), (&[0; 4][..], alone[&0].limits[0].tally.findings));
+        assert_eq!(limit.tally.findings.violations, alone.values().map(|audit| audit.too_early).sum::<u64>());
     }
 }
 

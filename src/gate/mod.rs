@@ -44,7 +44,7 @@ pub use self::own::Own;
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Kind, OwnedRequest, Part, Request, Why};
 pub use self::slots::{
-    Answer, BookedBy, BookingTerms, Needs, News, Order, Overruns, Slot, Slots, Turn, Wanted,
+    Answer, BookedBy, BookingTerms, Demand, News, Order, Overruns, Slot, Slots, Steps, Turn,
 };
 
 use crate::config::Rate;
@@ -138,27 +138,27 @@ pub trait Gate {
     fn foreseen(&self, now: Time) -> Cow<'_, Own>;
 
     /// The most releases of each lane that [`Gate::prepare`] can use.
-    fn most_wanted(&self) -> u64 {
+    fn most_demanded(&self) -> u64 {
         0
     }
 
-    /// Provides for the wanted releases, in the order of the lanes, when only `vacancies` more can be released.
+    /// Provides for what lanes demand, in their order, when only `vacancies` more releases can take place.
     ///
     /// # Errors
     /// An item that waits can never be released.
     fn prepare(
         &mut self,
         _now: Time,
-        _wanted: &mut dyn Iterator<Item = Wanted>,
+        _demands: &mut dyn Iterator<Item = Demand>,
         _vacancies: u64,
-    ) -> Result<Needs> {
-        Ok(Needs::default())
+    ) -> Result<Steps> {
+        Ok(Steps::default())
     }
 
     /// Gives back all slots, as nothing more is released. Slots still to come are awaited, too: call it again as long
-    /// as [`Needs::again`] is an instant.
-    fn close(&mut self, _now: Time) -> Needs {
-        Needs::default()
+    /// as [`Steps::again`] is an instant.
+    fn close(&mut self, _now: Time) -> Steps {
+        Steps::default()
     }
 
     /// Takes the answer of a store to an order.

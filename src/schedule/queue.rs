@@ -11,7 +11,7 @@ use super::{Action, Admission, Failure, Notice};
 use crate::charge::Charge;
 use crate::config::{OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
-use crate::gate::{Gate, Needs, Order, Own, OwnedRequest, Why};
+use crate::gate::{Gate, Order, Own, OwnedRequest, Steps, Why};
 use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::{SECOND, Time, Wall};
@@ -255,18 +255,18 @@ impl Queue {
         course: &mut Course,
     ) -> Option<Time> {
         let (lanes, gate) = (&mut self.lanes, &mut self.gate);
-        let needs = if is_over {
+        let steps = if is_over {
             Ok(gate.close(now))
         } else if may_grow {
             // Nothing is ordered until its cost is known.
             return (gate.properties().batches.is_ahead && !lanes.is_empty()).then_some(now);
         } else {
-            let wanted = &mut lanes.wanted(now, latest, gate.most_wanted());
-            gate.prepare(now, wanted, lanes.batcher.capacity.vacancies)
+            let demands = &mut lanes.demands(now, latest, gate.most_demanded());
+            gate.prepare(now, demands, lanes.batcher.capacity.vacancies)
         };
-        let Needs { orders, returned, closed, again } = needs.unwrap_or_else(|error| {
+        let Steps { orders, returned, closed, again } = steps.unwrap_or_else(|error| {
             course.give_up(Exit::Error, error);
-            Needs::default()
+            Steps::default()
         });
         returned.into_iter().for_each(|(order, slots)| course.push(Action::GiveBack(order, slots)));
         orders.into_iter().for_each(|order| course.push(Action::Book(order)));

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use super::stats::count_of;
-use crate::audit::{Audit, AuditedLimit, Numbers, Violation};
+use crate::audit::{Audit, AuditedLimit, Findings, Violation};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
 use crate::printable::{escaped, excerpt};
@@ -76,7 +76,7 @@ impl AuditReport {
 
     fn limit(&mut self, limit: &AuditedLimit) -> io::Result<()> {
         let noun = self.noun();
-        let Numbers { releases, violations, earliest, worst } = limit.tally.numbers;
+        let Findings { releases, violations, earliest, worst } = limit.tally.findings;
         let by = (earliest > 0).then(|| format!(", by up to {}", rounded_duration(earliest)));
         let by = by.unwrap_or_default();
         let (rate, all) = (escaped(&limit.rate.to_string()), count_of(releases, noun));
@@ -133,30 +133,30 @@ pub(crate) fn json(audit: &Audit, exit: Exit) -> Value {
 }
 
 fn limit_json(limit: &AuditedLimit) -> Value {
-    let mut numbers = numbers_json(limit, limit.tally.numbers);
-    numbers["limit"] = limit.rate.to_string().into();
-    numbers["highest_share"] = limit.highest_share().into();
-    numbers["mean_share"] = limit.mean_share().into();
-    numbers["highest_rate"] = limit.highest_rate().into();
-    numbers["mean_rate"] = limit.mean_rate().into();
+    let mut findings = findings_json(limit, limit.tally.findings);
+    findings["limit"] = limit.rate.to_string().into();
+    findings["highest_share"] = limit.highest_share().into();
+    findings["mean_share"] = limit.mean_share().into();
+    findings["highest_rate"] = limit.highest_rate().into();
+    findings["mean_rate"] = limit.mean_rate().into();
     if let Some(keys) = limit.keys() {
         let worst_keys = limit.worst_keys(MOST_KEYS).into_iter().map(|(key, of)| {
-            let mut numbers = numbers_json(limit, of);
-            numbers["key"] = String::from_utf8_lossy(key).into();
-            numbers
+            let mut findings = findings_json(limit, of);
+            findings["key"] = String::from_utf8_lossy(key).into();
+            findings
         });
-        numbers["worst_keys"] = worst_keys.collect();
-        numbers["keys"] = keys.number.into();
+        findings["worst_keys"] = worst_keys.collect();
+        findings["keys"] = keys.number.into();
     }
-    numbers
+    findings
 }
 
-fn numbers_json(limit: &AuditedLimit, numbers: Numbers) -> Value {
-    let worst = numbers.worst;
+fn findings_json(limit: &AuditedLimit, findings: Findings) -> Value {
+    let worst = findings.worst;
     json!({
-        "items": numbers.releases,
-        "too_early": numbers.violations,
-        "seconds_too_early": Duration::from_nanos(numbers.earliest).as_secs_f64(),
+        "items": findings.releases,
+        "too_early": findings.violations,
+        "seconds_too_early": Duration::from_nanos(findings.earliest).as_secs_f64(),
         "worst_window": (worst.count > 0).then(|| json!({
             "count": worst.count,
             "first": worst.start.to_string(),

@@ -6,9 +6,9 @@ use std::rc::Rc;
 use foldhash::fast::RandomState;
 
 use super::key_claims::KeyClaims;
-use super::lease::{Lease, Needed};
+use super::lease::{Lease, TotalDemand};
 use super::order::{Answer, Order, Ordered, Slot};
-use super::{Wanted, charged_key};
+use super::{Demand, charged_key};
 use crate::charge::Key;
 use crate::gate::charges::{Claim, Taken};
 use crate::gate::{Charged, Eviction, Opening, Request};
@@ -48,14 +48,14 @@ impl Claims {
 
     /// Forgets what lanes needed.
     pub(super) fn need_nothing(&mut self) {
-        self.leases().for_each(|lease| lease.needed = Needed::default());
+        self.leases().for_each(|lease| lease.demand = TotalDemand::default());
     }
 
     /// Adds what a lane wants. Returns its claim, if that is the first that wants it.
-    pub(super) fn need(&mut self, wanted: &Wanted) -> Option<Claim> {
-        let key = Key::from(charged_key(wanted.keys, self.by_key));
-        let is_first = self.of(&key).lease(wanted.costs).need(wanted);
-        is_first.then(|| (key, Rc::clone(wanted.costs)))
+    pub(super) fn need(&mut self, demand: &Demand) -> Option<Claim> {
+        let key = Key::from(charged_key(demand.keys, self.by_key));
+        let is_first = self.of(&key).lease(demand.costs).need(demand);
+        is_first.then(|| (key, Rc::clone(demand.costs)))
     }
 
     /// Takes the answer of a store, at `now`.
@@ -302,12 +302,12 @@ mod tests {
         let (cheap, dear): (Rc<[u64]>, Rc<[u64]>) = ([1].into(), [2].into());
         let mut firsts = Vec::new();
         for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
-            let wanted = Wanted { since, costs, keys: &[], count, first: 1, within: 0 };
-            firsts.extend(claims.need(&wanted));
+            let demand = Demand { since, costs, keys: &[], count, first: 1, within: 0 };
+            firsts.extend(claims.need(&demand));
         }
         assert_eq!(firsts, [(Key::new(), Rc::clone(&cheap)), (Key::new(), Rc::clone(&dear))]);
         let mut needed = |key: &[u8], costs: &[u64]| {
-            let Needed { count, since, .. } = claims.of(&key.into()).lease(costs).needed;
+            let TotalDemand { count, since, .. } = claims.of(&key.into()).lease(costs).demand;
             (count, since)
         };
         assert_eq!(needed(&[], &cheap), (5, one));

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::rc::Rc;
 
-use super::Wanted;
+use super::Demand;
 use super::order::{Ordered, Slot};
 use crate::time::{SECOND, Time};
 
@@ -11,7 +11,7 @@ use crate::time::{SECOND, Time};
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lease {
     pub(super) costs: Rc<[u64]>,
-    pub(super) needed: Needed,
+    pub(super) demand: TotalDemand,
     /// Those held, earliest first.
     pub(super) slots: VecDeque<Slot>,
     pub(super) ordered: Option<Ordered>,
@@ -21,7 +21,7 @@ pub(super) struct Lease {
 
 /// What some lanes need.
 #[derive(Clone, Copy, Debug, Default)]
-pub(super) struct Needed {
+pub(super) struct TotalDemand {
     /// The number of slots.
     pub(super) count: u64,
     /// Slots that end before this are of no use.
@@ -32,19 +32,19 @@ pub(super) struct Needed {
 
 impl Lease {
     /// Adds what a lane wants. Returns whether it is the first.
-    pub(super) fn need(&mut self, wanted: &Wanted) -> bool {
-        let Needed { count, since, within } = self.needed;
-        self.needed = Needed {
-            count: count + wanted.count,
-            since: if count == 0 { wanted.since } else { wanted.since.min(since) },
-            within: within.max(wanted.within),
+    pub(super) fn need(&mut self, demand: &Demand) -> bool {
+        let TotalDemand { count, since, within } = self.demand;
+        self.demand = TotalDemand {
+            count: count + demand.count,
+            since: if count == 0 { demand.since } else { demand.since.min(since) },
+            within: within.max(demand.within),
         };
         count == 0
     }
 
     pub(super) fn is_of_use(&self) -> bool {
         let is_held = !self.slots.is_empty() || self.ordered.is_some();
-        is_held || self.next.is_some() || self.needed.count > 0
+        is_held || self.next.is_some() || self.demand.count > 0
     }
 
     /// Forgets instants a second after they have passed: a lane that waits for one asks then or soon after, and an item
@@ -96,7 +96,7 @@ impl Lease {
 
     /// Takes out the slots after `now` that are not needed; keeps the earliest.
     pub(super) fn take_surplus(&mut self, now: Time) -> Vec<Slot> {
-        let Needed { count, since, .. } = self.needed;
+        let TotalDemand { count, since, .. } = self.demand;
         if self.slots.len() as u64 <= count && !self.is_over(since) {
             return Vec::new();
         }
@@ -172,7 +172,7 @@ mod tests {
         ];
         for (now, count, since, taken, left) in table {
             let mut lease = lease(&[(5, 7), (6, 8), (20, 22)]);
-            lease.needed = Needed { count, since: Time(since), ..Needed::default() };
+            lease.demand = TotalDemand { count, since: Time(since), ..TotalDemand::default() };
             let surplus = lease.take_surplus(Time(now));
             let found = (instants(surplus), instants(lease.slots));
             assert_eq!(found, (taken.to_vec(), left.to_vec()), "at {now}, {count} since {since}");

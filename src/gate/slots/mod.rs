@@ -40,7 +40,7 @@ pub struct BookingTerms {
 
 /// The next releases of a lane, all alike.
 #[derive(Clone, Copy, Debug)]
-pub struct Wanted<'a> {
+pub struct Demand<'a> {
     /// The instant at which it became next in line.
     pub since: Time,
     /// The cost under each limit.
@@ -57,7 +57,7 @@ pub struct Wanted<'a> {
 
 /// The steps needed to release waiting items in time.
 #[derive(Debug, Default)]
-pub struct Needs {
+pub struct Steps {
     /// Orders to send to the store.
     pub orders: Vec<Order>,
     /// Slots to give back; they are not used any more.
@@ -129,8 +129,8 @@ impl Slots {
         self.claims.until(Time(u64::MAX))
     }
 
-    /// Adds the orders for `claims`, which lanes need, to `needs`.
-    fn order(&mut self, now: Time, claims: &[Claim], vacancies: u64, needs: &mut Needs) {
+    /// Adds the orders for `claims`, which lanes need, to `steps`.
+    fn order(&mut self, now: Time, claims: &[Claim], vacancies: u64, steps: &mut Steps) {
         let soon = now.saturating_add(self.orders.lead());
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.claims.until(soon).saturating_add(self.orders.coming) } else { 0 };
@@ -140,17 +140,17 @@ impl Slots {
             let known = self.claims.of(key);
             let (heard, lease) = (known.heard, known.lease(costs));
             let plan = self.orders.plan(now, key, lease, heard, vacancies);
-            let has_slot = !lease.slots.is_empty() && lease.needed.since <= now;
+            let has_slot = !lease.slots.is_empty() && lease.demand.since <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
             if has_slot || plan.is_ok() {
-                needs.closed.push((by_key.then(|| key.clone()), Rc::clone(costs)));
+                steps.closed.push((by_key.then(|| key.clone()), Rc::clone(costs)));
             }
             match plan {
-                Err(again) => needs.again = needs.again.into_iter().chain(again).min(),
+                Err(again) => steps.again = steps.again.into_iter().chain(again).min(),
                 Ok(order) => {
                     vacancies -= order.count;
                     lease.ordered = Some(self.orders.sent(now, order.count));
-                    needs.orders.push(order);
+                    steps.orders.push(order);
                 }
             }
         }
@@ -296,7 +296,7 @@ impl Gate for Slots {
         Cow::Owned(Own::new(self.rates.clone(), now, self.wall))
     }
 
-    fn most_wanted(&self) -> u64 {
+    fn most_demanded(&self) -> u64 {
         // No more slots than these are booked at a time.
         2 * self.orders.span()
     }
@@ -304,25 +304,25 @@ impl Gate for Slots {
     fn prepare(
         &mut self,
         now: Time,
-        wanted: &mut dyn Iterator<Item = Wanted>,
+        demands: &mut dyn Iterator<Item = Demand>,
         vacancies: u64,
-    ) -> Result<Needs> {
+    ) -> Result<Steps> {
         self.ends = None;
         self.claims.need_nothing();
         let mut claims = Vec::new();
-        for wanted in wanted.filter(|wanted| wanted.costs.iter().any(|&cost| cost > 0)) {
-            check_ever_admitted(&wanted, &self.terms.most)?;
-            claims.extend(self.claims.need(&wanted));
+        for demand in demands.filter(|demand| demand.costs.iter().any(|&cost| cost > 0)) {
+            check_ever_admitted(&demand, &self.terms.most)?;
+            claims.extend(self.claims.need(&demand));
         }
-        let mut needs = Needs { returned: self.take_returned(now), ..Needs::default() };
-        self.order(now, &claims, vacancies, &mut needs);
-        Ok(needs)
+        let mut steps = Steps { returned: self.take_returned(now), ..Steps::default() };
+        self.order(now, &claims, vacancies, &mut steps);
+        Ok(steps)
     }
 
-    fn close(&mut self, now: Time) -> Needs {
+    fn close(&mut self, now: Time) -> Steps {
         self.claims.need_nothing();
         let returned = self.take_returned(now);
-        Needs { returned, again: self.last_answer(now), ..Needs::default() }
+        Steps { returned, again: self.last_answer(now), ..Steps::default() }
     }
 
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
@@ -367,12 +367,12 @@ impl Gate for Slots {
 }
 
 /// Checks that an item costs no more than the store ever grants: `dearest` under each limit.
-fn check_ever_admitted(wanted: &Wanted, dearest: &[u64]) -> Result<()> {
-    for (most, cost) in dearest.iter().zip(wanted.costs.iter()) {
+fn check_ever_admitted(demand: &Demand, dearest: &[u64]) -> Result<()> {
+    for (most, cost) in dearest.iter().zip(demand.costs.iter()) {
         ensure!(
             cost <= most,
             "item {}: its cost of {cost} is more than the shared limit ever admits, {most}",
-            wanted.first
+            demand.first
         );
     }
     Ok(())
@@ -396,9 +396,9 @@ mod tests {
         let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let (since, costs) = (Time(1), Rc::from([1]));
-        let wanted = Wanted { since, costs: &costs, keys: &[], count: 3, first: 1, within: u64::MAX };
-        let needs = slots.prepare(Time(1), &mut [wanted].into_iter(), 9).unwrap();
-        assert_eq!(needs.orders.len(), 1);
+        let demand = Demand { since, costs: &costs, keys: &[], count: 3, first: 1, within: u64::MAX };
+        let steps = slots.prepare(Time(1), &mut [demand].into_iter(), 9).unwrap();
+        assert_eq!(steps.orders.len(), 1);
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
         assert_eq!(slots.last_answer(Time(8)), None);
     }
@@ -427,11 +427,11 @@ mod tests {
         slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
         assert_eq!(slots.count(), 0);
         let since = Time(1);
-        let wanted = Wanted { since, costs: &costs, keys: &[], count: 3, first: 1, within: u64::MAX };
-        let needs = slots.prepare(Time(4), &mut [wanted].into_iter(), 9).unwrap();
+        let demand = Demand { since, costs: &costs, keys: &[], count: 3, first: 1, within: u64::MAX };
+        let steps = slots.prepare(Time(4), &mut [demand].into_iter(), 9).unwrap();
         // The first one had begun.
-        assert_eq!(needs.returned, [(order(1), vec![booked[1]])]);
-        assert_eq!(needs.orders.len(), 1);
+        assert_eq!(steps.returned, [(order(1), vec![booked[1]])]);
+        assert_eq!(steps.orders.len(), 1);
         // Those on their way were booked by the clock as it was.
         slots.answered(Time(5), &order(2), &answer(50));
         slots.set_wall(Time(5), Wall::new(Time(5), Time(57)));

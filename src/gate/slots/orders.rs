@@ -1,6 +1,6 @@
 //! The size and timing of orders for slots.
 
-use super::lease::{Lease, Needed};
+use super::lease::{Lease, TotalDemand};
 use super::order::{Answer, Order, Ordered};
 use crate::charge::Key;
 use crate::time::{SECOND, Time};
@@ -58,7 +58,7 @@ impl Orders {
         heard: Option<Time>,
         vacancies: u64,
     ) -> Result<Order, Option<Time>> {
-        let Needed { count, since, .. } = lease.needed;
+        let TotalDemand { count, since, .. } = lease.demand;
         let lacking = count.saturating_sub(lease.slots.len() as u64).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, key, lease, heard);
@@ -91,7 +91,7 @@ impl Orders {
     }
 
     fn order(&self, key: &Key, lease: &Lease, count: u64) -> Order {
-        let within = if self.waits { lease.needed.within } else { 0 };
+        let within = if self.waits { lease.demand.within } else { 0 };
         Order { within, ..Order::new(key.clone(), &*lease.costs, count) }
     }
 
@@ -158,10 +158,10 @@ mod tests {
         vacancies: u64,
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
-        let needed = Needed { count, since: SECONDS[1], within: u64::MAX };
+        let demand = TotalDemand { count, since: SECONDS[1], within: u64::MAX };
         let heard = Some(now).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
-        let lease = Lease { costs: [1].into(), needed, slots, ordered: *ordered, next: None };
+        let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, next: None };
         let order = orders.plan(now, &Key::new(), &lease, heard, vacancies)?;
         *ordered = Some(orders.sent(now, order.count));
         Ok(order.count)

@@ -4,7 +4,7 @@ use super::kept::Kept;
 use super::turns::{Group, Place, Position};
 use super::{Lane, Lanes};
 use crate::config::OnLimit;
-use crate::gate::{Gate, Kind, News, Opening, Part, Request, Wanted, Why};
+use crate::gate::{Demand, Gate, Kind, News, Opening, Part, Request, Why};
 use crate::rule::Verdict;
 use crate::source::Segment;
 use crate::time::Time;
@@ -156,12 +156,12 @@ impl Lanes {
 
     /// The next release of each lane, for a store to book slots, with the number of releases like it, up to `most`.
     /// None waits beyond `latest`.
-    pub(crate) fn wanted(
+    pub(crate) fn demands(
         &self,
         now: Time,
         latest: Option<Time>,
         most: u64,
-    ) -> impl Iterator<Item = Wanted<'_>> {
+    ) -> impl Iterator<Item = Demand<'_>> {
         let batcher = &self.batcher;
         let deadline = |segment: &Segment| self.deadlines.as_ref()?.of(segment);
         self.occupied().filter_map(move |lane| {
@@ -175,7 +175,7 @@ impl Lanes {
             let (costs, keys) = (&open.costs, &*front.charge.keys);
             let latest = latest.into_iter().chain(deadline(&front.segment)).min();
             let within = latest.map_or(u64::MAX, |latest| latest.since(now));
-            Some(Wanted { since, costs, keys, count, first, within })
+            Some(Demand { since, costs, keys, count, first, within })
         })
     }
 

@@ -107,13 +107,13 @@ impl Commands {
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
     }
 
-    fn start(&mut self, batch: &Batch, slot: usize) -> Result<(), Trouble> {
-        let mut command = self.command(batch).map_err(Trouble::TempFile)?;
+    fn start(&mut self, batch: &Batch, slot: usize) -> Result<(), StartError> {
+        let mut command = self.command(batch).map_err(StartError::TempFile)?;
         command.env("THROTTLE_SEQ", batch.first().to_string());
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
         // Always set: some programs fail on an empty file name.
-        let headers = self.header_files.file_of(batch).map_err(Trouble::TempFile)?;
+        let headers = self.header_files.file_of(batch).map_err(StartError::TempFile)?;
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
             command.env(name, headers.as_deref().unwrap_or(Path::new(stdin::NOTHING)));
         }
@@ -121,9 +121,9 @@ impl Commands {
         let tag = tagger.map_or_else(Rc::default, |tagger| tag(tagger, batch, &self.delimiter));
         let (capture, pipes) = match self.run.output {
             Output::Shared => (None, None),
-            Output::Lines => (None, Some(Lines::capture(&mut command).map_err(Trouble::TempFile)?)),
+            Output::Lines => (None, Some(Lines::capture(&mut command).map_err(StartError::TempFile)?)),
             Output::Whole | Output::InOrder => {
-                (Some(Capture::of(&mut command, &tag).map_err(Trouble::TempFile)?), None)
+                (Some(Capture::of(&mut command, &tag).map_err(StartError::TempFile)?), None)
             }
         };
         match self.parent.start(command) {
@@ -133,7 +133,7 @@ impl Commands {
                 pipes.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
                 Ok(())
             }
-            Err(error) => Err(Trouble::Command(error)),
+            Err(error) => Err(StartError::Command(error)),
         }
     }
 
@@ -157,21 +157,21 @@ impl Commands {
     }
 
     /// Decides what follows when a command could not be started.
-    fn refuse(&mut self, first: u64, trouble: Trouble) -> Sent {
+    fn refuse(&mut self, first: u64, failure: StartError) -> Sent {
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
-        match trouble {
-            Trouble::TempFile(error) | Trouble::Command(error) if is_passing(&error) => {
+        match failure {
+            StartError::TempFile(error) | StartError::Command(error) if is_passing(&error) => {
                 let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
                 let why = self.cannot_run(error);
                 self.shortage.persists(will_pass, why)
             }
-            Trouble::TempFile(error) => fatal(
+            StartError::TempFile(error) => fatal(
                 Exit::Error,
                 Error::new(error)
                     .context("cannot create a temporary file: set TMPDIR to a directory with free space"),
             ),
-            Trouble::Command(error) if error.kind() == ErrorKind::ArgumentListTooLong => Sent::TooLong,
-            Trouble::Command(error) => fatal(exec::exit_of(&error), self.cannot_run(error)),
+            StartError::Command(error) if error.kind() == ErrorKind::ArgumentListTooLong => Sent::TooLong,
+            StartError::Command(error) => fatal(exec::exit_of(&error), self.cannot_run(error)),
         }
     }
 
@@ -197,7 +197,7 @@ impl Commands {
 }
 
 /// Errors on starting a command.
-enum Trouble {
+enum StartError {
     /// A file for its input or output cannot be made.
     TempFile(io::Error),
     /// The system did not start it.
@@ -227,7 +227,7 @@ impl Sink for Commands {
                 self.shortage.over();
                 Sent::All
             }
-            Err(trouble) => self.refuse(batch.first(), trouble),
+            Err(failure) => self.refuse(batch.first(), failure),
         }
     }
 

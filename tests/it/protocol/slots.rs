@@ -90,7 +90,7 @@ impl Slots {
 
     /// Removes the slots that are still to come, to give them back.
     pub(super) fn take_surplus(&mut self, now: Time) -> Vec<Slot> {
-        let needs = Rc::make_mut(&mut self.held).close(now);
-        needs.returned.into_iter().flat_map(|(_, slots)| slots).collect()
+        let steps = Rc::make_mut(&mut self.held).close(now);
+        steps.returned.into_iter().flat_map(|(_, slots)| slots).collect()
     }
 }

@@ -5,6 +5,7 @@ use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::path::Path;
+use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -60,6 +61,17 @@ impl Input {
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
         let is_same = (ours.st_dev, ours.st_ino) == (out.st_dev, out.st_ino);
         is_same && at < if appends { size } else { written }
+    }
+
+    /// True if it is a file that was not read to its end.
+    pub(super) fn has_rest(&self) -> bool {
+        place(&self.file).is_some_and(|(here, size)| here < size)
+    }
+
+    /// Waits until a read would not block, a signal comes, or `timeout` has passed. Returns whether a read would not
+    /// block.
+    pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
+        readable::wait(Some(self.as_fd()), &[], timeout).0
     }
 
     /// The same input under another descriptor.

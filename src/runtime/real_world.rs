@@ -37,14 +37,18 @@ pub(crate) struct RealWorld {
 }
 
 impl RealWorld {
-    /// Starts to listen to signals.
+    /// Starts to listen to signals, unless the input is empty and has ended: such a run is over at once.
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub(crate) fn start(reader: Reader<Input>, clock: Clock) -> Result<Self> {
+    pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> Result<Self> {
         let events = Events::for_this_thread();
-        // Nothing is read yet: a signal that comes before there is a listener must find a file unread.
-        signals::listen(&events.waker)?;
+        // A file is not read ahead yet: a signal that comes before there is a listener must find it unread.
+        let is_over =
+            !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
+        if !is_over {
+            signals::listen(&events.waker)?;
+        }
         let shown = shown();
         Ok(RealWorld {
             clock,
@@ -63,8 +67,15 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_reader(&mut self) -> Result<()> {
-        self.watches_reader = stdout_reader::watch(&self.listener.events.waker)?;
+        if !self.is_over() {
+            self.watches_reader = stdout_reader::watch(&self.listener.events.waker)?;
+        }
         Ok(())
+    }
+
+    /// True if the input was empty from the start.
+    fn is_over(&self) -> bool {
+        self.listener.reader.is_over()
     }
 
     /// The interrupt of this thread, raised when the run is to stop.
@@ -77,7 +88,9 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn watch_commands(&mut self) -> Result<()> {
-        self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
+        if !self.is_over() {
+            self.reaper = Some(Reaper::start(self.listener.events.waker.clone())?);
+        }
         Ok(())
     }
 
@@ -95,7 +108,9 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn book_with(&mut self, store: Box<dyn Store>, patience: Duration) -> Result<()> {
-        self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
+        if !self.is_over() {
+            self.booking = Some(BookingThread::open(store, self.listener.events.waker.clone(), patience)?);
+        }
         Ok(())
     }
 

@@ -29,6 +29,8 @@ pub struct Reader<R> {
     /// The error to return after the segment handed out last.
     failed: Option<Error>,
     ended: bool,
+    /// True if bytes that were read ahead have not been looked at.
+    has_unseen: bool,
     pool: Pool,
 }
 
@@ -60,6 +62,7 @@ impl<R: Read> Reader<R> {
             offset: 0,
             failed: None,
             ended: false,
+            has_unseen: false,
             pool: Pool::default(),
         }
     }
@@ -75,7 +78,17 @@ impl<R: Read> Reader<R> {
 
     /// True if the next segment depends on bytes still to be read.
     pub(crate) fn is_waiting(&self) -> bool {
-        !self.ended && self.failed.is_none()
+        !self.ended && !self.has_unseen && self.failed.is_none()
+    }
+
+    /// Reads once, ahead of the first segment. Returns true if the input is empty.
+    ///
+    /// # Errors
+    /// The input cannot be read.
+    pub(crate) fn is_empty(&mut self) -> Result<bool> {
+        self.fill()?;
+        self.has_unseen = self.filled > 0;
+        Ok(self.is_over())
     }
 
     /// Reads at most once. Returns the next segment if it is then complete.
@@ -103,8 +116,10 @@ impl<R: Read> Reader<R> {
     }
 
     /// Reads more, after making room for it. Never reads again after the end: a terminal would go on.
+    ///
+    /// If bytes were read ahead, they count as read now.
     fn fill(&mut self) -> Result<()> {
-        if self.ended {
+        if self.ended || std::mem::take(&mut self.has_unseen) {
             return Ok(());
         }
         if self.filled == self.buffer.len() {

@@ -23,7 +23,8 @@ pub fn parse_instant(text: &str) -> Result<Time> {
     nanos.map(Time).with_context(|| {
         format!(
             "'{text}' is not a time from 1970 to 2554: write 2026-11-21, 2026-11-21T09:00, \
-             2026-11-21T09:00Z, 2026-11-21T09:00+01:00 or 2026-11-21T09:00[Europe/Berlin]"
+             2026-11-21T09:00Z, 2026-11-21T09:00+01:00 or 2026-11-21T09:00[Europe/Berlin], with an offset or \
+             a zone, not both"
         )
     })
 }
@@ -112,6 +113,8 @@ mod tests {
         ] {
             let error = parse_instant(text).expect_err(text).to_string();
             assert!(error.contains("from 1970 to 2554: write 2026-11-21,"), "{text}: {error}");
+            // They may contradict each other.
+            assert!(error.ends_with("an offset or a zone, not both"), "{text}: {error}");
         }
     }
 

@@ -163,7 +163,7 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
     );
     let rates = limits.given()?;
     if let Some(rate) = rates.iter().find(|rate| rate.counts_exits()) {
-        let what = if rate.from == CountFrom::Running { "it" } else { "from=exit" };
+        let what = if rate.from == CountFrom::Running { "this limit" } else { "from=exit" };
         bail!(
             "{rate} cannot be shared: other runs cannot see how long commands run: leave out {what}, or -s"
         );

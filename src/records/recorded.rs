@@ -175,6 +175,10 @@ mod tests {
             "1\t:\t1700000000.500\t     0.002\t0\t0\t0\t0\techo 1\tx",
         ];
         assert_eq!(read(&parallel), [Ok((1, 1_700_000_000_500_000_000, "echo 1\tx".to_owned()))]);
+        // As by `cut -f 1,2,8`.
+        let cut = ["seq\tstart\titem", "2\t1.5\ta b"];
+        assert_eq!(read(&cut), [Ok((1, 1_500_000_000, "a b".to_owned()))]);
+        assert!(read(&["seq\tstart\tend", "1\t2\t3"])[0].is_err(), "a table of something else");
         // Two logs, joined.
         let numbers: Vec<_> =
             read(&[ours, [ours[0], ours[1], ours[1]]].concat()).into_iter().map(Result::unwrap).collect();

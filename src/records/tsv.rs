@@ -40,16 +40,18 @@ pub(super) struct Columns {
     is_ours: bool,
 }
 
-/// The beginnings of headers, and the columns that they announce.
-const TABLES: [(&[u8], Columns); 2] = [
-    (b"seq\tstart\t", Columns { start: 1, item: 7, is_ours: true }),
-    (b"Seq\tHost\tStarttime\t", Columns { start: 2, item: 8, is_ours: false }),
-];
-
 impl Columns {
     /// The columns that a header names; `None` if it is not a header.
     pub(super) fn of(header: &[u8]) -> Option<Self> {
-        TABLES.iter().find(|(start, _)| header.starts_with(start)).map(|(_, columns)| *columns)
+        let (start, item, is_ours) = match header.first_chunk()? {
+            b"seq\t" => ("start", "item", true),
+            b"Seq\t" => ("Starttime", "Command", false),
+            _ => return None,
+        };
+        let mut names = header.split(|&byte| byte == b'\t');
+        let start = names.position(|name| name == start.as_bytes())?;
+        let item = start + 1 + names.position(|name| name == item.as_bytes())?;
+        Some(Columns { start, item, is_ours })
     }
 
     /// The job in a line.

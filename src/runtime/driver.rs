@@ -277,10 +277,132 @@ impl<'a> Driver<'a> {
         schedule.stop(Exit::READER_GONE);
     }
 
-    /// Waits for the event of a signal that has come but was not reported yet, if there is one.
+    /// Waits for the event of a signal that has come but was not reported yet, if there is one: for nothing else, as
+    /// timeouts that come due would lead back here.
     fn hear_signal(&mut self, schedule: &mut Schedule) {
         while self.world.is_interrupted() {
-            self.wait(schedule, None, false);
+            let event = self.world.happened();
+            event.into_iter().for_each(|event| self.hear(schedule, event));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::fd::BorrowedFd;
+
+    use super::*;
+    use crate::cli;
+    use crate::config::Plan;
+    use crate::sink::RunningJobs;
+    use crate::source::{Batch, Capacity, Segment};
+    use crate::time::Wall;
+
+    const TERM: Exit = Exit::Signal(Signal::SIGTERM as i32);
+
+    /// A signal comes in the second wait, and is reported late.
+    #[derive(Default)]
+    struct Late {
+        waits: usize,
+        is_interrupted: bool,
+    }
+
+    impl World for Late {
+        fn now(&self) -> Time {
+            Time(9)
+        }
+
+        fn wall(&mut self) -> Wall {
+            Wall::EPOCH
+        }
+
+        fn wait(&mut self, _: Wait) -> Wake {
+            assert!(!self.is_interrupted, "it waits for more than the signal");
+            self.waits += 1;
+            self.is_interrupted = self.waits == 2;
+            match self.waits {
+                1 => Wake::Input(Segment::of(b"a\n".to_vec(), 1, Time(9))),
+                2 => Wake::Due,
+                _ => Wake::Event(Event::Exited),
+            }
+        }
+
+        fn happened(&mut self) -> Option<Event> {
+            std::mem::take(&mut self.is_interrupted).then_some(Event::Stop(TERM))
+        }
+
+        fn is_interrupted(&self) -> bool {
+            self.is_interrupted
+        }
+    }
+
+    /// A command that runs too long, until it gets a signal.
+    #[derive(Default)]
+    struct Overdue {
+        runs: bool,
+        is_signalled: bool,
+    }
+
+    impl Sink for Overdue {
+        fn capacity(&self) -> Capacity {
+            Capacity { vacancies: 1, ..Capacity::UNLIMITED }
+        }
+
+        fn send(&mut self, _: Time, _: &Batch) -> Sent {
+            self.runs = true;
+            Sent::All
+        }
+
+        fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
+            Some(self)
+        }
+    }
+
+    impl RunningJobs for Overdue {
+        fn has_started(&mut self, _: Time) {}
+
+        fn reap(&mut self) -> Vec<JobEnd> {
+            let end = End::Killed(Signal::SIGTERM as i32);
+            let ended = JobEnd { first: 1, end, timed_out: false, retry_after: None, unread: None };
+            if self.is_signalled { vec![ended] } else { Vec::new() }
+        }
+
+        fn captures(&self) -> bool {
+            false
+        }
+
+        fn outputs(&self) -> Vec<BorrowedFd<'_>> {
+            Vec::new()
+        }
+
+        fn retire(&mut self, _: u64, _: u64) {}
+
+        fn supersede(&mut self, _: u64) {}
+
+        fn flush(&mut self) -> Flushed {
+            Flushed::default()
+        }
+
+        fn signal(&mut self, _: Signal) {
+            self.is_signalled = true;
+        }
+
+        fn deadline(&self) -> Option<Time> {
+            self.runs.then_some(Time(9))
+        }
+
+        fn enforce(&mut self, _: Time) {}
+    }
+
+    /// A timeout that is due looks for commands that have ended, which asks for signals: not for timeouts again.
+    #[test]
+    fn a_signal_that_is_reported_late_is_all_that_is_waited_for() {
+        let args = ["throttle", "-r1/s", "--timeout=1", "--", "cmd"];
+        let config = cli::parse(args.map(Into::into)).unwrap();
+        let rates = config.limits.given().unwrap();
+        let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(9), Wall::EPOCH)
+            .with_commands(config.command.as_ref().unwrap(), 7);
+        let (mut world, mut sink, reporter) = (Late::default(), Overdue::default(), Reporter::default());
+        assert_eq!(Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule), TERM);
     }
 }

@@ -201,8 +201,9 @@ impl World for RealWorld {
     }
 
     fn happened(&mut self) -> Option<Event> {
-        let event = self.listener.events.next()?;
-        Some(self.told(event, self.previous))
+        let events = &self.listener.events;
+        let event = if self.is_interrupted() { events.wait() } else { events.next() };
+        event.map(|event| self.told(event, self.previous))
     }
 
     fn is_interrupted(&self) -> bool {

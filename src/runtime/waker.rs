@@ -55,6 +55,11 @@ impl Events {
         self.receiver.try_recv().ok()
     }
 
+    /// Waits for the next event.
+    pub(super) fn wait(&self) -> Option<Event> {
+        self.receiver.recv().ok()
+    }
+
     /// Runs a call that blocks, unless there is already an event; one that comes meanwhile ends the call with EINTR.
     pub(super) fn interruptible(&self, call: impl FnOnce()) {
         // Counted first: an event that is sent after the look at the channel must find that there is a call.

@@ -26,7 +26,7 @@ pub trait World {
     fn wait(&mut self, wait: Wait) -> Wake;
 
     /// An event that has already happened. The driver takes these before it decides anything, so many answers of a
-    /// store are handled as one.
+    /// store are handled as one. While a signal [has come](World::is_interrupted), waits for the next event.
     fn happened(&mut self) -> Option<Event> {
         None
     }

@@ -33,13 +33,14 @@ impl Zone {
         match (TimeZone::try_system(), name) {
             (Ok(rules), _) => Ok(Zone::new(rules)),
             (Err(_), None) => Ok(Zone::utc()),
-            (Err(_), Some(name)) => Zone::named(&name.to_string_lossy())
+            (Err(_), Some(name)) => Zone::named(&name.to_string_lossy(), "UTC")
                 .map_err(|error| anyhow!("$TZ is not a time zone: {error}; or add tz=")),
         }
     }
 
-    /// UTC is known without a database, too: small containers have none.
-    fn named(name: &str) -> Result<Self> {
+    /// UTC is known without a database, too: small containers have none. An error offers `others` beside the names in
+    /// the database.
+    fn named(name: &str, others: &str) -> Result<Self> {
         match TimeZone::get(name) {
             Ok(rules) => Ok(Zone::new(rules)),
             Err(_) if ["UTC", "Etc/UTC"].iter().any(|utc| utc.eq_ignore_ascii_case(name)) => Ok(Zone::utc()),
@@ -47,7 +48,7 @@ impl Zone {
                 bail!("the system has no time zones in /usr/share/zoneinfo: install tzdata, or use UTC")
             }
             Err(_) => {
-                bail!("unknown zone: use local, UTC or one in /usr/share/zoneinfo, such as Europe/Berlin")
+                bail!("unknown zone: use {others} or one in /usr/share/zoneinfo, such as Europe/Berlin")
             }
         }
     }
@@ -103,7 +104,7 @@ impl FromStr for Zone {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if text == LOCAL { Zone::local() } else { Zone::named(text) }
+        if text == LOCAL { Zone::local() } else { Zone::named(text, "local, UTC") }
     }
 }
 

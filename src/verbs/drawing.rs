@@ -48,9 +48,30 @@ impl<'a> Drawing<'a> {
     }
 }
 
-/// The exit of a run after its releases were `drawn`. A signal that interrupted the drawing outranks its result.
+/// The exit of a run after its releases were `drawn`. A signal that interrupted the drawing outranks its result, but
+/// not the signal that ended the run, which was told.
 pub(super) fn after_drawing(exit: Exit, stop: Option<Exit>, drawn: Result<()>) -> Result<Exit> {
     let is_signal = |exit: &Exit| matches!(exit, Exit::Signal(_)) && *exit != Exit::READER_GONE;
-    let signal = stop.into_iter().chain([exit]).find(is_signal);
+    let signal = [exit].into_iter().chain(stop).find(is_signal);
     signal.map_or_else(|| drawn.map(|()| exit), Ok)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_signal_outranks_everything() {
+        let (int, term) = (Exit::Signal(2), Exit::Signal(15));
+        for (exit, stop, end) in [
+            (Exit::Done, None, Exit::Done),
+            (Exit::Done, Some(term), term),
+            (Exit::Done, Some(Exit::READER_GONE), Exit::Done),
+            (Exit::READER_GONE, Some(term), term),
+            (int, Some(term), int),
+        ] {
+            assert_eq!(after_drawing(exit, stop, Ok(())).unwrap(), end, "{exit:?}, {stop:?}");
+        }
+        assert_eq!(after_drawing(Exit::Done, Some(term), Err(anyhow::anyhow!("cut off"))).unwrap(), term);
+    }
 }

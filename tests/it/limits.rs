@@ -338,3 +338,12 @@ fn utc_needs_no_database_of_time_zones() {
         assert!(text(&output.stderr).contains(told), "{script}: {}", text(&output.stderr));
     }
 }
+
+#[test]
+fn a_zone_of_the_environment_that_is_none_is_told_by_what_it_may_be() {
+    let args = ["--dry-run", "-r5/d,algo=calendar"];
+    let output = throttle(&args).env("TZ", "Mars").output().unwrap();
+    let told = "$TZ is not a time zone: unknown zone: use UTC or one in /usr/share/zoneinfo, such as \
+                Europe/Berlin; or add tz=";
+    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+}

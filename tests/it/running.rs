@@ -156,7 +156,10 @@ fn what_makes_no_sense_is_told() {
             &["-r4/running", "--once", "--", "echo"],
             "--once cannot see the end of COMMAND: leave out 4/running",
         ),
-        (&["-r4/running", "-s", "./state", "--", "echo"], "4/running cannot be shared"),
+        (
+            &["-r4/running", "-s", "./state", "--", "echo"],
+            "how long commands run: leave out this limit, or -s\n",
+        ),
         (&["-r4/running,margin=1s", "--", "echo"], "N/running is a number of commands, not a rate"),
         (&["-r4/running,algo=bucket", "--", "echo"], "it takes cost=, key=, only=, during= and tz="),
         (&["-r1.5/running", "--", "echo"], "whole number"),

@@ -86,7 +86,7 @@ impl<'a> Record<'_, 'a> {
     /// The part that the selector with this index selects.
     #[inline]
     pub(super) fn part(&self, index: usize) -> Selected<'a> {
-        self.fields.fields[index].1.part(self)
+        self.fields.fields[index].1.part(self.bytes, self.length, self.values.as_ref())
     }
 
     /// True if the part is at a path and the record is not JSON.

@@ -6,9 +6,8 @@ use memchr::memchr3;
 use memchr::memmem::Finder;
 use regex::bytes::{CaptureLocations, Regex};
 
-use super::fields::Record;
 use super::host::host;
-use super::json::Paths;
+use super::json::{PathValues, Paths};
 use super::part::Selected;
 use crate::config::{Selector, compile};
 
@@ -47,9 +46,14 @@ impl Extractor {
         }
     }
 
-    /// The selected part of a record.
-    pub(super) fn part<'a>(&self, record: &Record<'_, 'a>) -> Selected<'a> {
-        let Record { bytes: record, length, ref values, .. } = *record;
+    /// The selected part of a record, which is without its delimiter; `length` includes it. `values` are those at the
+    /// paths, if it is JSON.
+    pub(super) fn part<'a>(
+        &self,
+        record: &'a [u8],
+        length: usize,
+        values: Option<&PathValues<'a>>,
+    ) -> Selected<'a> {
         match self {
             Extractor::Column { index, separator: None } => column(record, *index).into(),
             Extractor::Column { index, separator: Some(separator) } => {
@@ -57,9 +61,7 @@ impl Extractor {
             }
             Extractor::Bytes => Selected::Number(length as u64),
             Extractor::Host => host(record),
-            Extractor::Path(path) => {
-                values.as_ref().map_or(Selected::Missing, |values| values[*path].clone())
-            }
+            Extractor::Path(path) => values.map_or(Selected::Missing, |values| values[*path].clone()),
             Extractor::Match(pattern) => {
                 let mut groups = pattern.1.borrow_mut();
                 let found = pattern.0.captures_read(&mut groups, record);

@@ -64,12 +64,11 @@ pub(super) fn check_line(command: &[OsString], placeholder: Option<&OsStr>, has_
 
 /// Checks that it is not a function, which only the shell can run.
 pub(super) fn check_function(command: &[OsString]) -> Result<()> {
-    let Some(name) = command.first().and_then(|name| name.to_str()) else { return Ok(()) };
-    let call = OsString::from(format!("{name} \"$@\""));
-    let line: Vec<_> = ["bash".into(), "-c".into(), call, "bash".into()].into();
-    let line = [line, command[1..].to_vec()].concat();
-    ensure!(!is_function(name), "{name} is a function of bash: write -- {}", quoted(&line));
-    Ok(())
+    let Some(name) = command.first().and_then(|name| name.to_str()).filter(|name| is_function(name)) else {
+        return Ok(());
+    };
+    let shell = ["bash", "-c", &format!("{name} \"$@\""), "bash"].map(OsString::from);
+    bail!("{name} is a function of bash: write -- {}", quoted(&[&shell, &command[1..]].concat()));
 }
 
 /// Reports whether bash has exported a function of this name, and there is no such program.

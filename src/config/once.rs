@@ -6,7 +6,6 @@ use anyhow::{Result, ensure};
 
 use super::limits::LimitOptions;
 use super::rate::{CountFrom, Rate};
-use crate::rule::Algorithm;
 
 /// A single release, and what follows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -26,8 +25,7 @@ impl Once {
     pub(super) fn warning(limits: &LimitOptions) -> Option<String> {
         let may_wait = |rate: &Rate| {
             rate.starts_empty
-                || rate.during().is_some()
-                || rate.algorithm == Algorithm::Calendar
+                || rate.hours.is_some()
                 || rate.depends_on_since(rate.common_cost().unwrap_or(1))
         };
         let rates = limits.given().ok().filter(|_| limits.files().next().is_none())?;

@@ -23,7 +23,8 @@ const LAST_PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
     heard: AtomicBool,
-    thread: Pthread,
+    /// A [`Pthread`]. Some systems have a pointer there, which could not be passed to other threads.
+    thread: usize,
 }
 
 impl Interrupt {
@@ -35,7 +36,10 @@ impl Interrupt {
         // SAFETY: the handler does nothing.
         #[expect(unsafe_code)]
         let _ = unsafe { sigaction(NUDGE, &action) };
-        Interrupt { raised: Arc::default(), heard: AtomicBool::new(false), thread: pthread_self() }
+        // It is as wide as a pointer everywhere.
+        #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast)]
+        let thread = pthread_self() as usize;
+        Interrupt { raised: Arc::default(), heard: AtomicBool::new(false), thread }
     }
 
     /// The flag, for signal handlers.
@@ -67,7 +71,8 @@ impl Interrupt {
     pub(crate) fn nudge_while(&self, is_in_call: impl Fn() -> bool) {
         let mut pause = FIRST_PAUSE;
         while is_in_call() {
-            let _ = pthread_kill(self.thread, NUDGE);
+            #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast)]
+            let _ = pthread_kill(self.thread as Pthread, NUDGE);
             thread::sleep(pause);
             pause = (pause * 2).min(LAST_PAUSE);
         }

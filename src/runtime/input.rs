@@ -1,17 +1,16 @@
 //! The input that items are read from.
 
-use std::fs::File;
-use std::io::{self, Read, Write};
+use std::fs::{File, Metadata};
+use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
-use nix::sys::stat::{SFlag, fstat};
-use nix::unistd::{Whence, lseek};
 
 use super::readable;
 use crate::inherited::inherited;
@@ -36,7 +35,7 @@ impl Input {
             None if inherited().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
-            None => io::stdin().as_fd().try_clone_to_owned().context("cannot read the input")?.into(),
+            None => as_file(io::stdin()).context("cannot read the input")?,
         };
         Ok(Input { file, is_stdin: path.is_none(), is_fast: false })
     }
@@ -54,18 +53,16 @@ impl Input {
     /// Returns whether what is written to standard output would be read again from here, for ever. The test is that of
     /// cat: both are the same file, and writing is ahead of reading.
     pub(crate) fn is_fed_by_stdout(&self) -> bool {
-        let stdout = io::stdout();
-        let (Ok(ours), Some((at, size))) = (fstat(&self.file), place(&self.file)) else { return false };
-        let (Ok(out), Some((written, _))) = (fstat(&stdout), place(&stdout)) else { return false };
-        let flags = fcntl(&stdout, FcntlArg::F_GETFL).unwrap_or_default();
+        let Some(place) = Place::of(&self.file) else { return false };
+        let Some(out) = as_file(io::stdout()).ok().and_then(|file| Place::of(&file)) else { return false };
+        let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).unwrap_or_default();
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
-        let is_same = (ours.st_dev, ours.st_ino) == (out.st_dev, out.st_ino);
-        is_same && at < if appends { size } else { written }
+        place.id == out.id && place.offset < if appends { place.size } else { out.offset }
     }
 
     /// True if it is a file that was not read to its end.
     pub(super) fn has_rest(&self) -> bool {
-        place(&self.file).is_some_and(|(here, size)| here < size)
+        Place::of(&self.file).is_some_and(|place| place.offset < place.size)
     }
 
     /// Waits until a read would not block, a signal comes, or `timeout` has passed. Returns whether a read would not
@@ -116,19 +113,17 @@ fn open(path: &Path) -> io::Result<File> {
 #[derive(Clone, Copy)]
 pub(crate) struct InputPosition {
     is_stdin: bool,
-    /// The offset, and the size of the file.
-    place: Option<(i64, i64)>,
+    place: Option<Place>,
 }
 
 impl InputPosition {
     pub(crate) fn of(input: &Input) -> Self {
-        InputPosition { is_stdin: input.is_stdin, place: place(&input.file) }
+        InputPosition { is_stdin: input.is_stdin, place: Place::of(&input.file) }
     }
 
     /// The part of the file that is the input; `None` if it is no file.
     pub(super) fn range(&self) -> Option<Range<u64>> {
-        let (here, size) = self.place?;
-        Some(u64::try_from(here).ok()?..u64::try_from(size).ok()?)
+        self.place.map(|place| place.offset..place.size)
     }
 
     /// True if what is not released must be left for others.
@@ -138,14 +133,31 @@ impl InputPosition {
 
     /// Moves standard input to `bytes` after where it stood at the start.
     pub(crate) fn advance(&self, bytes: u64) {
-        if let (Some((here, _)), Ok(bytes)) = (self.place, i64::try_from(bytes)) {
-            let _ = lseek(io::stdin(), here + bytes, Whence::SeekSet);
+        if let (Some(place), Ok(mut stdin)) = (self.place, as_file(io::stdin())) {
+            let _ = stdin.seek(SeekFrom::Start(place.offset + bytes));
         }
     }
 }
 
-fn place(fd: &impl AsFd) -> Option<(i64, i64)> {
-    let stat = fstat(fd).ok()?;
-    let is_file = SFlag::from_bits_truncate(stat.st_mode) & SFlag::S_IFMT == SFlag::S_IFREG;
-    if is_file { Some((lseek(fd, 0, Whence::SeekCur).ok()?, stat.st_size)) } else { None }
+/// A position in a regular file.
+#[derive(Clone, Copy)]
+struct Place {
+    offset: u64,
+    size: u64,
+    /// Device and inode.
+    id: (u64, u64),
+}
+
+impl Place {
+    /// `None` if it is no regular file.
+    fn of(mut file: &File) -> Option<Self> {
+        let metadata = file.metadata().ok().filter(Metadata::is_file)?;
+        let id = (metadata.dev(), metadata.ino());
+        Some(Place { offset: file.stream_position().ok()?, size: metadata.size(), id })
+    }
+}
+
+/// Another descriptor for the same open file. The calls of [`File`] are those for large files, also on 32-bit systems.
+fn as_file(fd: impl AsFd) -> io::Result<File> {
+    fd.as_fd().try_clone_to_owned().map(File::from)
 }

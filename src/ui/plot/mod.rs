@@ -355,7 +355,8 @@ mod tests {
             let points = points(&trace, Time(start), Time(end), |_| period);
             assert!(points.len() <= 512);
             let length = trace.reaching(Time(end)).length;
-            for (point, from) in points.iter().zip((first..).step_by(usize::try_from(length).unwrap())) {
+            for (point, number) in points.iter().zip(0..) {
+                let from = first + number * length;
                 let to = from + length;
                 is(point.from, from - start);
                 is(point.to, to - start);

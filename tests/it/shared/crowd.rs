@@ -1,6 +1,6 @@
 //! Many processes that are stopped and killed at any time.
 
-use std::fs::{self, File};
+use std::fs::File;
 use std::io::PipeWriter;
 use std::os::unix::process::ExitStatusExt;
 use std::process::{Command, Stdio};
@@ -9,7 +9,6 @@ use std::thread;
 use std::time::Duration;
 
 use fastrand::Rng;
-use nix::libc::SYS_write;
 use nix::sys::signal::Signal;
 
 use super::seen::{Watch, is_exceeded};
@@ -31,12 +30,22 @@ fn kills() -> u32 {
 /// Stops a process for a while, but not for long if it might be about to release something.
 fn stop(running: &Running, random: &mut Rng) {
     running.stop();
-    let call = fs::read_to_string(format!("/proc/{}/syscall", running.pid())).unwrap_or_default();
-    let call: Option<i64> = call.split(' ').next().and_then(|number| number.parse().ok());
-    let is_waiting = call.is_some_and(|number| number >= 0 && number != SYS_write);
-    let longest = if is_waiting { 400 } else { 50 };
+    let longest = if is_waiting(running) { 400 } else { 50 };
     thread::sleep(Duration::from_millis(random.u64(0..longest)));
     running.signal(Signal::SIGCONT);
+}
+
+/// True if it is known to be in a system call that is no write.
+#[cfg(target_os = "linux")]
+fn is_waiting(running: &Running) -> bool {
+    let call = std::fs::read_to_string(format!("/proc/{}/syscall", running.pid())).unwrap_or_default();
+    let call: Option<nix::libc::c_long> = call.split(' ').next().and_then(|number| number.parse().ok());
+    call.is_some_and(|number| number >= 0 && number != nix::libc::SYS_write)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn is_waiting(_: &Running) -> bool {
+    false
 }
 
 /// A process that shares the limit.

@@ -30,7 +30,7 @@ impl Cli {
 
     /// The run that was asked for.
     pub(super) fn config(self) -> Result<Config> {
-        let (limits, input, queue) = (self.limits()?, self.input.options()?, self.queue());
+        let (limits, input, queue) = (self.limits()?, self.input.options(), self.queue());
         let (rates, shared) = (limits.given()?, self.shared()?);
         if shared.is_some() {
             check_shareable(&limits, &queue)?;

@@ -170,7 +170,7 @@ fn parse_jobs(text: &str) -> Result<NonZeroUsize> {
     if let Some(percent) = text.strip_suffix('%').filter(|percent| percent.parse::<u32>().is_ok()) {
         bail!("use a number: for {text} of the processors, -j $(($(nproc) * {percent} / 100))");
     }
-    let jobs = usize::try_from(parse_count(text)?)?;
+    let jobs = usize::try_from(parse_count(text)?).unwrap_or(usize::MAX);
     NonZeroUsize::new(jobs)
         .context("at least 1 has to run; to run all items at once, use a large number such as 100")
 }

@@ -2,7 +2,6 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
 use clap::Args;
 
 use super::choice;
@@ -75,17 +74,17 @@ impl InputArgs {
         self.arg_file.as_ref().filter(|file| file.as_os_str() != "-")
     }
 
-    pub(crate) fn options(&self) -> Result<InputOptions> {
+    pub(crate) fn options(&self) -> InputOptions {
         let delimiter = match &self.delimiter {
             Some(delimiter) => delimiter.clone(),
             None if self.null => vec![0],
             None => vec![b'\n'],
         };
-        let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20))?;
+        let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20)).unwrap_or(usize::MAX);
         let separator = self.field_separator.clone();
         let cleaning = Cleaning { trim: self.trim, skip_blank: self.skip_blank };
         let on_bad = self.on_bad.unwrap_or_default();
         let file = self.file().cloned();
-        Ok(InputOptions { file, delimiter, separator, max_record, cleaning, on_bad })
+        InputOptions { file, delimiter, separator, max_record, cleaning, on_bad }
     }
 }

@@ -11,6 +11,9 @@ use smallvec::SmallVec;
 /// The pause before a retry after an error.
 pub(super) const AGAIN: Duration = Duration::from_millis(10);
 
+/// The longest timeout for the system, as some count the seconds in 32 bits. Whoever waits for longer waits again.
+const LONGEST: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// Waits until `input`, if there is one, or one of `others` is readable, a signal comes, or `timeout` has passed.
 /// Returns whether the input is readable, and whether any of the others is.
 pub(super) fn wait(
@@ -27,7 +30,7 @@ pub(super) fn wait(
 
 /// As [`wait`], for the events that these ask for. Returns whether any has come.
 pub(super) fn wait_for(fds: &mut [PollFd], timeout: Option<Duration>) -> bool {
-    match poll(fds, timeout) {
+    match poll(fds, timeout.map(|timeout| timeout.min(LONGEST))) {
         Ok(ready) => ready > 0,
         Err(Errno::EINTR) => false,
         Err(_) => {

@@ -30,6 +30,6 @@ pub(super) fn watch(waker: &Waker) -> Result<bool> {
 /// Waits up to `timeout` for the reader to be gone. May return before that.
 pub(super) fn is_gone(timeout: Option<Duration>) -> bool {
     let stdout = io::stdout();
-    // No event is asked for: errors and hang-ups are reported anyway.
-    readable::wait_for(&mut [PollFd::new(stdout.as_fd(), PollFlags::empty())], timeout)
+    // Errors and hang-ups are reported anyway, but by macOS only if some event is asked for. This one never comes.
+    readable::wait_for(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLRDBAND)], timeout)
 }

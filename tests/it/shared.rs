@@ -147,7 +147,7 @@ fn a_run_that_waits_for_the_directory_of_its_state_can_be_stopped() {
 
 /// The signal is not handled yet.
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs Linux")]
 fn usr1_does_not_end_a_run_that_waits_for_the_directory_of_its_state() {
     let directory = Directory::new();
     let locked = File::open(directory.path()).expect("a directory");

@@ -49,7 +49,7 @@ fn a_signal_ends_an_hours_wait_and_the_shell_sees_it() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs Linux")]
 fn an_hours_wait_wakes_up_seldom() {
     let directory = Directory::new();
     let limits = format!("-r@{}", directory.file("limits", "9/s\n").display());
@@ -73,7 +73,6 @@ fn an_hours_wait_wakes_up_seldom() {
 }
 
 /// The number of times that the threads of a process have gone to sleep.
-#[cfg(target_os = "linux")]
 fn wake_ups(pid: Pid) -> u64 {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).expect("it is running");
     let statuses = threads.map(|thread| fs::read_to_string(thread.expect("a thread").path().join("status")));

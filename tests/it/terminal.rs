@@ -165,7 +165,7 @@ fn controlled_by(screen: &Screen, command: &mut Command) -> Running {
         #[expect(unsafe_code)]
         let result = unsafe {
             libc::signal(libc::SIGINT, libc::SIG_DFL);
-            libc::setsid().min(libc::ioctl(0, libc::TIOCSCTTY, 0))
+            libc::setsid().min(libc::ioctl(0, libc::TIOCSCTTY as _, 0))
         };
         if result < 0 { Err(std::io::Error::last_os_error()) } else { Ok(()) }
     };

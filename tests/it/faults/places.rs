@@ -59,7 +59,7 @@ fn a_state_without_a_place_is_told_with_what_to_do() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs Linux")]
 fn a_state_in_a_read_only_file_system_cannot_be_created() {
     let Some(output) = with_mount("-o ro none /mnt", "echo | throttle -r9/s -s /mnt/state") else { return };
     let told = "throttle: /mnt/state: cannot create it: Read-only file system (os error 30)\n";

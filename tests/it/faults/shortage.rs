@@ -16,7 +16,7 @@ fn limit_descriptors(prlimit: &Path, running: &Running, limit: u32) {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs Linux")]
 fn a_shortage_is_told_once_and_the_run_goes_on_after_it_or_is_ended() {
     let Some(prlimit) = needs_program("prlimit") else { return };
     for is_ended in [false, true] {

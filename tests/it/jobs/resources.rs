@@ -77,7 +77,7 @@ fn in_small_file_system(script: &str) -> Option<Output> {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs Linux")]
 fn output_for_which_there_is_no_space_is_no_success() {
     let fill = "head -c 2M /dev/zero >fill 2>/dev/null";
     for args in ["-j2", "-k", "-j2 --pipe"] {
@@ -110,7 +110,7 @@ fn output_for_which_there_is_no_space_is_no_success() {
 }
 
 #[test]
-#[cfg(target_os = "linux")]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs Linux")]
 fn commands_are_run_without_devices() {
     for streams in ["", "2>&-"] {
         let script =

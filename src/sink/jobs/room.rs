@@ -29,12 +29,29 @@ const NUMBER: usize = 20;
 /// The room for items that the environment and the rest of a command line leave.
 pub(super) fn command_line(template: &Template, delimiter: &Delimiter) -> CommandLine {
     let environment: usize = env::vars_os().map(|(name, value)| name.len() + value.len() + 2 + POINTER).sum();
-    let most = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
-    let line = room(template, most.unwrap_or(LEAST_LINE).saturating_sub(environment + OUR_VARIABLES));
+    let line = room(template, longest().saturating_sub(environment + OUR_VARIABLES));
     CommandLine { delimiter: delimiter.len(), ..line }
 }
 
-/// The same, if the kernel takes `most` bytes.
+/// The most bytes that the kernel takes as arguments and environment together.
+fn longest() -> usize {
+    let told = sysconf(SysconfVar::ARG_MAX).ok().flatten().and_then(|most| usize::try_from(most).ok());
+    told.unwrap_or(LEAST_LINE).max(part_of_stack())
+}
+
+/// On Linux, a quarter of the stack. glibc tells of it; others tell of the least that Linux ever takes.
+#[cfg(target_os = "linux")]
+fn part_of_stack() -> usize {
+    use nix::sys::resource::{Resource, getrlimit};
+    getrlimit(Resource::RLIMIT_STACK).map_or(0, |(soft, _)| usize::try_from(soft).unwrap_or(usize::MAX) / 4)
+}
+
+#[cfg(not(target_os = "linux"))]
+fn part_of_stack() -> usize {
+    0
+}
+
+/// The room for items if the kernel takes `most` bytes.
 fn room(template: &Template, most: usize) -> CommandLine {
     let (several, longest) = (USUAL_LINE.min(most), usize::MAX);
     let mut line = CommandLine { single: most, several, longest, ..CommandLine::default() };

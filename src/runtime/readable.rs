@@ -5,7 +5,7 @@ use std::thread;
 use std::time::Duration;
 
 use nix::errno::Errno;
-use nix::poll::{PollFd, PollFlags};
+use nix::poll::{PollFd, PollFlags, PollTimeout};
 use smallvec::SmallVec;
 
 /// The pause before a retry after an error.
@@ -43,13 +43,18 @@ pub(super) fn wait_for(fds: &mut [PollFd], timeout: Option<Duration>) -> bool {
 
 #[cfg(target_os = "linux")]
 fn poll(fds: &mut [PollFd], timeout: Option<Duration>) -> nix::Result<i32> {
-    nix::poll::ppoll(fds, timeout.map(Into::into), None)
+    match nix::poll::ppoll(fds, timeout.map(Into::into), None) {
+        // Some sandboxes forbid what they do not know.
+        Err(Errno::ENOSYS | Errno::EPERM) => poll_rounded(fds, timeout),
+        ready => ready,
+    }
 }
 
-/// Rounds the timeout up to the millisecond.
 #[cfg(not(target_os = "linux"))]
-fn poll(fds: &mut [PollFd], timeout: Option<Duration>) -> nix::Result<i32> {
-    use nix::poll::PollTimeout;
+use self::poll_rounded as poll;
+
+/// Rounds the timeout up to the millisecond.
+fn poll_rounded(fds: &mut [PollFd], timeout: Option<Duration>) -> nix::Result<i32> {
     let timeout = timeout.map_or(PollTimeout::NONE, |timeout| {
         PollTimeout::try_from(timeout.as_nanos().div_ceil(1_000_000)).unwrap_or(PollTimeout::MAX)
     });

@@ -1,11 +1,14 @@
 //! Notices that a command has ended.
 
+use std::thread;
+
 use anyhow::Result;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::errno::Errno;
 use nix::libc;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
+use super::readable::AGAIN;
 use super::waker::Waker;
 use super::world::Event;
 
@@ -60,9 +63,23 @@ fn run(asked: &Receiver<()>, waker: &Waker) {
     }
 }
 
-/// Blocks until some child has ended. Uses libc, as nix has `waitid` only for some of the systems that do.
-#[expect(unsafe_code)]
+/// Blocks until some child may have ended.
+///
+/// # Errors
+/// A signal came, or there is no child.
 fn wait_for_an_end() -> nix::Result<()> {
+    let ended = wait_without_reaping();
+    if let Err(Errno::EINTR | Errno::ECHILD) | Ok(()) = ended {
+        return ended;
+    }
+    // Some sandboxes forbid it. Whoever asked looks for itself.
+    thread::sleep(AGAIN);
+    Ok(())
+}
+
+/// Uses libc, as nix has `waitid` only for some of the systems that do.
+#[expect(unsafe_code)]
+fn wait_without_reaping() -> nix::Result<()> {
     // SAFETY: all zero is a valid siginfo_t, and it outlives the call.
     let result = unsafe {
         let mut info: libc::siginfo_t = std::mem::zeroed();

@@ -79,6 +79,22 @@ fn calls_that_are_interrupted_or_would_block_lose_nothing() {
     }
 }
 
+/// A sandbox may forbid what it does not know.
+#[test]
+fn calls_that_are_always_refused_have_a_substitute() {
+    let Some(strace) = needs_strace() else { return };
+    let runs: [&[&str]; 3] = [&["-n2", "-p10ms"], &[UNLIMITED, "echo"], &[UNLIMITED, "-j2", "-k", "echo"]];
+    for (call, error) in [("ppoll", "ENOSYS"), ("ppoll", "EPERM"), ("waitid", "ENOSYS"), ("waitid", "EPERM")]
+    {
+        for args in runs {
+            let mut command = assert_cmd::Command::new(&strace);
+            command.args(["-f", "-o", "/dev/null", "-e", &format!("trace={call}")]);
+            command.args(["-e", &format!("inject={call}:error={error}"), THROTTLE]).args(args);
+            command.write_stdin("1\n2\n3\n").timeout(HANG).assert().success().stdout("1\n2\n3\n").stderr("");
+        }
+    }
+}
+
 #[test]
 fn a_write_that_fails_is_an_error_after_what_was_written() {
     // Each error comes at the second write; what the first one wrote is reported as released.

@@ -191,6 +191,7 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
     Ok(())
 }
 
+#[cfg(feature = "cli")]
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -4,9 +4,9 @@ use std::cell::RefCell;
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
+use jiff::ToSpan;
 use jiff::civil::Date;
 use jiff::tz::TimeZone;
-use jiff::{Timestamp, ToSpan};
 use throttle::audit::Audit;
 use throttle::config::Rate;
 use throttle::exit::Exit;
@@ -419,7 +419,7 @@ fn an_audit_finds_what_the_limits_would_not_have_allowed() {
 #[cfg(any(feature = "sqlite", feature = "redis"))]
 pub(crate) fn noon() -> String {
     // The signs in these names are reversed.
-    let ahead = 12 - Timestamp::now().as_second().rem_euclid(86_400) / 3600;
+    let ahead = 12 - jiff::Timestamp::now().as_second().rem_euclid(86_400) / 3600;
     format!("Etc/GMT{:+}", -ahead)
 }
 

@@ -28,11 +28,12 @@ struct MemoryBooks {
 
 impl MemoryStore {
     /// A store whose limits begin now.
+    #[cfg_attr(not(all(feature = "redis", feature = "sqlite")), allow(dead_code))]
     pub(crate) fn new(policy: Policy, clock: impl Fn() -> Time + Send + 'static) -> Self {
         Self::with_wall(policy, clock, || Wall::EPOCH)
     }
 
-    /// As [`MemoryStore::new`], with a wall clock that may be set.
+    /// A store whose limits begin now, with a wall clock that may be set.
     pub(crate) fn with_wall(
         policy: Policy,
         clock: impl Fn() -> Time + Send + 'static,

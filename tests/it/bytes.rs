@@ -54,6 +54,7 @@ fn a_file_that_is_named_passes_as_well() {
 }
 
 #[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/full")]
 fn an_output_that_takes_nothing_is_an_error() {
     let table = [
         ("throttle -n1 > /dev/full", "cannot write to standard output: No space left on device"),
@@ -71,6 +72,7 @@ fn an_output_that_takes_nothing_is_an_error() {
 }
 
 #[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/full")]
 fn a_full_disk_is_told_with_what_was_not_released() {
     sh("throttle -n9 > /dev/full")
         .write_stdin("a\nb\n")
@@ -215,6 +217,7 @@ fn a_command_that_stops_the_run_leaves_the_rest_of_a_seekable_stdin() {
 }
 
 #[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/full")]
 fn a_run_that_fails_leaves_what_it_has_not_released_of_a_seekable_stdin() {
     let directory = Directory::new();
     directory.file("items", "1\n2\n3\n");

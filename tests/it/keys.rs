@@ -15,6 +15,7 @@ fn memory(running: &Running, which: &str) -> u64 {
 }
 
 #[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "reads /proc")]
 fn many_keys_take_little_memory_and_give_it_back() {
     let keys: Vec<_> = (0..200_000).map(|key| format!("{key:020}\n")).collect();
     let mut start = Command::new(THROTTLE);

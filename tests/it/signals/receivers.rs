@@ -95,6 +95,7 @@ fn what_is_held_for_its_turn_is_not_done_yet() {
 }
 
 #[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/full")]
 fn what_a_full_disk_does_not_take_is_not_done() {
     for args in ["-j2", "-kj2", "-B2 -j2"] {
         let directory = Directory::new();

@@ -324,8 +324,10 @@ impl Schedule {
         self.results.jobs.retries.failed_so_far.contains_key(&first)
     }
 
-    /// The number of input bytes that are done with: all before the first item that was neither released nor refused.
+    /// The number of input bytes that are done with: all before the first item that was neither released nor refused,
+    /// or is to be released again.
     pub fn consumed(&self) -> u64 {
-        self.queue.lanes.offset().into_iter().fold(self.queue.supply.offset(), u64::min)
+        let waiting = self.queue.lanes.offset().into_iter().chain(self.results.jobs.retries.offset());
+        waiting.fold(self.queue.supply.offset(), u64::min)
     }
 }

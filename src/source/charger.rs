@@ -188,6 +188,9 @@ impl Cost {
 #[cold]
 fn why_no_cost(selector: &Selector, part: &Selected) -> String {
     match part {
+        Selected::Text(text) if !text.is_empty() && text.iter().all(u8::is_ascii_digit) => {
+            format!("its cost, {selector}, is more than 2^64-1")
+        }
         Selected::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),
         Selected::Missing | Selected::Number(_) => format!("has no {selector} for its cost"),
     }
@@ -253,6 +256,7 @@ mod tests {
             ("9/s,cost=col:1", b"-1", "'-1', not a whole number"),
             ("9/s,cost=col:1", b"1.5", "'1.5', not a whole number"),
             ("9/s,cost=col:1", b"+1", "not a whole number"),
+            ("9/s,cost=col:1", b"18446744073709551616", "its cost, col:1, is more than 2^64-1: '18"),
             ("9/s,cost=col:1", b"\x1b[2J", "'\\x1b[2J'"),
             ("9/s,cost=col:1", b"10", "9/1s,algo=sliding,cost=col:1 ever admits (algo=bucket would"),
             ("9/s,cost=col:1,from=exit", b"10", "ever admits (algo=interval would, later): '10'"),

@@ -23,7 +23,7 @@ impl Lanes {
         let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
         // A retry may wait.
         let is_judged = !self.options.may_wait() && front.segment.attempt() == 1;
-        // An item that never waits is judged as of the end of its delay.
+        // An item that never waits is judged again as of the end of its delay.
         let since = if is_judged { since.max(lane.delay.unwrap_or_default()) } else { since };
         Some((is_judged, Request { since, costs: &open.costs, keys: &front.charge.keys }))
     }

@@ -168,8 +168,11 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
             "{rate} cannot be shared: other runs cannot see how long commands run: leave out {what}, or -s"
         );
     }
+    if let Some(rate) = rates.iter().find(|rate| rate.burst == Some(0)) {
+        bail!("{rate} cannot be shared: a slot is not for one item only: use algo=interval, or leave out -s");
+    }
     let is_too_dear =
-        |rate: &&Rate| rate.burst.zip(rate.common_cost()).is_some_and(|(most, cost)| cost > most.max(1));
+        |rate: &&Rate| rate.burst.zip(rate.common_cost()).is_some_and(|(most, cost)| cost > most);
     if let Some(rate) = rates.iter().find(is_too_dear) {
         bail!("items of a shared bucket cannot cost more than its burst: raise the burst of {rate}");
     }
@@ -220,7 +223,8 @@ mod tests {
             ("-r 9/s -B 3 --on-limit drop", true),
             ("-r 5/s,algo=bucket -c 5", true),
             ("-r 5/s,algo=bucket -c 6", false),
-            ("-r 5/s,algo=bucket,burst=0 -c 1", true),
+            ("-r 5/s,algo=bucket,burst=1 -c 1", true),
+            ("-r 5/s,algo=bucket,burst=0", false),
         ];
         for (args, expected) in table {
             assert_eq!(is_shareable(args), expected, "{args}");

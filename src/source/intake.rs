@@ -89,6 +89,11 @@ impl Intake {
         &self.charger
     }
 
+    /// Lowers the most that an item may cost under each limit.
+    pub(crate) fn bound(&mut self, most: &[Option<u64>]) {
+        self.charger.bound(most);
+    }
+
     pub(crate) fn put(&mut self, segment: Segment) {
         let totals = &mut self.totals;
         let segment = segment.at(totals.items + 1, totals.bytes);

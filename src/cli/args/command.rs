@@ -41,7 +41,7 @@ pub(crate) struct CommandArgs {
 
     /// Print output in the order of the input
     ///
-    /// The output of a command waits until all earlier items that were started are done, including retries.
+    /// The output of a command waits until all earlier items are done, including retries.
     #[arg(short, long)]
     pub(crate) keep_order: bool,
 

@@ -42,20 +42,26 @@ impl State {
     /// # Errors
     /// None of these, or one with a user or password, which everybody on the machine could see.
     pub fn parse_public(text: &str, read: impl FnOnce(&str) -> io::Result<String>) -> Result<Self> {
-        if let Some(file) = text.strip_prefix('@') {
-            ensure_no_address(file)?;
-            ensure!(!file.is_empty(), "a file name is needed, as in @redis.url");
-            let content = read(file).with_context(|| format!("cannot read {file}"))?;
-            return Self::parse(content.trim()).with_context(|| file.to_owned());
-        }
-        let state = Self::parse(text)?;
+        let state = Self::parse_private(text, read)?;
         let is_secret = matches!(&state, State::Server(server) if server.has_credentials());
         ensure!(
-            !is_secret,
+            !is_secret || text.starts_with('@'),
             "everyone can see a user or password on the command line: put the URL into $THROTTLE_STATE, or \
              into a file and use -s @FILE"
         );
         Ok(state)
+    }
+
+    /// Parses a STATE from where only the user can look, such as the environment. `read` returns the text of a file.
+    ///
+    /// # Errors
+    /// As [`State::parse`]; or the file cannot be read.
+    pub fn parse_private(text: &str, read: impl FnOnce(&str) -> io::Result<String>) -> Result<Self> {
+        let Some(file) = text.strip_prefix('@') else { return Self::parse(text) };
+        ensure_no_address(file)?;
+        ensure!(!file.is_empty(), "a file name is needed, as in @redis.url");
+        let content = read(file).with_context(|| format!("cannot read {file}"))?;
+        Self::parse(content.trim()).with_context(|| file.to_owned())
     }
 
     /// Warns about a name that looks like the size that pv takes with `-s`.
@@ -68,7 +74,7 @@ impl State {
         ))
     }
 
-    /// Parses a STATE from where only the user can look: the environment, or a file.
+    /// Parses a STATE that is written out.
     ///
     /// # Errors
     /// Neither a name, nor a path, nor the URL of a server. The error does not show the text: it may have a password.
@@ -101,7 +107,9 @@ impl State {
     /// anywhere in it.
     pub fn inherited(text: &OsStr) -> String {
         let text = text.to_str().unwrap_or_default();
+        let is_file = text.strip_prefix('@').is_some_and(|file| ensure_no_address(file).is_ok());
         match State::parse(text) {
+            _ if is_file => text.to_owned(),
             Ok(State::Server(server)) => server.without_credentials().to_string(),
             Ok(State::Name(_) | State::File(_)) => text.to_owned(),
             Err(_) => String::new(),
@@ -168,8 +176,11 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
             "{rate} cannot be shared: other runs cannot see how long commands run: leave out {what}, or -s"
         );
     }
+    if let Some(rate) = rates.iter().find(|rate| rate.burst == Some(0)) {
+        bail!("{rate} cannot be shared: a slot is not for one item only: use algo=interval, or leave out -s");
+    }
     let is_too_dear =
-        |rate: &&Rate| rate.burst.zip(rate.common_cost()).is_some_and(|(most, cost)| cost > most.max(1));
+        |rate: &&Rate| rate.burst.zip(rate.common_cost()).is_some_and(|(most, cost)| cost > most);
     if let Some(rate) = rates.iter().find(is_too_dear) {
         bail!("items of a shared bucket cannot cost more than its burst: raise the burst of {rate}");
     }
@@ -221,7 +232,8 @@ mod tests {
             ("-r 9/s -B 3 --on-limit drop", true),
             ("-r 5/s,algo=bucket -c 5", true),
             ("-r 5/s,algo=bucket -c 6", false),
-            ("-r 5/s,algo=bucket,burst=0 -c 1", true),
+            ("-r 5/s,algo=bucket,burst=1 -c 1", true),
+            ("-r 5/s,algo=bucket,burst=0", false),
         ];
         for (args, expected) in table {
             assert_eq!(is_shareable(args), expected, "{args}");
@@ -292,6 +304,8 @@ mod tests {
             ("unix:///r?name=n&user=j&password=hush", "unix:///r?name=n"),
             ("api", "api"),
             ("./a@b", "./a@b"),
+            ("@redis.url", "@redis.url"),
+            ("@joe:hush@h/n", ""),
         ];
         for (text, inherited) in table.into_iter().chain(MISTYPED.map(|text| (text, ""))) {
             assert_eq!(State::inherited(text.as_ref()), inherited, "{text}");

@@ -143,16 +143,8 @@ pub trait Gate {
     }
 
     /// Provides for what lanes demand, in their order, when only `vacancies` more releases can take place.
-    ///
-    /// # Errors
-    /// An item that waits can never be released.
-    fn prepare(
-        &mut self,
-        _now: Time,
-        _demands: &mut dyn Iterator<Item = Demand>,
-        _vacancies: u64,
-    ) -> Result<Steps> {
-        Ok(Steps::default())
+    fn prepare(&mut self, _now: Time, _demands: &mut dyn Iterator<Item = Demand>, _vacancies: u64) -> Steps {
+        Steps::default()
     }
 
     /// Gives back all slots, as nothing more is released. Slots still to come are awaited, too: call it again as long

@@ -85,9 +85,10 @@ impl Schedule {
 
     /// Makes releases wait for slots, booked from a store on these terms, instead of for limits of this run.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
-        let Queue { gate, lanes, .. } = &mut self.queue;
+        let Queue { gate, lanes, supply, .. } = &mut self.queue;
         *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.options.may_wait()));
         lanes.batcher.terms = gate.properties().batches.clone();
+        supply.intake.bound(&lanes.batcher.terms.most);
         self
     }
 
@@ -324,8 +325,10 @@ impl Schedule {
         self.results.jobs.retries.failed_so_far.contains_key(&first)
     }
 
-    /// The number of input bytes that are done with: all before the first item that was neither released nor refused.
+    /// The number of input bytes that are done with: all before the first item that was neither released nor refused,
+    /// or is to be released again.
     pub fn consumed(&self) -> u64 {
-        self.queue.lanes.offset().into_iter().fold(self.queue.supply.offset(), u64::min)
+        let waiting = self.queue.lanes.offset().into_iter().chain(self.results.jobs.retries.offset());
+        waiting.fold(self.queue.supply.offset(), u64::min)
     }
 }

@@ -256,7 +256,7 @@ impl Queue {
     ) -> Option<Time> {
         let (lanes, gate) = (&mut self.lanes, &mut self.gate);
         let steps = if is_over {
-            Ok(gate.close(now))
+            gate.close(now)
         } else if may_grow {
             // Nothing is ordered until its cost is known.
             return (gate.properties().batches.is_ahead && !lanes.is_empty()).then_some(now);
@@ -264,10 +264,7 @@ impl Queue {
             let demands = &mut lanes.demands(now, latest, gate.most_demanded());
             gate.prepare(now, demands, lanes.batcher.capacity.vacancies)
         };
-        let Steps { orders, returned, closed, again } = steps.unwrap_or_else(|error| {
-            course.give_up(Exit::Error, error);
-            Steps::default()
-        });
+        let Steps { orders, returned, closed, again } = steps;
         returned.into_iter().for_each(|(order, slots)| course.push(Action::GiveBack(order, slots)));
         orders.into_iter().for_each(|order| course.push(Action::Book(order)));
         let gate = &*self.gate;

@@ -161,7 +161,12 @@ impl Queue {
         let Some((front, (is_judged, request))) = lane.front().zip(self.lanes.request(lane)) else {
             return false;
         };
-        let begins = is_judged || self.gate.fits(&mut admission.charges, admission.checked, &request);
+        let charges = &mut admission.charges;
+        let begins = if is_judged {
+            self.gate.refusing(charges, &request).is_none()
+        } else {
+            self.gate.fits(charges, admission.checked, &request)
+        };
         if begins {
             let delay = jitter.delay(front.segment.first(), front.segment.attempt());
             let until = admission.checked.saturating_add(delay);

@@ -9,8 +9,11 @@ use serde_json::value::RawValue;
 /// The limit of `serde_json`: deeper nesting could overflow the stack.
 const MOST_NESTED: usize = 128;
 
+/// The most places by which an exponent moves the point.
+const MOST_MOVED: usize = 64;
+
 /// `json` without white space, with the members of objects sorted by name. If several have the same name, the last
-/// counts. Numbers without an exponent stay as written, as a float would round them.
+/// counts. Numbers keep their digits, which a float would round, and lose their exponent unless it is large.
 ///
 /// # Errors
 /// A string in it has half of a surrogate pair, or it is nested too deeply.
@@ -38,10 +41,24 @@ fn nested(json: &str, most: usize) -> serde_json::Result<String> {
     }
 }
 
-/// A scalar as written, except that a number loses its exponent unless it is very large or small.
+/// A scalar as written, except that an exponent moves the point instead.
 fn scalar(json: &str) -> String {
-    let float = json.parse().ok().filter(|float: &f64| json.contains(['e', 'E']) && float.is_finite());
-    float.map_or_else(|| json.to_owned(), |float| Value::from(float).to_string())
+    written_out(json).unwrap_or_else(|| json.to_owned())
+}
+
+/// The same number without its exponent, digit for digit; `None` if it has none, or one that would take many zeros.
+fn written_out(number: &str) -> Option<String> {
+    let (mantissa, exponent) = number.split_once(['e', 'E'])?;
+    let moved = exponent.parse().ok().filter(|moved: &isize| moved.unsigned_abs() <= MOST_MOVED)?;
+    let digits = mantissa.trim_start_matches('-');
+    let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
+    let zeros = "0".repeat(moved.unsigned_abs());
+    let digits = [&zeros, whole, fraction, &zeros].concat();
+    let (before, after) = digits.split_at_checked((zeros.len() + whole.len()).checked_add_signed(moved)?)?;
+    let after = &after[..fraction.len().saturating_add_signed(-moved)];
+    let sign = if mantissa.starts_with('-') { "-" } else { "" };
+    let before = Some(before.trim_start_matches('0')).filter(|before| !before.is_empty()).unwrap_or("0");
+    Some(if after.is_empty() { format!("{sign}{before}") } else { format!("{sign}{before}.{after}") })
 }
 
 #[cfg(test)]
@@ -55,7 +72,7 @@ mod tests {
             (r#"{"a":1,"\u0061":[]}"#, r#"{"a":[]}"#),
             (r#"["\u0041\/\n\ud83d\ude00","é"]"#, r#"["A/\n😀","é"]"#),
             ("[true, false]", "[true,false]"),
-            ("[1e3, 1.0E3]", "[1000.0,1000.0]"),
+            ("[1e3, 1.0E3, 1000]", "[1000,1000,1000]"),
         ] {
             assert_eq!(canonical(json).unwrap(), text);
         }
@@ -66,7 +83,27 @@ mod tests {
         for json in ["[125282.07792847767]", "[12345678901234567890123]", r#"{"a":[1.10,-0]}"#, "1e400"] {
             assert_eq!(canonical(json).unwrap(), json);
         }
-        assert_eq!(canonical("1.2528207792847767e5").unwrap(), "125282.07792847767");
+    }
+
+    #[test]
+    fn an_exponent_moves_the_point() {
+        for (json, text) in [
+            ("1.2528207792847767e5", "125282.07792847767"),
+            ("12345678901234567890123E0", "12345678901234567890123"),
+            ("1.50e+1", "15.0"),
+            ("-1.5e3", "-1500"),
+            ("12e-1", "1.2"),
+            ("1e-7", "0.0000001"),
+            ("0.05e1", "0.5"),
+            ("0.0e5", "0"),
+            ("-0e-2", "-0.00"),
+            ("1e-64", &format!("0.{}1", "0".repeat(63))),
+            ("1e65", "1e65"),
+            ("1e-65", "1e-65"),
+            ("1e99999999999999999999", "1e99999999999999999999"),
+        ] {
+            assert_eq!(canonical(json).unwrap(), text, "{json}");
+        }
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! The charge of a record: its costs and its keys.
 
+use std::borrow::Cow;
+
 use super::fields::{Fields, NOT_JSON, Record};
 use super::host::canonical_host;
 use super::part::Selected;
@@ -29,7 +31,7 @@ pub(super) struct ChargeRule {
     only: Option<Only>,
     most: Option<u64>,
     /// What would admit more, in parentheses.
-    remedy: &'static str,
+    remedy: Cow<'static, str>,
 }
 
 /// The one key that a limit applies to.
@@ -74,11 +76,11 @@ impl Charger {
             key,
             only: key.and_then(|index| Only::new(index, rate)),
             most: rate.most(),
-            remedy: match rate.from {
+            remedy: Cow::Borrowed(match rate.from {
                 CountFrom::Start => " (algo=bucket would, later; with -s, algo=interval)",
                 CountFrom::Exit => " (algo=interval would, later)",
                 CountFrom::Running => "",
-            },
+            }),
         };
         let limits = limits.iter().zip(key_indices(limits)).map(rule).collect();
         let mut charger = Charger { fields, keys: selectors.len(), limits, uniform: None };
@@ -93,12 +95,26 @@ impl Charger {
         self
     }
 
+    /// Lowers the most that a record may cost to what slots of each limit may.
+    pub(crate) fn bound(&mut self, most: &[Option<u64>]) {
+        for (rule, &slot) in self.limits.iter_mut().zip(most) {
+            if let Some(most) = slot
+                && rule.most.is_none_or(|own| own > most)
+            {
+                rule.most = slot;
+                rule.remedy = format!(" if shared, {most} (a higher burst would)").into();
+            }
+        }
+        self.uniform = self.common_charge();
+    }
+
     /// The charge of every record, if all have the same and it can be admitted.
     pub(crate) fn uniform(&self) -> Option<&Charge> {
         self.uniform.as_ref()
     }
 
     fn common_charge(&mut self) -> Option<Charge> {
+        self.uniform = None;
         let is_uniform =
             self.keys == 0 && self.limits.iter().all(|rule| matches!(rule.cost, Cost::Always(_)));
         if is_uniform { self.charge(b"", 0).ok() } else { None }
@@ -188,6 +204,9 @@ impl Cost {
 #[cold]
 fn why_no_cost(selector: &Selector, part: &Selected) -> String {
     match part {
+        Selected::Text(text) if !text.is_empty() && text.iter().all(u8::is_ascii_digit) => {
+            format!("its cost, {selector}, is more than 2^64-1")
+        }
         Selected::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),
         Selected::Missing | Selected::Number(_) => format!("has no {selector} for its cost"),
     }
@@ -207,7 +226,7 @@ impl ChargeRule {
         let cost = self.cost.of(record)?;
         match self.most {
             Some(most) if cost > most => {
-                let (limit, remedy) = (&self.name, self.remedy);
+                let (limit, remedy) = (&self.name, &self.remedy);
                 Err(format!("its cost of {cost} is more than the limit {limit} ever admits{remedy}"))
             }
             _ => Ok(cost),
@@ -253,6 +272,7 @@ mod tests {
             ("9/s,cost=col:1", b"-1", "'-1', not a whole number"),
             ("9/s,cost=col:1", b"1.5", "'1.5', not a whole number"),
             ("9/s,cost=col:1", b"+1", "not a whole number"),
+            ("9/s,cost=col:1", b"18446744073709551616", "its cost, col:1, is more than 2^64-1: '18"),
             ("9/s,cost=col:1", b"\x1b[2J", "'\\x1b[2J'"),
             ("9/s,cost=col:1", b"10", "9/1s,algo=sliding,cost=col:1 ever admits (algo=bucket would"),
             ("9/s,cost=col:1,from=exit", b"10", "ever admits (algo=interval would, later): '10'"),
@@ -266,6 +286,19 @@ mod tests {
             assert!(error.contains(why), "{error}");
         }
         assert_eq!(charge(&["9/s,cost=col:1,algo=bucket"], b"10"), Ok((vec![10], vec![])));
+    }
+
+    #[test]
+    fn slots_may_admit_less() {
+        for cost in ["10", "col:1"] {
+            let mut charger = charger(&[&format!("10/s,algo=bucket,cost={cost}")]);
+            charger.bound(&[Some(10)]);
+            assert!(charger.charge(b"10", 3).is_ok());
+            charger.bound(&[Some(9)]);
+            let error = charger.charge(b"10", 3).unwrap_err();
+            assert!(error.contains(" ever admits if shared, 9 (a higher burst would): '10'"), "{error}");
+            assert_eq!(charger.uniform(), None);
+        }
     }
 
     #[test]

@@ -43,6 +43,8 @@ struct Totals {
     /// The numbers of items passed over: those already done, and blank ones.
     skipped: u64,
     left_out: u64,
+    /// The number of bytes before the item with which the rest was dropped.
+    dropped_from: Option<u64>,
 }
 
 impl Intake {
@@ -87,6 +89,11 @@ impl Intake {
         &self.charger
     }
 
+    /// Lowers the most that an item may cost under each limit.
+    pub(crate) fn bound(&mut self, most: &[Option<u64>]) {
+        self.charger.bound(most);
+    }
+
     pub(crate) fn put(&mut self, segment: Segment) {
         let totals = &mut self.totals;
         let segment = segment.at(totals.items + 1, totals.bytes);
@@ -110,6 +117,7 @@ impl Intake {
 
     /// Drops everything that has not been taken.
     pub(crate) fn clear(&mut self) {
+        self.totals.dropped_from = Some(self.offset());
         self.segments.clear();
         self.front = None;
     }
@@ -144,9 +152,10 @@ impl Intake {
         self.segments.front().map_or(self.totals.items + 1, Segment::first)
     }
 
-    /// The number of bytes of the input before the next item to take.
+    /// The number of bytes of the input before the next item to take, or before the first that was dropped.
     pub(crate) fn offset(&self) -> u64 {
-        self.segments.front().map_or(self.totals.bytes, Segment::offset)
+        let end = self.totals.dropped_from.unwrap_or(self.totals.bytes);
+        self.segments.front().map_or(end, Segment::offset)
     }
 
     /// The bytes of the first segment, if nothing of the input has been taken yet.

@@ -16,7 +16,7 @@ pub(crate) use self::once::once;
 pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
-use crate::config::{Config, CountFrom, Once, Rate, Shared, State, Verb};
+use crate::config::{Config, Once, Rate, Shared, State, Verb};
 use crate::records::Completed;
 use crate::runtime::{Input, InputPosition, LimitsFiles};
 use crate::source::{Delimiter, Done, Reader};
@@ -93,8 +93,7 @@ fn done(config: &Config) -> Result<Option<Done>> {
 fn check_for(config: &Config) -> fn(&Rate) -> Result<()> {
     match config.action {
         Verb::Run | Verb::DryRun { .. } if config.command.is_none() => |rate| {
-            // A limit that counts running commands needs a command.
-            ensure!(rate.from != CountFrom::Running, "{rate} is for a command: add one, such as -- curl");
+            ensure!(!rate.counts_exits(), "{rate} is for a command: add one, such as -- curl");
             Ok(())
         },
         Verb::Once(_) => Once::check,

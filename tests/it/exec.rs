@@ -57,6 +57,7 @@ fn a_command_that_cannot_be_run_ends_the_run() {
         ("no-such-command-here", "no-such-command-here", 127),
         ("./nor/here", "./nor/here", 127),
         ("", "''", 127),
+        ("./nor/{}", "./nor/a", 127),
     ];
     for (command, name, status) in table {
         throttle(&[UNLIMITED, "--", command])

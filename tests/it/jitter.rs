@@ -34,6 +34,19 @@ fn each_release_is_delayed_from_when_it_could_go() {
 }
 
 #[test]
+fn what_the_limits_do_not_admit_on_arrival_is_refused_without_a_delay() {
+    let jitter: Jitter = "1s,seed=1".parse().unwrap();
+    let args = ["-r1/s", "--jitter=1s,seed=1", "--on-limit=drop", "--arrivals=col:1"];
+    let first = jitter.delay(1, 1);
+    // The next ones follow the first in its lane.
+    assert_eq!(plan(&args, "0\n0\n0\n0\n"), [first]);
+    assert_eq!(plan(&args, "0\n0\n4\n"), [first, 4 * SECOND + jitter.delay(3, 1)]);
+    // Both are admitted on arrival, but the second no longer at the end of its delay.
+    let args = [&args[..], &["-r9/s,key=col:2"]].concat();
+    assert_eq!(plan(&args, "0 a\n0 b\n"), [first.min(jitter.delay(2, 1))]);
+}
+
+#[test]
 fn the_plan_and_the_run_tell_the_seed() {
     for args in [&["--dry-run"][..], &[]] {
         let args = [args, &["-v", "-r1T/s", "--jitter=1us,seed=5"]].concat();

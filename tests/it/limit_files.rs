@@ -171,6 +171,7 @@ fn what_makes_no_sense_in_a_run_is_refused_at_any_time() {
     let once = ["--once", "--", "echo", "1"];
     for (args, refused, why) in [
         (&[][..], "9/h\n4/running", "4/running is for a command"),
+        (&[], "9/h,from=exit", "9/1h,algo=sliding,from=exit is for a command"),
         (&once, "4/running", "--once cannot see the end of COMMAND"),
         (&once, "9/h,key=col:1", "--once reads no items"),
     ] {

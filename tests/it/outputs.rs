@@ -26,6 +26,15 @@ fn of_several_attempts_the_output_of_the_last_one_is_printed_and_the_errors_of_a
 }
 
 #[test]
+fn in_order_an_output_waits_for_earlier_items_that_wait_in_their_lanes() {
+    // The last one overtakes the second, unless the machine is very slow.
+    throttle(&["-r", "1/500ms,key=col:1", "-j3", "-k", "--", "echo"])
+        .write_stdin("a 1\na 2\nb 3\n")
+        .assert()
+        .stdout("a 1\na 2\nb 3\n");
+}
+
+#[test]
 fn the_output_of_an_attempt_that_none_follows_is_printed_at_the_end() {
     for mode in ["-j2", "-kj2"] {
         let directory = Directory::new();

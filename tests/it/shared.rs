@@ -309,6 +309,20 @@ fn holder(state: &str) -> Option<Running> {
 }
 
 #[test]
+fn the_environment_may_name_a_file_that_holds_the_state() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let variable = format!("@{}", directory.file("name", format!("{state}\n")).display());
+    throttle(&["-r9/s", "--", "sh", "-c", "echo $THROTTLE_STATE", "sh"])
+        .env("THROTTLE_STATE", &variable)
+        .write_stdin("1\n")
+        .assert()
+        .success()
+        .stdout(format!("{variable}\n"));
+    assert!(fs::exists(&state).unwrap());
+}
+
+#[test]
 fn a_killed_process_leaves_no_lock_behind() {
     let directory = Directory::new();
     let state = state(&directory);

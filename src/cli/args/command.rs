@@ -41,7 +41,7 @@ pub(crate) struct CommandArgs {
 
     /// Print output in the order of the input
     ///
-    /// The output of a command waits until all earlier items that were started are done, including retries.
+    /// The output of a command waits until all earlier items are done, including retries.
     #[arg(short, long)]
     pub(crate) keep_order: bool,
 
@@ -87,8 +87,8 @@ pub(crate) struct CommandArgs {
     /// [CODES=]MIN..MAX, or a single time, for the same wait before every retry. The wait is a random time between MIN
     /// and twice MIN, then four times MIN, and so on up to MAX. Other items go on meanwhile; then the item is next in
     /// line. With --in-order it keeps its place, and the others wait. A time that a command puts into $THROTTLE_HEADERS
-    /// holds up everything with the same keys. With CODES, only commands that exit with one of them are retried, and
-    /// none that was killed. Without --backoff, a retry goes as soon as the limits admit it.
+    /// holds up everything with the same keys. With CODES, only commands that exit with one of them are retried;
+    /// one killed by signal n counts as 128+n. Without --backoff, a retry goes as soon as the limits admit it.
     #[arg(long, value_name = "WAIT", requires = "retries")]
     pub(crate) backoff: Option<Backoff>,
 

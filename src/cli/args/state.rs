@@ -108,5 +108,7 @@ impl StateArgs {
 fn state_of_environment() -> Result<Option<State>> {
     let Some(text) = env::var_os(VARIABLE).filter(|text| !text.is_empty()) else { return Ok(None) };
     let text = text.to_str().with_context(|| format!("${VARIABLE} is not UTF-8"))?;
-    State::parse(text).with_context(|| format!("${VARIABLE}")).map(Some)
+    State::parse_private(text, |file| fs::read_to_string(file))
+        .with_context(|| format!("${VARIABLE}"))
+        .map(Some)
 }

@@ -302,7 +302,7 @@ mod tests {
         let (cheap, dear): (Rc<[u64]>, Rc<[u64]>) = ([1].into(), [2].into());
         let mut firsts = Vec::new();
         for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
-            let demand = Demand { since, costs, keys: &[], count, first: 1, within: 0 };
+            let demand = Demand { since, costs, keys: &[], count, within: 0 };
             firsts.extend(claims.need(&demand));
         }
         assert_eq!(firsts, [(Key::new(), Rc::clone(&cheap)), (Key::new(), Rc::clone(&dear))]);

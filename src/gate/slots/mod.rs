@@ -10,8 +10,6 @@ mod orders;
 use std::borrow::Cow;
 use std::rc::Rc;
 
-use anyhow::{Result, ensure};
-
 pub use self::news::News;
 pub use self::order::{Answer, BookedBy, Order, Overruns, Slot, Turn};
 
@@ -49,8 +47,6 @@ pub struct Demand<'a> {
     pub keys: &'a [Key],
     /// The number of releases like this.
     pub count: u64,
-    /// The number of the first item.
-    pub first: u64,
     /// A slot further ahead than this, in nanoseconds, is of no use.
     pub within: u64,
 }
@@ -301,22 +297,14 @@ impl Gate for Slots {
         2 * self.orders.span()
     }
 
-    fn prepare(
-        &mut self,
-        now: Time,
-        demands: &mut dyn Iterator<Item = Demand>,
-        vacancies: u64,
-    ) -> Result<Steps> {
+    fn prepare(&mut self, now: Time, demands: &mut dyn Iterator<Item = Demand>, vacancies: u64) -> Steps {
         self.ends = None;
         self.claims.need_nothing();
-        let mut claims = Vec::new();
-        for demand in demands.filter(|demand| demand.costs.iter().any(|&cost| cost > 0)) {
-            check_ever_admitted(&demand, &self.terms.most)?;
-            claims.extend(self.claims.need(&demand));
-        }
+        let demands = demands.filter(|demand| demand.costs.iter().any(|&cost| cost > 0));
+        let claims: Vec<_> = demands.filter_map(|demand| self.claims.need(&demand)).collect();
         let mut steps = Steps { returned: self.take_returned(now), ..Steps::default() };
         self.order(now, &claims, vacancies, &mut steps);
-        Ok(steps)
+        steps
     }
 
     fn close(&mut self, now: Time) -> Steps {
@@ -366,18 +354,6 @@ impl Gate for Slots {
     }
 }
 
-/// Checks that an item costs no more than the store ever grants: `dearest` under each limit.
-fn check_ever_admitted(demand: &Demand, dearest: &[u64]) -> Result<()> {
-    for (most, cost) in dearest.iter().zip(demand.costs.iter()) {
-        ensure!(
-            cost <= most,
-            "item {}: its cost of {cost} is more than the shared limit ever admits, {most}",
-            demand.first
-        );
-    }
-    Ok(())
-}
-
 /// The only limit that charges something, if there is just one.
 fn only_charged(costs: &[u64]) -> Option<usize> {
     let mut charged = (0..costs.len()).filter(|&limit| costs[limit] > 0);
@@ -396,8 +372,8 @@ mod tests {
         let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let (since, costs) = (Time(1), Rc::from([1]));
-        let demand = Demand { since, costs: &costs, keys: &[], count: 3, first: 1, within: u64::MAX };
-        let steps = slots.prepare(Time(1), &mut [demand].into_iter(), 9).unwrap();
+        let demand = Demand { since, costs: &costs, keys: &[], count: 3, within: u64::MAX };
+        let steps = slots.prepare(Time(1), &mut [demand].into_iter(), 9);
         assert_eq!(steps.orders.len(), 1);
         assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
         assert_eq!(slots.last_answer(Time(8)), None);
@@ -427,8 +403,8 @@ mod tests {
         slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
         assert_eq!(slots.count(), 0);
         let since = Time(1);
-        let demand = Demand { since, costs: &costs, keys: &[], count: 3, first: 1, within: u64::MAX };
-        let steps = slots.prepare(Time(4), &mut [demand].into_iter(), 9).unwrap();
+        let demand = Demand { since, costs: &costs, keys: &[], count: 3, within: u64::MAX };
+        let steps = slots.prepare(Time(4), &mut [demand].into_iter(), 9);
         // The first one had begun.
         assert_eq!(steps.returned, [(order(1), vec![booked[1]])]);
         assert_eq!(steps.orders.len(), 1);

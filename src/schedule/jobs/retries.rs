@@ -72,6 +72,11 @@ impl Retries {
         self.backing_off.keys().next().map(|(until, _)| *until)
     }
 
+    /// The number of input bytes before the first item that backs off; `None` if nothing backs off.
+    pub(crate) fn offset(&self) -> Option<u64> {
+        self.backing_off.values().flatten().map(Segment::offset).min()
+    }
+
     /// Takes out items whose backoff is over by `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Vec<Segment>> {
         let entry = self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?;

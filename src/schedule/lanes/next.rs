@@ -6,7 +6,7 @@ use super::{Lane, Lanes};
 use crate::config::OnLimit;
 use crate::gate::{Demand, Gate, Kind, News, Opening, Part, Request, Why};
 use crate::rule::Verdict;
-use crate::source::Segment;
+use crate::source::{Items, Segment};
 use crate::time::Time;
 
 /// The most waiting lanes that are asked which of them is the first to release.
@@ -23,7 +23,7 @@ impl Lanes {
         let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
         // A retry may wait.
         let is_judged = !self.options.may_wait() && front.segment.attempt() == 1;
-        // An item that never waits is judged as of the end of its delay.
+        // An item that never waits is judged again as of the end of its delay.
         let since = if is_judged { since.max(lane.delay.unwrap_or_default()) } else { since };
         Some((is_judged, Request { since, costs: &open.costs, keys: &front.charge.keys }))
     }
@@ -165,8 +165,8 @@ impl Lanes {
         let batcher = &self.batcher;
         let deadline = |segment: &Segment| self.deadlines.as_ref()?.of(segment);
         self.occupied().filter_map(move |lane| {
-            let (front, since) = lane.front().zip(lane.since())?;
-            let first = Some(front.segment.first()).filter(|first| *first < batcher.capacity.before)?;
+            let is_taken = |front: &&Items| front.segment.first() < batcher.capacity.before;
+            let (front, since) = lane.front().filter(is_taken).zip(lane.since())?;
             let sums = batcher.sums_costs();
             // The costs of the batch after this one are not known yet.
             let open = if sums { lane.composed() } else { lane.open.as_ref() }?;
@@ -175,7 +175,7 @@ impl Lanes {
             let (costs, keys) = (&open.costs, &*front.charge.keys);
             let latest = latest.into_iter().chain(deadline(&front.segment)).min();
             let within = latest.map_or(u64::MAX, |latest| latest.since(now));
-            Some(Demand { since, costs, keys, count, first, within })
+            Some(Demand { since, costs, keys, count, within })
         })
     }
 

@@ -314,6 +314,31 @@ fn the_input_is_consumed_up_to_the_first_item_that_waits() {
 }
 
 #[test]
+fn the_input_is_consumed_up_to_the_bad_item_that_ends_the_run() {
+    for batch in ["", "-B 2 "] {
+        let schedule = Scene::new(&format!("{batch}-r 9/100ns,cost=col:1")).check(&[(
+            0,
+            Input("1\nx\n1\n1\n"),
+            "send 1; error item 2: its cost, col:1, is 'x', not a whole number: 'x'; finish 1",
+        )]);
+        assert_eq!((schedule.stats().left(), schedule.consumed()), (3, 2), "{batch}");
+    }
+}
+
+#[test]
+fn what_is_to_be_tried_again_is_not_consumed() {
+    for backoff in ["", "--backoff 98ns "] {
+        let schedule = Scene::new(&format!("-r 2/100ns -j 9 --retries 1 {backoff}-- cmd")).check(&[
+            (0, Input("a\nb\n"), "send a; send b; wait - or input"),
+            (1, Ended(1, 0), "wait - or input"),
+            (2, Ended(2, 1), "wait 100 or input"),
+            (3, Interrupt, "SIGTERM; failed 2 so far; finish 130"),
+        ]);
+        assert_eq!((schedule.stats().left(), schedule.consumed()), (1, 2), "{backoff}");
+    }
+}
+
+#[test]
 fn it_is_known_what_runs_and_when_the_next_release_may_be() {
     let mut scene = Scene::new("-r 1/10ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd");
     assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (0, None));

@@ -16,14 +16,18 @@ fn scene(args: &str, span: u64, most: u64) -> Scene {
 }
 
 #[test]
-fn an_item_that_costs_more_than_is_ever_admitted_ends_the_run() {
-    scene("-r 9/100ns,cost=col:1", 2, 5)
-        .check(&[(0, Input("5\n6\n"), "book 1; wait - or input"), (1, EndOfInput, "wait -")]);
-    scene("-r 9/100ns,cost=col:1", 2, 5).check(&[(
-        0,
-        Input("6\n"),
-        "error item 1: its cost of 6 is more than the shared limit ever admits, 5; finish 1",
-    )]);
+fn an_item_that_costs_more_than_is_ever_admitted_is_bad() {
+    let bucket = "-r 9/100ns,algo=bucket,cost=col:1";
+    let why = "item 2: its cost of 6 is more than the limit 9/100ns,algo=bucket,burst=9,cost=col:1 ever admits if \
+               shared, 5 (a higher burst would): '6'";
+    scene(bucket, 2, 5).check(&[
+        (0, Input("5\n6\n5\n"), "book 1; wait -"),
+        (1, BookedFor("", 5, &[1]), &format!("send 5; error {why}; finish 1")),
+    ]);
+    scene(&format!("{bucket} --on-bad skip"), 2, 5).check(&[
+        (0, Input("5\n6\n5\n"), "book 2; wait - or input"),
+        (1, BookedFor("", 5, &[1, 8]), &format!("send 5; bad {why}; wait 8 or input")),
+    ]);
 }
 
 #[test]

@@ -41,15 +41,6 @@ impl Expander {
         }
         line
     }
-
-    /// The name of the command, as it was given.
-    pub(super) fn name(&self) -> String {
-        let pieces = self.template.args()[0].iter().map(|piece| match piece {
-            Piece::Text(text) => String::from_utf8_lossy(text),
-            _ => Cow::Borrowed("{}"),
-        });
-        pieces.collect()
-    }
 }
 
 fn fill(pieces: &[Piece], (number, item, selected): &ItemValues) -> OsString {

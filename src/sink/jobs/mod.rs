@@ -157,12 +157,12 @@ impl Commands {
     }
 
     /// Decides what follows when a command could not be started.
-    fn refuse(&mut self, first: u64, failure: StartError) -> Sent {
+    fn refuse(&mut self, batch: &Batch, failure: StartError) -> Sent {
         let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
         match failure {
             StartError::TempFile(error) | StartError::Command(error) if is_passing(&error) => {
-                let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(first);
-                let why = self.cannot_run(error);
+                let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(batch.first());
+                let why = self.cannot_run(batch, error);
                 self.shortage.persists(will_pass, why)
             }
             StartError::TempFile(error) => fatal(
@@ -171,12 +171,12 @@ impl Commands {
                     .context("cannot create a temporary file: set TMPDIR to a directory with free space"),
             ),
             StartError::Command(error) if error.kind() == ErrorKind::ArgumentListTooLong => Sent::TooLong,
-            StartError::Command(error) => fatal(exec::exit_of(&error), self.cannot_run(error)),
+            StartError::Command(error) => fatal(exec::exit_of(&error), self.cannot_run(batch, error)),
         }
     }
 
-    fn cannot_run(&self, error: io::Error) -> Error {
-        exec::cannot_run(error, &self.expander.name())
+    fn cannot_run(&self, batch: &Batch, error: io::Error) -> Error {
+        exec::cannot_run(error, &self.line(batch)[0].to_string_lossy())
     }
 
     /// Handles the end of a child. `None` if the child is not a job.
@@ -227,7 +227,7 @@ impl Sink for Commands {
                 self.shortage.over();
                 Sent::All
             }
-            Err(failure) => self.refuse(batch.first(), failure),
+            Err(failure) => self.refuse(batch, failure),
         }
     }
 

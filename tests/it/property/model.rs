@@ -155,11 +155,10 @@ impl<'a> Model<'a> {
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
         let Some(offer) = offers.min_by_key(|offer| offer.turn) else { return false };
-        if self.delay(offer.items[0]) {
-            return true;
-        }
         if self.allows(&offer, &offer.costs) {
-            self.release(&offer);
+            if !self.delay(offer.items[0]) {
+                self.release(&offer);
+            }
         } else if self.case.config.queue.on_limit == OnLimit::Fail {
             self.exit = Exit::Refused;
         } else {
@@ -264,7 +263,7 @@ impl<'a> Model<'a> {
     fn offer(&self, lane: &Lane<'a>) -> Option<Offer<'a>> {
         let front = lane.waiting.front().filter(|_| lane.delay.is_none_or(|until| until <= self.now))?;
         let turn = lane.displaced.unwrap_or(front.number);
-        // An item that never waits is judged at the end of its delay.
+        // An item that never waits is judged again at the end of its delay.
         let never_waits = self.polices() && self.max_wait().is_none();
         let ready = lane.delay.filter(|_| never_waits).unwrap_or(0);
         let Some(linger) = self.case.config.queue.batch.linger else {

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::geteuid;
 
 use crate::exit::Exit;
+use crate::printable::escaped;
 use crate::store::StoreError;
 
 /// The longest name, in bytes: a file name has at most 255, and the files beside the state have longer ones.
@@ -61,7 +62,7 @@ pub fn is_in_current_directory(name: &str) -> bool {
 
 fn find(name: &str) -> Result<PathBuf> {
     let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
-    let shown = name.escape_debug();
+    let shown = escaped(name);
     ensure!(is_name, "'{shown}' is not a state name: it must not contain '/' or start with '.'");
     let length = name.len();
     ensure!(

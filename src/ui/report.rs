@@ -105,6 +105,12 @@ impl Reporter {
         self.say(Report::Quiet, &format_args!("{error:#}"));
     }
 
+    /// Prints an error that leaves something to be reported. Returns what it ends the run with.
+    pub(crate) fn end_by(&self, error: &Error) -> Exit {
+        self.error(error);
+        Exit::Error
+    }
+
     /// Something that the user might not expect; not printed with `-q`.
     pub(crate) fn notice(&self, text: &dyn fmt::Display) {
         self.say(Report::Normal, text);
@@ -187,7 +193,7 @@ impl Reporter {
         }
     }
 
-    /// The messages at the end of a run, with statistics if asked for.
+    /// The messages at the end of a run, with statistics in words if asked for.
     pub(crate) fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
         let stats = schedule.stats();
         let total = || self.total(Duration::ZERO);
@@ -203,7 +209,7 @@ impl Reporter {
         self.left(exit, &stats);
         let next_step = self.resumes.and_then(|resumes| hints::next_step(resumes, exit, &stats));
         next_step.iter().for_each(|text| self.notice(text));
-        self.numbers(schedule, now, exit, "released");
+        self.verbose_statistics(schedule, now, "released");
     }
 
     /// The messages at the end of a dry run. The summary, with `-v` or if a person is watching, has the time of the end
@@ -214,13 +220,17 @@ impl Reporter {
         if self.level == Some(Report::Verbose) || self.is_watched {
             self.notice(&hints::plan(&stats, wall));
         }
-        self.numbers(schedule, now, exit, "would be released");
+        self.verbose_statistics(schedule, now, "would be released");
     }
 
-    fn numbers(&self, schedule: &Schedule, now: Time, exit: Exit, releases: &str) {
+    fn verbose_statistics(&self, schedule: &Schedule, now: Time, releases: &str) {
         if self.level == Some(Report::Verbose) {
             self.say_statistics(schedule, now, releases);
         }
+    }
+
+    /// The statistics as JSON, if asked for: nothing may be printed after them.
+    pub(crate) fn json(&self, schedule: &Schedule, now: Time, exit: Exit) {
         if self.as_json {
             stderr::tell(&format!("{}\n", escaped_json(&stats::json(schedule, now, exit))));
         }

@@ -173,23 +173,25 @@ impl Reporter {
 
     /// The items that are left when a run ends before its input does.
     fn left(&self, exit: Exit, stats: &Stats) {
+        let retrying = stats::counted(stats.retrying, "not tried again");
         if exit == Exit::READER_GONE {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
             let (name, released) = (signal_name(number), items(stats.released));
             let failed = stats::failures(stats);
-            let left = stats.left();
+            let left = stats.unreleased();
             self.notice(&format_args!(
-                "ended by {name}: {released} released{failed}, {left} read and not released"
+                "ended by {name}: {released} released{failed}, {left} read and not released{retrying}"
             ));
         } else if self.counts_rest
             && exit == Exit::Refused
             && let Some(total) = self.total(COUNTING)
         {
-            let left = total.items.max(stats.read) - stats.settled - stats.skipped;
-            self.notice(&format_args!("ended early: {} not released", items(left)));
+            let left = items(stats.unreleased() + total.items.saturating_sub(stats.read));
+            self.notice(&format_args!("ended early: {left} not released{retrying}"));
         } else if stats.left() > 0 {
-            self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
+            let left = items(stats.unreleased());
+            self.notice(&format_args!("ended early: {left} read and not released{retrying}"));
         }
     }
 

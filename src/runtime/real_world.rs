@@ -34,6 +34,8 @@ pub(crate) struct RealWorld {
     /// The start of the present wait, and the instant at which the one before it should have ended.
     began: Time,
     previous: Option<Time>,
+    /// Up to when it was told how late being stopped made us.
+    told_late: Time,
 }
 
 impl RealWorld {
@@ -59,6 +61,7 @@ impl RealWorld {
             booking: None,
             began: Time::ZERO,
             previous: None,
+            told_late: Time::ZERO,
         })
     }
 
@@ -126,11 +129,15 @@ impl RealWorld {
         }
     }
 
-    /// The nanoseconds by which being stopped (SIGSTOP) made us late. We may hear of its end only in the wait after the
-    /// one that it prolonged.
-    fn late(&self, until: Option<Time>) -> u64 {
-        let now = until.map_or(0, |until| self.now().since(until.max(self.began)));
-        now + self.previous.map_or(0, |previous| self.began.since(previous))
+    /// The nanoseconds by which being stopped (SIGSTOP) made us late, told once. We may hear of its end only in the
+    /// wait after the one that it prolonged.
+    fn late(&mut self, until: Option<Time>) -> u64 {
+        let untold = |from: Time, to: Time| to.since(from.max(self.told_late));
+        let now = self.now();
+        let late = until.map_or(0, |until| untold(until.max(self.began), now))
+            + self.previous.map_or(0, |previous| untold(previous, self.began));
+        self.told_late = now;
+        late
     }
 
     /// Notes an event that is passed on, and fills in how late it makes a wait until `until`.

@@ -332,6 +332,26 @@ fn time_that_a_run_was_stopped_is_left_out() {
     assert_eq!(limit["waited_seconds"], told["waited_seconds"]);
 }
 
+/// Four releases with three gaps take three gaps, besides what the stops made late.
+#[test]
+fn time_that_a_run_was_stopped_twice_is_counted_once() {
+    let mut running = Running::throttle(&["-n1", "-p500ms", "--stats=json"]);
+    running.write("1\n2\n3\n4\n");
+    running.close_stdin();
+    for line in ["1\n", "2\n"] {
+        assert_eq!(running.line(), line);
+        // It waits again.
+        std::thread::sleep(Duration::from_millis(100));
+        running.stop();
+        std::thread::sleep(Duration::from_secs(1));
+        running.signal(SIGCONT);
+    }
+    let stderr = text(&running.finish().stderr);
+    let told: serde_json::Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
+    let number = |name: &str| told[name].as_f64().expect(name);
+    assert!(number("seconds") - number("stopped_seconds") >= 1.5, "{told}");
+}
+
 /// A selector that would set a title, ring the bell, and reverse the text that follows.
 const ORDERS: &str = ".a\x1b]0;title\x07\u{202e}b";
 

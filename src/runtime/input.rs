@@ -1,9 +1,10 @@
 //! The input that items are read from.
 
-use std::fs::File;
+use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 use std::time::Duration;
 
@@ -61,6 +62,12 @@ impl Input {
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
         let is_same = (ours.st_dev, ours.st_ino) == (out.st_dev, out.st_ino);
         is_same && at < if appends { size } else { written }
+    }
+
+    /// True if it is the regular file at `path`.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let (Ok(ours), Ok(theirs)) = (self.file.metadata(), fs::metadata(path)) else { return false };
+        ours.is_file() && (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())
     }
 
     /// True if it is a file that was not read to its end.

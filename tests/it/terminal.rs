@@ -332,14 +332,13 @@ fn time_that_a_run_was_stopped_is_left_out() {
     assert_eq!(limit["waited_seconds"], told["waited_seconds"]);
 }
 
-/// Four releases with three gaps take three gaps, besides what the stops made late.
-#[test]
-fn time_that_a_run_was_stopped_twice_is_counted_once() {
-    let mut running = Running::throttle(&["-n1", "-p500ms", "--stats=json"]);
-    running.write("1\n2\n3\n4\n");
+/// The numbers of a run of one release per `period` that is stopped for a second after each of some releases.
+fn stopped_after(releases: u8, period: &str, more: &[&str]) -> serde_json::Value {
+    let mut running = Running::throttle(&[&["-n1", "-p", period, "--stats=json"], more].concat());
+    running.write("1\n2\n3\n");
     running.close_stdin();
-    for line in ["1\n", "2\n"] {
-        assert_eq!(running.line(), line);
+    for release in 1..=releases {
+        assert_eq!(running.line(), format!("{release}\n"));
         // It waits again.
         std::thread::sleep(Duration::from_millis(100));
         running.stop();
@@ -347,9 +346,19 @@ fn time_that_a_run_was_stopped_twice_is_counted_once() {
         running.signal(SIGCONT);
     }
     let stderr = text(&running.finish().stderr);
-    let told: serde_json::Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
-    let number = |name: &str| told[name].as_f64().expect(name);
-    assert!(number("seconds") - number("stopped_seconds") >= 1.5, "{told}");
+    serde_json::from_str(stderr.lines().last().unwrap()).unwrap()
+}
+
+/// The rest of the time is enough for what the limit demands.
+#[test]
+fn a_stop_counts_once_and_only_if_it_makes_a_release_late() {
+    for (releases, period, more, least) in
+        [(2, "500ms", &[][..], 1.0), (1, "1500ms", &["--progress=always"], 3.0)]
+    {
+        let told = stopped_after(releases, period, more);
+        let number = |name: &str| told[name].as_f64().expect(name);
+        assert!(number("seconds") - number("stopped_seconds") >= least, "{told}");
+    }
 }
 
 /// A selector that would set a title, ring the bell, and reverse the text that follows.

@@ -73,7 +73,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::charge::Charge;
-use crate::config::{Defaults, LimitOptions};
+use crate::config::{CountFrom, Defaults, LimitOptions};
 use crate::gate::{Charges, Gate, Own, OwnedRequest, Part};
 use crate::source::Charger;
 use crate::time::{Time, Wall, nanos};
@@ -123,13 +123,16 @@ impl Pace {
     /// Limits under which nothing was released before `now`. `limits` has one limit per line; `#` begins a comment.
     ///
     /// # Errors
-    /// A line is not a limit, or there is none.
+    /// A line is not a limit, or limits running commands (`N/running`), or there is none.
     pub fn new(limits: &str, now: Instant) -> Result<Self, Error> {
         let rates = LimitOptions { sources: Vec::new(), defaults: Defaults::default() }
             .parse(limits)
             .map_err(Error)?;
         if rates.is_empty() {
             return Err(Error(anyhow::anyhow!("no limit given: add one, such as 10/s")));
+        }
+        if let Some(rate) = rates.iter().find(|rate| rate.from == CountFrom::Running) {
+            return Err(Error(anyhow::anyhow!("{rate} is for commands, and none run here: leave it out")));
         }
         let charger = Charger::new(&rates, None);
         let gate = Own::new(rates, Time::ZERO, Wall::EPOCH);
@@ -222,7 +225,7 @@ impl Pacer {
     /// Limits under which nothing was released before now. `limits` has one limit per line.
     ///
     /// # Errors
-    /// A line is not a limit, or there is none.
+    /// As for [`Pace::new`].
     pub fn new(limits: &str) -> Result<Self, Error> {
         Pace::new(limits, Instant::now()).map(Pacer)
     }

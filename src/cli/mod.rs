@@ -47,6 +47,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
         _ => args,
     };
     let cli = Cli::read(&args).map_err(|error| usage(&error, &args))?;
+    let options = &args[1..args.len() - cli.command.len()];
+    if let Some(advice) = options.iter().find_map(|option| long_with_one_hyphen(option.to_str()?)) {
+        return Err(Instead::Mistake(advice));
+    }
     if let Some(text) = cli.generate.as_deref().and_then(packaged::generated) {
         return Err(Instead::Help(text.to_owned()));
     }
@@ -85,15 +89,20 @@ fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
     })
 }
 
+/// A long option after one hyphen: `-dry-run` would be `-d ry-run`, and run. Not `-at`, which may well be `-a t`.
+fn long_with_one_hyphen(option: &str) -> Option<String> {
+    let name = option.strip_prefix('-')?.split('=').next().filter(|name| name.len() > 2)?;
+    let is_long = Cli::command().get_arguments().any(|option| option.get_long() == Some(name));
+    is_long.then(|| format!("there is no option -{name}: is it --{name}? See 'throttle --help'"))
+}
+
 /// A long option after one hyphen, which clap reads as short ones and finds fault with.
 fn one_hyphen(error: &clap::Error, args: &[OsString]) -> Option<String> {
     let fault = error.get(ContextKind::InvalidValue).or_else(|| error.get(ContextKind::InvalidArg))?;
     let fault = fault.to_string();
     let words = args.iter().skip(1).filter_map(|arg| arg.to_str()?.strip_prefix('-'));
     let mut words = words.filter(|word| word.contains(fault.trim_start_matches('-')));
-    let name = words.next()?.split('=').next()?;
-    let is_long = Cli::command().get_arguments().any(|option| option.get_long() == Some(name));
-    is_long.then(|| format!("there is no option -{name}: is it --{name}? See 'throttle --help'"))
+    long_with_one_hyphen(&format!("-{}", words.next()?))
 }
 
 /// There is no such option: says what may have been meant.

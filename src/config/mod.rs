@@ -24,7 +24,7 @@ mod server;
 mod state;
 mod template;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
@@ -87,6 +87,15 @@ impl Config {
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
         let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
         state.into_iter().chain(placeholder).chain(self.unshared())
+    }
+
+    /// The files that are written, with the option that names each.
+    pub fn written(&self) -> impl Iterator<Item = (&'static str, &Path)> {
+        let log = self.command.as_ref().and_then(|run| run.log.as_deref());
+        let log = log.filter(|_| matches!(self.action, Verb::Run));
+        let plot = self.plot.as_deref().filter(|path| *path != Path::new("-"));
+        let files = [("--log", log), ("--plot", plot), ("--stats prom:", self.metrics.as_deref())];
+        files.into_iter().filter_map(|(option, path)| Some((option, path?)))
     }
 
     /// A warning about a single release that knows of no other.

@@ -85,16 +85,18 @@ impl Recorded {
         if self.cleaning.skips(record) {
             return Ok(None);
         }
-        // Logs joined by cat(1) have several headers, which are not items.
-        if let None | Some(Layout::Table(_)) = self.layout
-            && let Some(columns) = Columns::of(record)
-        {
-            self.layout = Some(Layout::Table(columns));
-            self.number -= 1;
-            return Ok(None);
+        // Logs joined by cat(1) may be of several formats. Their headers are not items.
+        if self.layout != Some(Layout::Item) {
+            if let Some(columns) = Columns::of(record) {
+                self.layout = Some(Layout::Table(columns));
+                self.number -= 1;
+                return Ok(None);
+            }
+            if json::is_first(record) {
+                self.layout = Some(Layout::Json);
+            }
         }
-        let found = || if json::is_first(record) { Layout::Json } else { Layout::Item };
-        let layout = *self.layout.get_or_insert_with(found);
+        let layout = *self.layout.get_or_insert(Layout::Item);
         let read = match layout {
             Layout::Table(columns) => self.read_job(columns.job(record)),
             Layout::Json => self.read_job(json::job(record)),
@@ -187,6 +189,10 @@ mod tests {
         assert_eq!(read(&json), [Ok((1, 1_700_000_000_123_456_789, "a\"b\t".to_owned()))]);
         let json = [r#"{"seq":1,"start":2,"exit":0,"items":["a\t",[98],""],"seqs":[1,2,3]}"#];
         assert_eq!(read(&json), [Ok((1, 2_000_000_000, "a\t|b|".to_owned()))]);
+        // Logs of all formats, joined.
+        let joined = [&json[..], &ours, &json, &parallel, &json].concat();
+        let numbers: Vec<_> = read(&joined).into_iter().map(|moment| moment.unwrap().0).collect();
+        assert_eq!(numbers, [1, 2, 3, 4, 5, 6]);
     }
 
     #[test]

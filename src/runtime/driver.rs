@@ -113,11 +113,12 @@ impl<'a> Driver<'a> {
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let metrics = self.metrics.as_ref().map(TextFile::write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
+        let due = until;
         let until = [until, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
         let by_wall = schedule.goes_by_wall();
         let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
-        match self.world.wait(Wait { until, accepting, running, by_wall, outputs: &outputs }) {
+        match self.world.wait(Wait { until, due, accepting, running, by_wall, outputs: &outputs }) {
             Wake::Due => schedule.due(),
             // The scheduler is polled again now, so that its answer is ready when the instant comes.
             Wake::Soon => {}

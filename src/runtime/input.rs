@@ -1,6 +1,6 @@
 //! The input that items are read from.
 
-use std::fs::{File, Metadata};
+use std::fs::{self, File, Metadata};
 use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -58,6 +58,12 @@ impl Input {
         let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).unwrap_or_default();
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
         place.id == out.id && place.offset < if appends { place.size } else { out.offset }
+    }
+
+    /// True if it is the regular file at `path`.
+    pub(crate) fn is_at(&self, path: &Path) -> bool {
+        let (Ok(ours), Ok(theirs)) = (self.file.metadata(), fs::metadata(path)) else { return false };
+        ours.is_file() && (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())
     }
 
     /// True if it is a file that was not read to its end.

@@ -34,6 +34,8 @@ pub(crate) struct RealWorld {
     /// The start of the present wait, and the instant at which the one before it should have ended.
     began: Time,
     previous: Option<Time>,
+    /// Up to when it was told how late being stopped made us.
+    told_late: Time,
 }
 
 impl RealWorld {
@@ -59,6 +61,7 @@ impl RealWorld {
             booking: None,
             began: Time::ZERO,
             previous: None,
+            told_late: Time::ZERO,
         })
     }
 
@@ -126,17 +129,21 @@ impl RealWorld {
         }
     }
 
-    /// The nanoseconds by which being stopped (SIGSTOP) made us late. We may hear of its end only in the wait after the
-    /// one that it prolonged.
-    fn late(&self, until: Option<Time>) -> u64 {
-        let now = until.map_or(0, |until| self.now().since(until.max(self.began)));
-        now + self.previous.map_or(0, |previous| self.began.since(previous))
+    /// The nanoseconds by which being stopped (SIGSTOP) made us late, told once. We may hear of its end only in the
+    /// wait after the one that it prolonged.
+    fn late(&mut self, due: Option<Time>) -> u64 {
+        let untold = |from: Time, to: Time| to.since(from.max(self.told_late));
+        let now = self.now();
+        let late = due.map_or(0, |due| untold(due.max(self.began), now))
+            + self.previous.map_or(0, |previous| untold(previous, self.began));
+        self.told_late = now;
+        late
     }
 
-    /// Notes an event that is passed on, and fills in how late it makes a wait until `until`.
-    fn told(&mut self, event: Event, until: Option<Time>) -> Event {
+    /// Notes an event that is passed on, and fills in how late it makes what was `due`.
+    fn told(&mut self, event: Event, due: Option<Time>) -> Event {
         match event {
-            Event::Continued { .. } => return Event::Continued { late: self.late(until) },
+            Event::Continued { .. } => return Event::Continued { late: self.late(due) },
             Event::Stop(exit) if exit != Exit::READER_GONE => self.interrupt().hear(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
             _ => {}
@@ -172,7 +179,7 @@ impl World for RealWorld {
     }
 
     fn wait(&mut self, wait: Wait) -> Wake {
-        let Wait { until, accepting, running, by_wall, outputs } = wait;
+        let Wait { until, due, accepting, running, by_wall, outputs } = wait;
         let look = self.clock.now().checked_add(SECOND.into());
         if by_wall && until > look {
             let wake = self.wait(Wait { until: look, by_wall: false, ..wait });
@@ -192,11 +199,11 @@ impl World for RealWorld {
             None => self.wait_for_anything(wait),
         };
         let wake = match wake {
-            Wake::Event(event) => Wake::Event(self.told(event, until)),
+            Wake::Event(event) => Wake::Event(self.told(event, due)),
             wake => wake,
         };
         // What was overdue before this wait began counts for the wait before.
-        self.previous = until.map(|until| until.max(self.began));
+        self.previous = due.map(|due| due.max(self.began));
         wake
     }
 

@@ -59,6 +59,8 @@ pub enum Task {
 pub struct Wait<'a> {
     /// An instant; `None` for a wait of any length.
     pub until: Option<Time>,
+    /// The instant from which a stopped process (SIGSTOP) is late: not that of a report, for which `until` may be.
+    pub due: Option<Time>,
     /// True if input is accepted.
     pub accepting: bool,
     /// True if commands are running.

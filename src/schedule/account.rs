@@ -72,6 +72,7 @@ impl Account {
             self.stats.released += items;
         } else {
             self.stats.retried += items;
+            self.stats.retrying -= items;
             let asked = admission.asked.last();
             let retry = |limit: &mut LimitStats| limit.retried += items;
             asked.into_iter().for_each(|(_, asked)| self.limits.each_charging(&asked.costs, retry));

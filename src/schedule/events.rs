@@ -113,6 +113,7 @@ impl Schedule {
         match results.jobs.retries.outcome(ended, attempt.number()) {
             Outcome::Retry { after, holds } if !results.course.is_stopping => {
                 results.account.stats.settled -= attempt.items();
+                results.account.stats.retrying += attempt.items();
                 results.jobs.retries.failed_so_far.insert(ended.first, failed());
                 // A shared hold is kept by the store, where it may be lifted.
                 let until = if is_shared { now } else { now.saturating_add(after) };

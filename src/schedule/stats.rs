@@ -15,6 +15,8 @@ pub struct Stats {
     pub skipped: u64,
     /// Items retried, each retry counted.
     pub retried: u64,
+    /// Items that were released and wait for another attempt.
+    pub retrying: u64,
     /// Items whose command failed, or that could never be sent.
     pub failed: u64,
     /// Those of the failed items whose command had been asked to end.
@@ -60,5 +62,10 @@ impl Stats {
     /// Items that were read and not released, or are to be released again.
     pub fn left(&self) -> u64 {
         self.read.saturating_sub(self.settled + self.skipped)
+    }
+
+    /// Items that were read and not released.
+    pub fn unreleased(&self) -> u64 {
+        self.left().saturating_sub(self.retrying)
     }
 }

@@ -12,6 +12,7 @@ use anyhow::{Context, Result, bail, ensure};
 use nix::unistd::geteuid;
 
 use crate::exit::Exit;
+use crate::printable::escaped;
 use crate::store::StoreError;
 
 /// The longest name, in bytes: a file name has at most 255, and the files beside the state have longer ones.
@@ -37,13 +38,17 @@ pub fn place(name: &str) -> Result<PathBuf, StoreError> {
 pub fn names() -> Vec<String> {
     let directory = directory(|variable| env::var_os(variable));
     let entries = directory.and_then(|directory| fs::read_dir(directory).ok()).into_iter().flatten();
-    let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());
-    let names: BTreeSet<_> = names.filter(|name| !name.starts_with('.')).collect();
-    // The files that SQLite keeps beside a state.
-    let is_beside = |name: &str| {
-        ["-wal", "-shm"].iter().any(|end| name.strip_suffix(end).is_some_and(|state| names.contains(state)))
-    };
-    names.iter().filter(|name| !is_beside(name)).cloned().collect()
+    // A service may keep other files there. Those that SQLite keeps beside a state begin otherwise.
+    let states = entries.filter_map(Result::ok).filter(|entry| may_be_state(&entry.path()));
+    let names = states.filter_map(|entry| entry.file_name().into_string().ok());
+    names.filter(|name| !name.starts_with('.')).collect::<BTreeSet<_>>().into_iter().collect()
+}
+
+fn may_be_state(path: &Path) -> bool {
+    let mut start = [0; MAGIC.len()];
+    fs::metadata(path).is_ok_and(|metadata| metadata.is_file())
+        && File::open(path).and_then(|mut file| file.read_exact(&mut start)).is_ok()
+        && start == *MAGIC
 }
 
 /// True if the current directory has a file of this name that may be another state: whoever gives the name may mean it.
@@ -55,13 +60,12 @@ pub fn is_in_current_directory(name: &str) -> bool {
     if state.and_then(|state| fs::metadata(state).ok()).is_some_and(is_it) {
         return false;
     }
-    let mut start = [0; MAGIC.len()];
-    File::open(name).and_then(|mut file| file.read_exact(&mut start)).is_ok() && start == *MAGIC
+    may_be_state(Path::new(name))
 }
 
 fn find(name: &str) -> Result<PathBuf> {
     let is_name = !name.is_empty() && !name.starts_with('.') && !name.contains(['/', '\0']);
-    let shown = name.escape_debug();
+    let shown = escaped(name);
     ensure!(is_name, "'{shown}' is not a state name: it must not contain '/' or start with '.'");
     let length = name.len();
     ensure!(

@@ -36,7 +36,8 @@ fn of_run(page: &mut String, run: &str, metrics: &Metrics, wall: Wall, exit: Opt
     metric("throttle_bytes_total", "Bytes of the items that are done.", Some(bytes));
     let help = "Seconds that items waited although the output could have taken them.";
     metric("throttle_waiting_seconds_total", help, Some(&exact(times.waited)));
-    metric("throttle_waiting_items", "Items read and not yet released.", Some(&stats.left()));
+    let help = "Items that wait for their release or another attempt.";
+    metric("throttle_waiting_items", help, Some(&stats.left()));
     metric("throttle_running_commands", "Commands that are running.", Some(running));
     let next = next.map(|next| timestamp(wall.shows(next)));
     let help = "When the next release may be, in seconds since 1970; absent while none waits for an instant.";

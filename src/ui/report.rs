@@ -105,6 +105,12 @@ impl Reporter {
         self.say(Report::Quiet, &format_args!("{error:#}"));
     }
 
+    /// Prints an error that leaves something to be reported. Returns what it ends the run with.
+    pub(crate) fn end_by(&self, error: &Error) -> Exit {
+        self.error(error);
+        Exit::Error
+    }
+
     /// Something that the user might not expect; not printed with `-q`.
     pub(crate) fn notice(&self, text: &dyn fmt::Display) {
         self.say(Report::Normal, text);
@@ -167,27 +173,29 @@ impl Reporter {
 
     /// The items that are left when a run ends before its input does.
     fn left(&self, exit: Exit, stats: &Stats) {
+        let retrying = stats::counted(stats.retrying, "not tried again");
         if exit == Exit::READER_GONE {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
             let (name, released) = (signal_name(number), items(stats.released));
             let failed = stats::failures(stats);
-            let left = stats.left();
+            let left = stats.unreleased();
             self.notice(&format_args!(
-                "ended by {name}: {released} released{failed}, {left} read and not released"
+                "ended by {name}: {released} released{failed}, {left} read and not released{retrying}"
             ));
         } else if self.counts_rest
             && exit == Exit::Refused
             && let Some(total) = self.total(COUNTING)
         {
-            let left = total.items.max(stats.read) - stats.settled - stats.skipped;
-            self.notice(&format_args!("ended early: {} not released", items(left)));
+            let left = items(stats.unreleased() + total.items.saturating_sub(stats.read));
+            self.notice(&format_args!("ended early: {left} not released{retrying}"));
         } else if stats.left() > 0 {
-            self.notice(&format_args!("ended early: {} read and not released", items(stats.left())));
+            let left = items(stats.unreleased());
+            self.notice(&format_args!("ended early: {left} read and not released{retrying}"));
         }
     }
 
-    /// The messages at the end of a run, with statistics if asked for.
+    /// The messages at the end of a run, with statistics in words if asked for.
     pub(crate) fn summary(&self, schedule: &Schedule, now: Time, exit: Exit) {
         let stats = schedule.stats();
         let total = || self.total(Duration::ZERO);
@@ -203,7 +211,7 @@ impl Reporter {
         self.left(exit, &stats);
         let next_step = self.resumes.and_then(|resumes| hints::next_step(resumes, exit, &stats));
         next_step.iter().for_each(|text| self.notice(text));
-        self.numbers(schedule, now, exit, "released");
+        self.verbose_statistics(schedule, now, "released");
     }
 
     /// The messages at the end of a dry run. The summary, with `-v` or if a person is watching, has the time of the end
@@ -214,13 +222,17 @@ impl Reporter {
         if self.level == Some(Report::Verbose) || self.is_watched {
             self.notice(&hints::plan(&stats, wall));
         }
-        self.numbers(schedule, now, exit, "would be released");
+        self.verbose_statistics(schedule, now, "would be released");
     }
 
-    fn numbers(&self, schedule: &Schedule, now: Time, exit: Exit, releases: &str) {
+    fn verbose_statistics(&self, schedule: &Schedule, now: Time, releases: &str) {
         if self.level == Some(Report::Verbose) {
             self.say_statistics(schedule, now, releases);
         }
+    }
+
+    /// The statistics as JSON, if asked for: nothing may be printed after them.
+    pub(crate) fn json(&self, schedule: &Schedule, now: Time, exit: Exit) {
         if self.as_json {
             stderr::tell(&format!("{}\n", escaped_json(&stats::json(schedule, now, exit))));
         }

@@ -102,7 +102,7 @@ pub(super) fn failures(stats: &Stats) -> String {
     counts.map(|(items, what)| counted(items, what)).concat()
 }
 
-fn counted(items: u64, what: &str) -> String {
+pub(super) fn counted(items: u64, what: &str) -> String {
     if items > 0 { format!(", {items} {what}") } else { String::new() }
 }
 

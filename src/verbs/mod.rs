@@ -68,6 +68,7 @@ impl<'a> Setup<'a> {
             !writes_items || !input.is_fed_by_stdout(),
             "the input is also the output, so it would never end: write to another file"
         );
+        check_written(config, &input)?;
         // It creates the file, so all other checks come first.
         config.plot.as_deref().map(plot::check).transpose()?;
         let position = InputPosition::of(&input);
@@ -80,6 +81,18 @@ impl<'a> Setup<'a> {
         ensure!(!self.rates.iter().any(Rate::pauses), "a limit of 0 pauses, so {so}");
         Ok(())
     }
+}
+
+/// Checks that no file is written that is read as input, or written for another option.
+fn check_written(config: &Config, input: &Input) -> Result<()> {
+    let written: Vec<_> = config.written().collect();
+    for (at, (option, path)) in written.iter().enumerate() {
+        let shown = path.display();
+        ensure!(!input.is_at(path), "{option} would write to the input, {shown}: name another file");
+        let other = written[..at].iter().find(|(_, other)| other == path);
+        ensure!(other.is_none(), "{option} would overwrite {shown} of another option: name another file");
+    }
+    Ok(())
 }
 
 /// With `--resume`, tells which items the log has as done.

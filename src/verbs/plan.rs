@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Result, ensure};
 
-use super::drawing::Drawing;
+use super::drawing::{Drawing, after_drawing};
 use super::{Setup, done};
 use crate::config::{Arrivals, Feed, Plan, Until};
 use crate::exit::Exit;
@@ -49,6 +49,8 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let exit = Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule);
     reporter.dry_summary(&schedule, world.now(), exit, wall);
-    drawing.map_or(Ok(()), |drawing| drawing.draw(interrupt))?;
+    let drawn = drawing.map_or(Ok(()), |drawing| drawing.draw(interrupt));
+    let exit = after_drawing(exit, None, drawn).unwrap_or_else(|error| reporter.end_by(&error));
+    reporter.json(&schedule, world.now(), exit);
     Ok(exit)
 }

@@ -68,9 +68,12 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     if exit == Exit::Done && schedule.stats().read == 0 && takes_stdin && !is_pipe(io::stdin()) {
         reporter.notice(&"no items on standard input");
     }
-    reporter.summary(&schedule, world.now(), exit);
+    let ended = world.now();
+    reporter.summary(&schedule, ended, exit);
     let drawn = drawing.map_or(Ok(()), |drawing| drawing.draw(world.interrupt()));
-    after_drawing(exit, world.last_stop(), drawn)
+    let exit = after_drawing(exit, world.last_stop(), drawn).unwrap_or_else(|error| reporter.end_by(&error));
+    reporter.json(&schedule, ended, exit);
+    Ok(exit)
 }
 
 /// `None` unless output goes to the terminal that shows progress; then, whether it ends lines.

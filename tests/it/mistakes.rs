@@ -56,6 +56,10 @@ const TABLE: &[(&[&str], &str)] = &[
         &["-n1", "-timeout", "4", "echo"],
         "there is no option -timeout: is it --timeout? See 'throttle --help'",
     ),
+    // These would be a delimiter, a state and a file.
+    (&["-n1", "-dry-run", "rm"], "there is no option -dry-run: is it --dry-run? See 'throttle --help'"),
+    (&["-n1", "-stats=json"], "there is no option -stats: is it --stats? See 'throttle --help'"),
+    (&["-n1", "-audit"], "there is no option -audit: is it --audit? See 'throttle --help'"),
     (&["\u{2014}r", "1/s"], "\u{2014}r begins with a dash instead of a hyphen: write -r"),
     (&["-n1", "\u{2013}j", "4"], "\u{2013}j begins with a dash instead of a hyphen: write -j"),
     // Command lines for a shell in the place of a command.

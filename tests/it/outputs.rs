@@ -97,6 +97,33 @@ fn an_input_that_is_the_output_is_refused_as_cat_does() {
     }
 }
 
+/// A log would be read as it grows, for ever; the others would replace the input.
+#[test]
+fn a_file_is_not_written_that_is_the_input_or_another_output() {
+    let directory = Directory::new();
+    let log = "seq\tstart\twait\truntime\tattempt\texit\tsignal\titem\n";
+    for (args, told) in [
+        ("-a f --log f true", "--log would write to the input, f: name another file"),
+        ("--log ./f true <f", "--log would write to the input, ./f: name another file"),
+        ("-a f --plot f", "--plot would write to the input, f: name another file"),
+        ("-a f --dry-run --plot f", "--plot would write to the input, f: name another file"),
+        ("-a f --audit --plot f", "--plot would write to the input, f: name another file"),
+        ("-a f --stats prom:f", "--stats prom: would write to the input, f: name another file"),
+        (
+            "-a f --log g --stats prom:g true",
+            "--stats prom: would overwrite g of another option: name another file",
+        ),
+        ("-a f --log f --resume --dry-run true", ""),
+    ] {
+        directory.file("f", log);
+        let output = sh(&format!("throttle -r1T/s {args}")).current_dir(directory.path()).output().unwrap();
+        let told = if told.is_empty() { String::new() } else { format!("throttle: {told}\n") };
+        assert_eq!(text(&output.stderr), told, "{args}");
+        assert_eq!(std::fs::read_to_string(directory.path().join("f")).unwrap(), log, "{args}");
+        assert!(!directory.path().join("g").exists(), "{args}");
+    }
+}
+
 #[test]
 fn a_plot_is_not_written_under_the_name_of_another_format() {
     let directory = Directory::new();

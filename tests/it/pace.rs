@@ -94,6 +94,10 @@ fn mistakes_are_told() {
     let mistake = |limits: &str| Pace::new(limits, now).err().unwrap().to_string();
     assert_eq!(mistake(" # none\n"), "no limit given: add one, such as 10/s");
     assert!(mistake("5/s\n10").starts_with("line 2: '10'"));
+    assert_eq!(
+        mistake("5/s\n2/running,key=host").split(':').next(),
+        Some("2/running,key=host is for commands, and none run here")
+    );
     let mut pace = Pace::new("10/s,cost=col:2", now).unwrap();
     assert!(pace.item(b"a", now).is_err() && pace.item(b"a 11", now).is_err());
     let paused = Pace::new("0/s", now).and_then(|mut pace| {

@@ -129,6 +129,22 @@ fn a_run_that_is_drawn_shows_its_commands_as_any_other() {
     throttle(&args).write_stdin("a b\nc\n").assert().success().stderr("true 'a b'\ntrue c\n");
 }
 
+/// A full disk is no reason to be silent about the run.
+#[test]
+fn the_numbers_come_after_the_drawing_even_if_that_failed() {
+    for (plot, status) in [("-", 0), ("/dev/full", 1)] {
+        for mode in [&[][..], &["--dry-run"], &["true"]] {
+            let args = ["-r9/s", "--stats=json", "--plot", plot];
+            let output = throttle(&args).args(mode).write_stdin("1\n").output().unwrap();
+            let stderr = text(&output.stderr);
+            let numbers: serde_json::Value = serde_json::from_str(stderr.lines().last().unwrap()).unwrap();
+            assert_eq!((numbers["exit"].as_i64(), &numbers["read"]), (Some(status), &1.into()), "{stderr}");
+            assert_eq!(output.status.code().map(i64::from), Some(status), "{stderr}");
+            assert!(stderr.lines().count() > 1, "{mode:?}: {stderr}");
+        }
+    }
+}
+
 /// A run draws on standard error, an audit on standard output.
 #[test]
 fn a_drawing_that_nobody_reads_keeps_neither_a_signal_nor_the_readers_end_out() {

@@ -1,5 +1,6 @@
 //! What is left of shared limits, and which states there are.
 
+use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
 use crate::support::{Directory, numbers, text, throttle};
@@ -68,6 +69,11 @@ fn a_state_option_alone_lists_the_states_there_are() {
     for name in ["github", "api"] {
         assert!(run(&["-n9", "-s", name]).status.success());
     }
+    // What a service may keep in the same directory.
+    let states = home.join(".local/state/throttle");
+    fs::create_dir(states.join("cache")).unwrap();
+    fs::write(states.join("settings"), "no state\n").unwrap();
+    nix::unistd::mkfifo(&states.join("queue"), nix::sys::stat::Mode::S_IRWXU).unwrap();
     for args in [&["-s"][..], &["--status"]] {
         assert_eq!(text(&run(args).stdout), "api\ngithub\n");
     }

@@ -222,6 +222,17 @@ pub(crate) fn for_each_state(check: impl Fn(&str) + Sync) {
     });
 }
 
+/// Both limits are shown as they would be typed.
+#[test]
+fn a_state_of_other_limits_is_told_with_both() {
+    for_each_state(|state| {
+        let with = |count: &str| format!("{count}/1h,algo=sliding,margin=1m,key=re:^\\d+\"\u{e9}'");
+        let run = |count| throttle(&["-r", &with(count), "-s", state]).write_stdin("1\n").assert();
+        run("1").success();
+        run("2").code(65).stderr(contains(format!("'{}', not '{}'", with("1"), with("2"))));
+    });
+}
+
 /// Each key has its own limit, which outlives the run.
 #[test]
 fn keys_are_shared_as_well() {

@@ -332,6 +332,35 @@ fn time_that_a_run_was_stopped_is_left_out() {
     assert_eq!(limit["waited_seconds"], told["waited_seconds"]);
 }
 
+/// The numbers of a run of one release per `period` that is stopped for a second after each of some releases.
+fn stopped_after(releases: u8, period: &str, more: &[&str]) -> serde_json::Value {
+    let mut running = Running::throttle(&[&["-n1", "-p", period, "--stats=json"], more].concat());
+    running.write("1\n2\n3\n");
+    running.close_stdin();
+    for release in 1..=releases {
+        assert_eq!(running.line(), format!("{release}\n"));
+        // It waits again.
+        std::thread::sleep(Duration::from_millis(100));
+        running.stop();
+        std::thread::sleep(Duration::from_secs(1));
+        running.signal(SIGCONT);
+    }
+    let stderr = text(&running.finish().stderr);
+    serde_json::from_str(stderr.lines().last().unwrap()).unwrap()
+}
+
+/// The rest of the time is enough for what the limit demands.
+#[test]
+fn a_stop_counts_once_and_only_if_it_makes_a_release_late() {
+    for (releases, period, more, least) in
+        [(2, "500ms", &[][..], 1.0), (1, "1500ms", &["--progress=always"], 3.0)]
+    {
+        let told = stopped_after(releases, period, more);
+        let number = |name: &str| told[name].as_f64().expect(name);
+        assert!(number("seconds") - number("stopped_seconds") >= least, "{told}");
+    }
+}
+
 /// A selector that would set a title, ring the bell, and reverse the text that follows.
 const ORDERS: &str = ".a\x1b]0;title\x07\u{202e}b";
 

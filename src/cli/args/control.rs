@@ -27,8 +27,8 @@ pub(crate) struct ControlArgs {
 
     /// Start nothing after DUR, or a TIME; end with 75
     ///
-    /// Counted from the start of the run; TIME is a date and a time, as for --at. Running commands finish. If items are
-    /// left, a message says how many, and the status is 75; with --log, --resume continues later.
+    /// Counted from the start of the run; TIME is as for --at. Running commands finish. If items are left, a message
+    /// says how many, and the status is 75; with --log, --resume continues later.
     #[arg(long, value_name = "DUR|TIME", hide_short_help = true)]
     pub(crate) until: Option<Until>,
 

@@ -32,7 +32,8 @@ pub(crate) struct ReportArgs {
     /// Write a new log as tsv (default) or json
     ///
     /// json: one object per line, with the columns of the log as its members; an item that is not UTF-8 is an array of
-    /// its bytes. With -B, the lists items and seqs replace item. An existing log is continued in its own format.
+    /// its bytes. With -B, the lists items and seqs replace item. Without this option, an existing log is continued in
+    /// its own format; to ask for another is an error.
     #[arg(
         long,
         value_name = "FORMAT",

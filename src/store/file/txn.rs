@@ -8,6 +8,7 @@ use rusqlite::Connection;
 use super::machine::ClockOrigin;
 use super::refusal::{bad, refused, reset_command};
 use super::tables::{self, Header, KeyRows};
+use crate::printable::escaped;
 use crate::store::ledger::{BookingRules, Ledger, Owner};
 use crate::store::{Answer, Hold, Order};
 use crate::time::{Time, Wall};
@@ -55,7 +56,7 @@ impl<'a> StateTxn<'a> {
             let why = format!(
                 "this state has other limits: '{}', not '{limits}': give the same limits or another state, \
                  or start a new one with {}",
-                header.limits.escape_debug(),
+                escaped(&header.limits),
                 reset_command(path)
             );
             return Err(bad(path, &why).into());

@@ -6,6 +6,7 @@ use anyhow::{Error, anyhow};
 use redis::{ErrorKind, RedisError};
 
 use crate::exit::Exit;
+use crate::printable::escaped;
 use crate::store::StoreError;
 
 /// The most characters of a server's words that are repeated.
@@ -124,7 +125,7 @@ fn of_reply(code: &str, detail: &str) -> ServerFailure {
 
 /// Escaped, so that it cannot control a terminal.
 fn shown(text: &str) -> String {
-    text.escape_debug().take(LONGEST).collect()
+    escaped(text).chars().take(LONGEST).collect()
 }
 
 #[cfg(test)]

@@ -15,6 +15,7 @@ use super::hash_slot::hash_slot;
 use super::sentinel;
 use super::socket::Timeouts;
 use crate::config::{Address, Server};
+use crate::printable::escaped;
 
 /// The most times that one question is redirected.
 const REDIRECTS: usize = 5;
@@ -152,7 +153,7 @@ impl Nodes {
         }
         match &self.known[node.0].address {
             Address::Tcp { host, port, .. } if self.known.len() > 1 => {
-                format!("node {}:{port}: {why}", host.escape_debug())
+                format!("node {}:{port}: {why}", escaped(host))
             }
             _ => why,
         }

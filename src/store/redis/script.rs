@@ -11,6 +11,7 @@ use super::returnable::NodeSlot;
 use super::shared_policy::SharedPolicy;
 use super::stored_script::StoredScript;
 use super::terms::{EXACT, ScriptTerms};
+use crate::printable::escaped;
 use crate::rule::Algorithm;
 use crate::store::hold::LOOK;
 use crate::store::ledger::{LONGEST_QUEUE, NEAR};
@@ -93,7 +94,9 @@ impl<'a> BookingRequest<'a> {
         let value = script.ask(connection, &self.call(script, asked))?;
         let answered = now();
         match value {
-            Value::BulkString(other) => Err(ServerFailure::OtherLimits(other.escape_ascii().to_string())),
+            Value::BulkString(other) => {
+                Err(ServerFailure::OtherLimits(escaped(&String::from_utf8_lossy(&other))))
+            }
             value => read(value, asked, answered)
                 .filter(|booked| is_sound(booked, self))
                 .ok_or_else(ServerFailure::nonsense),

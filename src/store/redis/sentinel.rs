@@ -5,6 +5,7 @@ use redis::{cmd, from_redis_value};
 use super::connection::{Access, Connection};
 use super::failure::ServerFailure;
 use crate::config::Address;
+use crate::printable::escaped;
 
 /// The address of the master of this name. The sentinel gets the password of the servers if it asks for one.
 pub(super) fn master(name: &str, sentinel: &Address, access: &Access) -> Result<Address, ServerFailure> {
@@ -19,7 +20,7 @@ pub(super) fn master(name: &str, sentinel: &Address, access: &Access) -> Result<
     }
     let answer = answer.map_err(|error| connection.failure(&error))?;
     let found: Option<(String, u16)> = from_redis_value(answer).map_err(|_| ServerFailure::nonsense())?;
-    let unknown = || ServerFailure::away(format!("the sentinel knows no master '{}'", name.escape_debug()));
+    let unknown = || ServerFailure::away(format!("the sentinel knows no master '{}'", escaped(name)));
     let (host, port) = found.ok_or_else(unknown)?;
     let has_tls = matches!(sentinel, Address::Tcp { has_tls: true, .. });
     Ok(Address::Tcp { host, port, has_tls })

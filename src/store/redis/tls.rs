@@ -9,6 +9,7 @@ use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::failure::ServerFailure;
 use super::socket::{Socket, Stream};
+use crate::printable::escaped;
 
 impl Stream for StreamOwned<ClientConnection, Socket> {
     fn socket(&mut self) -> &mut Socket {
@@ -19,8 +20,7 @@ impl Stream for StreamOwned<ClientConnection, Socket> {
 /// Encrypts the connection, and checks that `host` is at the other end.
 pub(super) fn handshake(host: &str, mut socket: Socket) -> Result<impl Stream + use<>, ServerFailure> {
     let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
-    let name =
-        name.map_err(|_| ServerFailure::refused(format!("'{}' is not a host name", host.escape_debug())))?;
+    let name = name.map_err(|_| ServerFailure::refused(format!("'{}' is not a host name", escaped(host))))?;
     let mut connection = ClientConnection::new(config()?, name).map_err(ServerFailure::refused)?;
     while connection.is_handshaking() {
         connection.complete_io(&mut socket).map_err(|error| of_handshake(&error))?;

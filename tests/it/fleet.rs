@@ -1,6 +1,8 @@
 //! Many processes share their limits in the simulated world: no window is exceeded, whoever is late or dead and
 //! whatever is lost.
 
+mod lines;
+
 use std::cell::Cell;
 use std::collections::BTreeMap;
 

@@ -177,6 +177,8 @@ struct Case {
     lines: Vec<String>,
     /// When each line arrives.
     arrivals: Vec<u64>,
+    /// When the limit changes, and to what count.
+    changes: Vec<(u64, u64)>,
 }
 
 impl Case {
@@ -193,7 +195,8 @@ impl Case {
         let mut up_to = |range: Range<u64>| random.u64(range);
         let (count, period, jobs, retries) = (up_to(1..5), up_to(1..50), up_to(1..8), up_to(0..4));
         let delays = random.choice([[0, 0], [5 * MILLI, 9 * MILLI]]).expect("one");
-        Case { random, count, period, jobs, retries, delays, lines, arrivals }
+        let changes = Vec::new();
+        Case { random, count, period, jobs, retries, delays, lines, arrivals, changes }
     }
 
     /// Runs it under a limit with these options, and with `more` arguments.
@@ -204,7 +207,10 @@ impl Case {
         let blocks = arriving.map(|(at, line)| block(*at, &[line])).collect();
         let (seed, [late, slow]) = (self.random.u64(..), self.delays);
         let args = [&[&rate, &jobs, &retries, "--backoff=1ms..30ms"], more].concat();
-        let run = of_commands(&args).late(seed, late).slow(!seed, slow);
+        let mut run = of_commands(&args).late(seed, late).slow(!seed, slow);
+        for (at, count) in &self.changes {
+            run = run.relimited(*at, &[&format!("{count}/{}ms{options}", self.period)]);
+        }
         run.run_commands(blocks, |line, attempt| {
             let number: u64 = line.rsplit(' ').next().expect("a number").parse().expect("a number");
             let mut random = Rng::with_seed(seed ^ number << 8 ^ attempt);
@@ -271,6 +277,30 @@ fn ends_keep_to_the_limit_retries_included() {
                 assert!(held < case.count, "{held} before {run:?}");
             }
         });
+    }
+}
+
+/// The simulated outputs check that nothing is started that is too far ahead.
+#[test]
+fn all_of_it_runs_although_outputs_wait_for_their_turn_and_limits_change() {
+    for seed in seeds(300) {
+        let mut case = Case::new(seed);
+        let random = &mut case.random;
+        let mut at = 0;
+        for _ in 0..random.u8(0..4) {
+            at += random.u64(0..300) * MILLI;
+            // A pause is over at the latest after all others.
+            let count = random.u64(0..5);
+            case.changes.extend([(at, count), (at + random.u64(1..100) * MILLI, count + 1)]);
+            at = case.changes.last().expect("one").0;
+        }
+        let random = &mut case.random;
+        let options =
+            *random.choice(&["", ",key=col:1", ",key=col:1,from=exit", ",algo=interval"]).expect("one");
+        let order = *random.choice(&[&[][..], &["--in-order"]]).expect("one");
+        println!("seed {seed}, {options}, {order:?}, {:?}", case.changes);
+        let outcome = case.run(options, &[&["-k"], order].concat());
+        case.check(&outcome);
     }
 }
 

@@ -6,7 +6,7 @@ use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use nix::sys::signal::Signal;
-use throttle::config::{self, Config, Run};
+use throttle::config::{self, Config, Output, Run};
 use throttle::exit::{End, JobEnd};
 use throttle::records::{Completed, JobLog};
 use throttle::runtime::sim::SimClock;
@@ -67,7 +67,7 @@ impl Simulation {
             behave,
             jobs: run.jobs.get(),
             delimiter: Delimiter::new(&config.input.delimiter),
-            printed: Vec::new(),
+            outputs: Outputs::new(run.output == Output::InOrder),
         };
         self.run_into(blocks, &mut sink, Rc::default(), |schedule| {
             let mut schedule = schedule.with_commands(run, 7);
@@ -112,17 +112,59 @@ struct SimulatedJobs<S, F> {
     behave: F,
     jobs: usize,
     delimiter: Delimiter,
-    /// The first items of the commands that have ended; their output is printed at once.
-    printed: Vec<u64>,
+    outputs: Outputs,
+}
+
+/// The number of outputs that may wait for their turn.
+const MOST_WAITING: usize = 3;
+
+/// Prints outputs as commands end, or in the order of their items.
+struct Outputs {
+    in_order: bool,
+    /// The first items of commands that were started and are not done, and of those whose output waits.
+    open: BTreeSet<u64>,
+    waiting: BTreeSet<u64>,
+    /// It is the turn of the items before this one.
+    next: u64,
+}
+
+impl Outputs {
+    fn new(in_order: bool) -> Self {
+        let next = if in_order { 0 } else { u64::MAX };
+        Outputs { in_order, open: BTreeSet::new(), waiting: BTreeSet::new(), next }
+    }
+
+    /// The number of the first item that may not be started.
+    fn bound(&self) -> u64 {
+        let is_full = self.in_order && self.waiting.len() >= MOST_WAITING;
+        let first = self.waiting.union(&self.open).next().filter(|_| is_full);
+        first.map_or(u64::MAX, |first| first + 1)
+    }
+
+    fn retire(&mut self, first: u64, next: u64) {
+        self.open.remove(&first);
+        if self.in_order {
+            self.next = self.open.first().map_or(next, |open| next.min(*open));
+        }
+    }
+
+    /// Takes out those whose turn it is.
+    fn printed(&mut self) -> Vec<u64> {
+        let still = self.waiting.split_off(&self.next);
+        std::mem::replace(&mut self.waiting, still).into_iter().collect()
+    }
 }
 
 impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<S, F> {
     fn capacity(&self) -> Capacity {
         let running = self.commands.running.borrow().len();
-        Capacity { vacancies: self.jobs.saturating_sub(running) as u64, at_once: 1, ..Capacity::UNLIMITED }
+        let vacancies = self.jobs.saturating_sub(running) as u64;
+        Capacity { vacancies, at_once: 1, before: self.outputs.bound(), ..Capacity::UNLIMITED }
     }
 
     fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+        assert!(batch.first() < self.outputs.bound(), "{} is beyond the bound", batch.first());
+        self.outputs.open.insert(batch.first());
         let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
         let line = String::from_utf8_lossy(&bytes).trim_end().to_owned();
         let numbered = |segment: &Segment| {
@@ -160,7 +202,7 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
         let endings = self.commands.endings.borrow();
         let ended = std::mem::replace(&mut *running, still);
         let ended: Vec<_> = ended.into_iter().map(|(_, number)| endings[number].clone()).collect();
-        self.printed.extend(ended.iter().map(|ended| ended.first));
+        self.outputs.waiting.extend(ended.iter().map(|ended| ended.first));
         ended
     }
 
@@ -174,10 +216,12 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
 
     fn supersede(&mut self, _: u64) {}
 
-    fn retire(&mut self, _: u64, _: u64) {}
+    fn retire(&mut self, first: u64, next: u64) {
+        self.outputs.retire(first, next);
+    }
 
     fn flush(&mut self) -> Flushed {
-        Flushed { printed: std::mem::take(&mut self.printed), ..Flushed::default() }
+        Flushed { printed: self.outputs.printed(), ..Flushed::default() }
     }
 
     fn signal(&mut self, _: Signal) {}

@@ -20,7 +20,8 @@ use throttle::time::{Time, Wall};
 
 use crate::memory_store::MemoryStore;
 
-use super::{Recorder, Release as Left, block, drive};
+pub(crate) use super::Release as Left;
+use super::{Recorder, block, drive};
 
 /// What goes wrong; durations are the longest possible, in nanoseconds.
 #[derive(Clone, Copy, Debug)]
@@ -47,7 +48,18 @@ impl Faults {
         Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX, pause: None, steps: 0 };
 }
 
-/// A release of some process.
+/// The lines that a process reads, and when they arrive.
+pub(crate) type Arrivals = VecDeque<(u64, String)>;
+
+/// A release of some process, with what the wall clock showed when it began.
+#[derive(Debug)]
+pub(crate) struct Batch {
+    pub(crate) process: usize,
+    pub(crate) shown: u64,
+    pub(crate) release: Left,
+}
+
+/// The release of an item of some process.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Release {
     pub(crate) at: u64,
@@ -106,23 +118,43 @@ pub(crate) fn run_with_unused(
     seed: u64,
     faults: Faults,
 ) -> (Vec<Release>, Vec<u64>) {
-    let config = Arc::new(super::config(args));
-    let rates = config.limits.given().expect("limits");
     let mut random = Rng::with_seed(seed);
-    let steps = Steps::new(&mut Rng::with_seed(!seed), faults.steps, span);
-    let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL), processes, steps);
-    let runs = (0..processes).map(|process| {
+    let arrivals = (0..processes).map(|process| {
         let mut arrivals: Vec<_> = (0..items).map(|_| random.u64(0..=span)).collect();
         arrivals.sort_unstable();
-        let item = format!("item {}", process % 3);
+        arrivals.into_iter().map(|at| (at, format!("item {}", process % 3))).collect()
+    });
+    let (batches, given_back) = run_lines(args, arrivals.collect(), span, seed, faults);
+    let each = |Batch { process, shown, release: Left { start: at, end, lines } }| {
+        vec![Release { at, end, shown, process }; lines.len()]
+    };
+    let mut releases: Vec<_> = batches.into_iter().flat_map(each).collect();
+    releases.sort_unstable();
+    (releases, given_back)
+}
+
+/// Runs a process for each of `arrivals`, which come within `span`. Returns the releases of each, one process after the
+/// other, and the slots that were given back and that nobody asked for in time.
+pub(crate) fn run_lines(
+    args: &[&str],
+    arrivals: Vec<Arrivals>,
+    span: u64,
+    seed: u64,
+    faults: Faults,
+) -> (Vec<Batch>, Vec<u64>) {
+    let config = Arc::new(super::config(args));
+    let rates = config.limits.given().expect("limits");
+    let mut random = Rng::with_seed(!seed);
+    let steps = Steps::new(&mut random, faults.steps, span);
+    let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL), arrivals.len(), steps);
+    let runs = arrivals.into_iter().enumerate().map(|(process, arrivals)| {
         let death = (random.u64(0..faults.death) == 0).then(|| random.u64(0..=span));
         let member = Member {
             fleet: Arc::clone(&fleet),
             process,
             random: random.fork(),
             faults,
-            item,
-            arrivals: arrivals.into(),
+            arrivals,
             tasks: VecDeque::new(),
             answers: VecDeque::new(),
             death,
@@ -139,10 +171,9 @@ pub(crate) fn run_with_unused(
     });
     let threads: Vec<_> = threads.collect();
     fleet.start();
-    let mut releases: Vec<_> = threads.into_iter().flat_map(|thread| thread.join().expect("a run")).collect();
-    releases.sort_unstable();
+    let batches = threads.into_iter().flat_map(|thread| thread.join().expect("a run")).collect();
     let given_back = std::mem::take(&mut fleet.state().given_back);
-    (releases, given_back)
+    (batches, given_back)
 }
 
 /// What all processes share.
@@ -219,8 +250,7 @@ struct Member {
     process: usize,
     random: Rng,
     faults: Faults,
-    item: String,
-    arrivals: VecDeque<u64>,
+    arrivals: Arrivals,
     /// Orders and returned slots on their way to the store, and when they arrive.
     tasks: VecDeque<(u64, Task)>,
     /// Answers on their way, and when they arrive.
@@ -231,7 +261,7 @@ struct Member {
 }
 
 impl Member {
-    fn run(mut self, config: &Config) -> Vec<Release> {
+    fn run(mut self, config: &Config) -> Vec<Batch> {
         let (fleet, process) = (Arc::clone(&self.fleet), self.process);
         fleet.take_turn(process);
         let rates = config.limits.given().expect("limits");
@@ -250,15 +280,13 @@ impl Member {
             deadline: policy.deadline,
             patience: 2 * self.faults.delay,
         };
-        drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));
+        let (exit, _) = drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));
+        assert_ne!(exit, Exit::Error, "process {process}");
         self.close();
         fleet.pass_on(fleet.state());
-        let releases = sink.releases.take();
-        let shown = |at| fleet.steps.wall(at).shows(Time(at)).0;
-        let each = |Left { start: at, end, lines }| {
-            vec![Release { at, end, shown: shown(at), process }; lines.len()]
-        };
-        releases.into_iter().flat_map(each).collect()
+        let shown = |release: &Left| fleet.steps.wall(release.start).shows(Time(release.start)).0;
+        let releases = sink.releases.take().into_iter();
+        releases.map(|release| Batch { process, shown: shown(&release), release }).collect()
     }
 
     /// Everything that was asked of the store still gets there.
@@ -314,8 +342,8 @@ impl Member {
             self.has_ended = true;
             return Some(Wake::End(None));
         }
-        let arrival = pop_due(&mut self.arrivals, |arrival| *arrival <= now)?;
-        Some(Wake::Input(block(arrival, &[&self.item])))
+        let (arrival, line) = pop_due(&mut self.arrivals, |(arrival, _)| *arrival <= now)?;
+        Some(Wake::Input(block(arrival, &[line])))
     }
 
     /// An order has reached the store.
@@ -340,7 +368,7 @@ impl Member {
 
     /// When something happens next.
     fn next(&self, accepting: bool) -> Option<u64> {
-        let arrival = self.arrivals.front().copied().unwrap_or(0);
+        let arrival = self.arrivals.front().map_or(0, |(at, _)| *at);
         let arrival = (accepting && !self.has_ended).then_some(arrival);
         let task = self.tasks.front().map(|(at, _)| *at);
         let answer = self.answers.front().map(|(at, _)| *at);

@@ -91,8 +91,9 @@ fn usage(error: &clap::Error, args: &[OsString]) -> Instead {
 
 /// A long option after one hyphen: `-dry-run` would be `-d ry-run`, and run. Not `-at`, which may well be `-a t`.
 fn long_with_one_hyphen(option: &str) -> Option<String> {
-    let name = option.strip_prefix('-')?.split('=').next().filter(|name| name.len() > 2)?;
-    let is_long = Cli::command().get_arguments().any(|option| option.get_long() == Some(name));
+    let name = option.strip_prefix('-')?.split('=').next()?;
+    let may_be = name.len() > 2 && name.bytes().all(|byte| byte == b'-' || byte.is_ascii_lowercase());
+    let is_long = may_be && Cli::command().get_arguments().any(|option| option.get_long() == Some(name));
     is_long.then(|| format!("there is no option -{name}: is it --{name}? See 'throttle --help'"))
 }
 

@@ -175,6 +175,16 @@ fn ends(limit: &Limit) -> bool {
         .is_none_or(|spans| minutes.any(|(day, minute)| !spans.iter().any(|span| span.holds(day, minute))))
 }
 
+/// The last has a leap day.
+#[test]
+fn a_quota_of_a_year_begins_anew_on_the_first_of_january() {
+    let args = ["-r1/y,algo=calendar,tz=UTC", "--dry-run", "--at=2026-12-31T23:59:58Z"];
+    let days = |days: u64| days * 86_400 + 2;
+    let told =
+        format!("0.000000000\ta\n2.000000000\tb\n{}.000000000\tc\n{}.000000000\td\n", days(365), days(731));
+    throttle(&args).write_stdin("a\nb\nc\nd\n").assert().success().stdout(told);
+}
+
 #[test]
 fn items_leave_at_the_first_minute_at_which_all_limits_agree() {
     for seed in seeds(6) {

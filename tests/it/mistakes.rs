@@ -60,6 +60,19 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["-n1", "-dry-run", "rm"], "there is no option -dry-run: is it --dry-run? See 'throttle --help'"),
     (&["-n1", "-stats=json"], "there is no option -stats: is it --stats? See 'throttle --help'"),
     (&["-n1", "-audit"], "there is no option -audit: is it --audit? See 'throttle --help'"),
+    // What an option lacks, or cannot be together with.
+    (&["--hold", "5s"], "--hold needs a state: add -s STATE"),
+    (&["--reset-state"], "--reset-state needs a state: add -s STATE"),
+    (
+        &["--once", "-r1/s", "--until", "5s"],
+        "--once releases once and becomes COMMAND: leave out --until, or use --max-wait",
+    ),
+    (
+        &["-r", "5/s,per=host", "curl"],
+        "invalid value '5/s,per=host' for '--rate <RATE>': 'per=host': for a limit per host, write key=host; \
+         try 'throttle --help'",
+    ),
+    (&["-r1/s", "-s", "@/no/such"], "--state: cannot read /no/such: No such file or directory (os error 2)"),
     (&["\u{2014}r", "1/s"], "\u{2014}r begins with a dash instead of a hyphen: write -r"),
     (&["-n1", "\u{2013}j", "4"], "\u{2013}j begins with a dash instead of a hyphen: write -j"),
     // Command lines for a shell in the place of a command.

@@ -32,6 +32,15 @@ fn an_audit_is_drawn_with_its_violations_in_a_file_of_bounded_size() {
     assert!(draw("1/s", "").ends_with("</svg>\n"));
 }
 
+#[test]
+fn what_is_too_early_is_marked_below_the_characters() {
+    let args = ["--audit", "-r1/s", "--plot=-"];
+    let output = throttle(&args).write_stdin("0\n0.2\n1\n3\n").output().unwrap();
+    let drawn = text(&output.stdout);
+    let marks = drawn.lines().find_map(|line| line.trim_start().strip_prefix("early"));
+    assert_eq!(marks.unwrap_or_default().split_whitespace().collect::<Vec<_>>(), ["!", "!"], "{drawn}");
+}
+
 /// Both keys have releases at the same times.
 #[test]
 fn keys_whose_lines_overlap_are_told_apart_by_their_widths() {

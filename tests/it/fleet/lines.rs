@@ -97,7 +97,8 @@ impl Limit {
         let together = before + last.cost;
         match self.algorithm {
             "sliding" => apart >= period || together <= self.count,
-            "interval" => is_paid(before),
+            // Of several before the hours, each keeps only its own gap.
+            "interval" => is_paid(if self.is_asked(first.shown) { before } else { first.cost }),
             "calendar" => first.shown / period != last.shown / period || together <= self.count,
             // Of what was released before the hours, no debt is left.
             _ if !self.is_asked(first.shown) => true,

@@ -52,7 +52,8 @@ impl State {
         Ok(state)
     }
 
-    /// Parses a STATE from where only the user can look, such as the environment. `read` returns the text of a file.
+    /// Parses a STATE from where only the user can look, such as the environment. `read` returns the text of a file,
+    /// whose first line counts.
     ///
     /// # Errors
     /// As [`State::parse`]; or the file cannot be read.
@@ -61,7 +62,7 @@ impl State {
         ensure_no_address(file)?;
         ensure!(!file.is_empty(), "a file name is needed, as in @redis.url");
         let content = read(file).with_context(|| format!("cannot read {file}"))?;
-        Self::parse(content.trim()).with_context(|| file.to_owned())
+        Self::parse(content.lines().next().unwrap_or_default().trim()).with_context(|| file.to_owned())
     }
 
     /// Warns about a name that looks like the size that pv takes with `-s`.
@@ -294,6 +295,15 @@ mod tests {
                 assert!(!error.contains("hush") && error.contains("redis://"), "{text}: {error}");
             }
         }
+    }
+
+    #[test]
+    fn the_first_line_of_a_file_counts() {
+        let read = |content: &str| State::parse_public("@file", |_| Ok(content.to_owned())).ok();
+        for content in ["api", "api\n", "  api\r\nnote: of the team\n"] {
+            assert_eq!(read(content).map(|state| state.to_string()).as_deref(), Some("api"), "{content:?}");
+        }
+        assert!(read("").is_none() && read("\napi").is_none());
     }
 
     #[test]

@@ -16,6 +16,9 @@ use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::{SECOND, Time, Wall};
 
+/// Why nothing more can be released.
+pub(super) const NEVER: &str = "the next release would be later than any clock can show: shorten the period";
+
 /// Owns all that is still to be released, and the gate.
 pub(super) struct Queue {
     pub(super) gate: Box<dyn Gate>,
@@ -300,9 +303,7 @@ impl Queue {
         let may_change = results.jobs.running() > 0 || self.gate.properties().may_open;
         self.next = next.and_then(Verdict::instant);
         if next == Some(Verdict::Never) && !may_change {
-            let error =
-                anyhow!("the next release would be later than any clock can show: shorten the period");
-            results.course.give_up(Exit::Error, error);
+            results.course.give_up(Exit::Error, anyhow!(NEVER));
         }
     }
 }

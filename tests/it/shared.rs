@@ -33,6 +33,17 @@ fn what_one_run_has_used_the_next_one_waits_for() {
     assert!(start.elapsed() >= Duration::from_millis(1500));
 }
 
+/// It waits for the end of the hours of each limit, when those of the other begin.
+#[test]
+fn an_item_that_costs_too_much_at_all_hours_ends_the_run() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let by_day = "-r6/s,cost=col:1,during=06:00-18:00,tz=UTC";
+    let by_night = "-r7/s,cost=col:1,during=18:00-06:00,tz=UTC";
+    let told = contains("later than any clock can show");
+    throttle(&[by_day, by_night, "-s", &state]).write_stdin("8 a\n1 b\n").assert().code(1).stderr(told);
+}
+
 #[test]
 fn runs_at_the_same_time_share() {
     let directory = Directory::new();

@@ -1,9 +1,8 @@
 //! Events: the input of the scheduler. The driver reports each with the instant at which it happens.
 
-use anyhow::{Error, anyhow};
+use anyhow::Error;
 
 use super::jobs::{Attempt, Outcome};
-use super::queue::{NEVER, Queue};
 use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
 use crate::exit::{Exit, JobEnd};
@@ -178,12 +177,6 @@ impl Schedule {
             let first = answer.slots.first().map(|slot| slot.at);
             let silent = first.or(answer.next).or(answer.held).map(|until| until.since(now));
             course.tell(Notice::StateLost { what, silent });
-        }
-        // Limits may have hours that complement one another, and an item may cost too much for all of them.
-        let is_never = |next| next == Some(Time(u64::MAX));
-        let Schedule { queue: Queue { gate, lanes, .. }, results, .. } = self;
-        if is_never(answer.next) && results.jobs.running() == 0 && is_never(lanes.expected(&**gate)) {
-            results.course.give_up(Exit::Error, anyhow!(NEVER));
         }
     }
 

@@ -16,9 +16,6 @@ use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::{SECOND, Time, Wall};
 
-/// Why nothing more can be released.
-pub(super) const NEVER: &str = "the next release would be later than any clock can show: shorten the period";
-
 /// Owns all that is still to be released, and the gate.
 pub(super) struct Queue {
     pub(super) gate: Box<dyn Gate>,
@@ -300,10 +297,16 @@ impl Queue {
     /// Notes when the next release may be. If that is never, and nothing may change it, ends the run.
     pub(super) fn set_next(&mut self, next: Option<Verdict>, results: &mut Results) {
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
-        let may_change = results.jobs.running() > 0 || self.gate.properties().may_open;
+        let may_change = || {
+            let may_open = self.gate.properties().may_open && !self.lanes.get_no_slots(&*self.gate);
+            results.jobs.running() > 0 || may_open
+        };
+        let is_never = next == Some(Verdict::Never) && !may_change();
         self.next = next.and_then(Verdict::instant);
-        if next == Some(Verdict::Never) && !may_change {
-            results.course.give_up(Exit::Error, anyhow!(NEVER));
+        if is_never {
+            let error =
+                anyhow!("the next release would be later than any clock can show: shorten the period");
+            results.course.give_up(Exit::Error, error);
         }
     }
 }

@@ -108,9 +108,10 @@ impl State {
     /// anywhere in it.
     pub fn inherited(text: &OsStr) -> String {
         let text = text.to_str().unwrap_or_default();
-        let is_file = text.strip_prefix('@').is_some_and(|file| ensure_no_address(file).is_ok());
+        if text.strip_prefix('@').is_some_and(|file| ensure_no_address(file).is_ok()) {
+            return text.to_owned();
+        }
         match State::parse(text) {
-            _ if is_file => text.to_owned(),
             Ok(State::Server(server)) => server.without_credentials().to_string(),
             Ok(State::Name(_) | State::File(_)) => text.to_owned(),
             Err(_) => String::new(),

@@ -107,14 +107,13 @@ impl<'a> Driver<'a> {
         self.flush(schedule);
     }
 
-    fn wait(&mut self, schedule: &mut Schedule, until: Option<Time>, accepting: bool) {
+    fn wait(&mut self, schedule: &mut Schedule, due: Option<Time>, accepting: bool) {
         self.reporter.show(schedule, self.world.now(), || self.world.wall());
         self.write_metrics(schedule, None);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let metrics = self.metrics.as_ref().map(TextFile::write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
-        let due = until;
-        let until = [until, deadline, redraw, metrics].into_iter().flatten().min();
+        let until = [due, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
         let by_wall = schedule.goes_by_wall();
         let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());

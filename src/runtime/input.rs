@@ -62,8 +62,8 @@ impl Input {
 
     /// True if it is the regular file at `path`.
     pub(crate) fn is_at(&self, path: &Path) -> bool {
-        let (Ok(ours), Ok(theirs)) = (self.file.metadata(), fs::metadata(path)) else { return false };
-        ours.is_file() && (ours.dev(), ours.ino()) == (theirs.dev(), theirs.ino())
+        let theirs = fs::metadata(path).ok().map(|metadata| id(&metadata));
+        Place::of(&self.file).is_some_and(|place| Some(place.id) == theirs)
     }
 
     /// True if it is a file that was not read to its end.
@@ -150,7 +150,6 @@ impl InputPosition {
 struct Place {
     offset: u64,
     size: u64,
-    /// Device and inode.
     id: (u64, u64),
 }
 
@@ -158,9 +157,13 @@ impl Place {
     /// `None` if it is no regular file.
     fn of(mut file: &File) -> Option<Self> {
         let metadata = file.metadata().ok().filter(Metadata::is_file)?;
-        let id = (metadata.dev(), metadata.ino());
-        Some(Place { offset: file.stream_position().ok()?, size: metadata.size(), id })
+        Some(Place { offset: file.stream_position().ok()?, size: metadata.size(), id: id(&metadata) })
     }
+}
+
+/// Device and inode.
+fn id(metadata: &Metadata) -> (u64, u64) {
+    (metadata.dev(), metadata.ino())
 }
 
 /// Another descriptor for the same open file. The calls of [`File`] are those for large files, also on 32-bit systems.

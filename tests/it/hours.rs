@@ -175,7 +175,7 @@ fn ends(limit: &Limit) -> bool {
         .is_none_or(|spans| minutes.any(|(day, minute)| !spans.iter().any(|span| span.holds(day, minute))))
 }
 
-/// The last has a leap day.
+/// The last year has a leap day.
 #[test]
 fn a_quota_of_a_year_begins_anew_on_the_first_of_january() {
     let args = ["-r1/y,algo=calendar,tz=UTC", "--dry-run", "--at=2026-12-31T23:59:58Z"];

@@ -49,7 +49,7 @@ impl Limit {
             algorithm,
             count,
             period,
-            // One less than the burst is the most that a slot may cost.
+            // A slot may cost one less than the burst.
             burst: random.u64(1..=count) + dearest,
             has_cost,
             is_by_key,

@@ -121,8 +121,9 @@ const MOST_WAITING: usize = 3;
 /// Prints outputs as commands end, or in the order of their items.
 struct Outputs {
     in_order: bool,
-    /// The first items of commands that were started and are not done, and of those whose output waits.
+    /// The first items of commands that were started and are not done.
     open: BTreeSet<u64>,
+    /// Those of commands whose output waits.
     waiting: BTreeSet<u64>,
     /// It is the turn of the items before this one.
     next: u64,

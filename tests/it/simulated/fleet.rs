@@ -20,8 +20,7 @@ use throttle::time::{Time, Wall};
 
 use crate::memory_store::MemoryStore;
 
-pub(crate) use super::Release as Left;
-use super::{Recorder, block, drive};
+use super::{Recorder, Release as Left, block, drive};
 
 /// What goes wrong; durations are the longest possible, in nanoseconds.
 #[derive(Clone, Copy, Debug)]

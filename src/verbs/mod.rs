@@ -8,6 +8,8 @@ mod plan;
 mod run;
 mod state;
 
+use std::path::absolute;
+
 use anyhow::{Result, ensure};
 
 pub(crate) use self::audit::audit;
@@ -85,12 +87,17 @@ impl<'a> Setup<'a> {
 
 /// Checks that no file is written that is read as input, or written for another option.
 fn check_written(config: &Config, input: &Input) -> Result<()> {
-    let written: Vec<_> = config.written().collect();
-    for (at, (option, path)) in written.iter().enumerate() {
+    let mut written = Vec::new();
+    for (option, path) in config.written() {
         let shown = path.display();
         ensure!(!input.is_at(path), "{option} would write to the input, {shown}: name another file");
-        let other = written[..at].iter().find(|(_, other)| other == path);
-        ensure!(other.is_none(), "{option} would overwrite {shown} of another option: name another file");
+        // `g` and `./g` are one.
+        let path = absolute(path)?;
+        ensure!(
+            !written.contains(&path),
+            "{option} would overwrite {shown} of another option: name another file"
+        );
+        written.push(path);
     }
     Ok(())
 }

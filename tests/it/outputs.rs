@@ -110,8 +110,8 @@ fn a_file_is_not_written_that_is_the_input_or_another_output() {
         ("-a f --audit --plot f", "--plot would write to the input, f: name another file"),
         ("-a f --stats prom:f", "--stats prom: would write to the input, f: name another file"),
         (
-            "-a f --log g --stats prom:g true",
-            "--stats prom: would overwrite g of another option: name another file",
+            "-a f --log g --stats prom:./g true",
+            "--stats prom: would overwrite ./g of another option: name another file",
         ),
         ("-a f --log f --resume --dry-run true", ""),
     ] {

@@ -147,7 +147,7 @@ fn a_file_where_a_command_should_be_is_taken_for_items() {
     // An operand after -- is meant to be a command.
     here("-- ./urls.txt").write_stdin("x\n").assert().code(126);
     // An operand that does not exist fails when it is run, as usual.
-    here("absent.txt").write_stdin("x\n").assert().code(127);
+    here("./absent.txt").write_stdin("x\n").assert().code(127);
     fs::set_permissions(&file, PermissionsExt::from_mode(0o755)).expect("it is ours");
     here("./urls.txt").write_stdin("").assert().success();
     // A command of the same name takes precedence.

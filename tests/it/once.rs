@@ -78,7 +78,7 @@ fn what_cannot_be_run_is_told_by_the_status() {
     let (reader, writer) = pipe();
     drop(reader);
     let mut command = Command::new(THROTTLE);
-    command.args(["--once", "-r1/s", "--", "no-such-command-here"]).stderr(writer);
+    command.args(["--once", "-r1/s", "--", "./no-such-command-here"]).stderr(writer);
     assert_eq!(Running::spawn(&mut command).wait().code(), Some(127));
 }
 

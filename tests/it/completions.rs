@@ -214,7 +214,7 @@ impl Place {
 }
 
 fn completion(name: &str) -> String {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("completions").join(name).display().to_string()
+    format!("'{}'", Path::new(env!("CARGO_MANIFEST_DIR")).join("completions").join(name).display())
 }
 
 fn needs_file(path: &str) -> Option<PathBuf> {

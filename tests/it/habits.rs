@@ -179,7 +179,7 @@ fn a_crontab_needs_only_paths_and_a_home() {
     let directory = Directory::new();
     let items = directory.file("items", "a\nb\n");
     let script = format!(
-        "cd / && exec setsid -w env -i HOME={} SHELL=/bin/sh LOGNAME=u {THROTTLE} -s api -r 1T/s -a {} -- \
+        "cd / && exec setsid -w env -i HOME={} SHELL=/bin/sh LOGNAME=u '{THROTTLE}' -s api -r 1T/s -a {} -- \
          /bin/echo </dev/null",
         directory.path().display(),
         items.display()

@@ -30,7 +30,7 @@ fn a_real_time_signal_is_logged_by_its_number() {
 
 #[test]
 fn advice_that_is_no_file_is_passed_over() {
-    for replace in ["mkfifo $THROTTLE_RETRY_AFTER", "ln -s /dev/zero $THROTTLE_RETRY_AFTER"] {
+    for replace in ["mkfifo \"$THROTTLE_RETRY_AFTER\"", "ln -s /dev/zero \"$THROTTLE_RETRY_AFTER\""] {
         let script = format!("echo $THROTTLE_ATTEMPT; {replace}; exit 1");
         throttle(&[UNLIMITED, "--retries=1", "--", "sh", "-c", &script])
             .write_stdin("x\n")

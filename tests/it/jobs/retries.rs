@@ -108,7 +108,7 @@ fn a_server_can_say_how_long_to_wait() {
         return;
     }
     let url = format!("http://127.0.0.1:{}/", reluctant_server(2));
-    let curl = "curl -q -fsS --noproxy '*' -D $THROTTLE_RETRY_AFTER";
+    let curl = "curl -q -fsS --noproxy '*' -D \"$THROTTLE_RETRY_AFTER\"";
     // The server's wait applies, not the backoff.
     let args = [UNLIMITED, "--retries=5", "--backoff=22=1h..2h"];
     let started = SystemTime::now();

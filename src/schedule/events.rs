@@ -2,10 +2,10 @@
 
 use anyhow::Error;
 
-use super::jobs::{Attempt, Outcome};
+use super::jobs::Attempt;
 use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
-use crate::exit::{Exit, JobEnd};
+use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, Order, Request};
 use crate::source::{LONG_LINE, Segment};
 use crate::time::{SECOND, Time, Wall};
@@ -108,30 +108,29 @@ impl Schedule {
         let is_shared = self.hold(now, ended, &attempt);
         self.tell_unread(ended, &attempt);
         let Schedule { queue, results, .. } = self;
+        if ended.end == End::Exited(0) {
+            return results.complete(&attempt, None, queue.ahead());
+        }
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
-        let failed = || queue.lanes.failed(&attempt.segments, why);
-        match results.jobs.retries.outcome(ended, attempt.number()) {
-            Outcome::Retry { after, holds } if !results.course.is_stopping => {
-                results.account.stats.settled -= attempt.items();
-                results.account.stats.retrying += attempt.items();
-                results.jobs.retries.failed_so_far.insert(ended.first, failed());
-                // A shared hold is kept by the store, where it may be lifted.
-                let until = if is_shared { now } else { now.saturating_add(after) };
-                let again = attempt.segments.into_iter().map(|segment| segment.again(ended.first, until));
-                // A backoff delays only its own items; a pause that a server asked for delays the lane.
-                if holds || queue.lanes.options.in_order {
-                    queue.requeue(again);
-                } else {
-                    results.jobs.retries.backing_off.insert((until, ended.first), again.collect());
-                }
+        let failed = queue.lanes.failed(&attempt.segments, why);
+        let retry_after = results.jobs.retries.retry_after(ended, attempt.number());
+        let Some(after) = retry_after.filter(|_| !results.course.is_stopping) else {
+            if !results.have_succeeded && results.course.exit != Exit::READER_GONE {
+                results.course.tell(Notice::Failed(failed));
             }
-            Outcome::Completed => results.complete(&attempt, None, queue.ahead()),
-            Outcome::Retry { .. } | Outcome::Failed => {
-                if !results.have_succeeded && results.course.exit != Exit::READER_GONE {
-                    results.course.tell(Notice::Failed(failed()));
-                }
-                results.complete(&attempt, Some(why.exit()), queue.ahead());
-            }
+            return results.complete(&attempt, Some(why.exit()), queue.ahead());
+        };
+        results.account.stats.settled -= attempt.items();
+        results.account.stats.retrying += attempt.items();
+        results.jobs.retries.failed_so_far.insert(ended.first, failed);
+        // A shared hold is kept by the store, where it may be lifted.
+        let until = if is_shared { now } else { now.saturating_add(after) };
+        let again = attempt.segments.into_iter().map(|segment| segment.again(ended.first, until));
+        // A backoff delays only its own items; a pause that a server asked for delays the lane.
+        if ended.retry_after.is_some() || queue.lanes.options.in_order {
+            queue.requeue(again);
+        } else {
+            results.jobs.retries.backing_off.insert((until, ended.first), again.collect());
         }
     }
 

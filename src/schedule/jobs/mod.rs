@@ -4,7 +4,7 @@ mod retries;
 
 use std::collections::HashMap;
 
-pub(super) use self::retries::{Outcome, Retries};
+pub(super) use self::retries::Retries;
 use super::Action;
 use crate::config::{Halt, Output, Run};
 use crate::gate::OwnedRequest;

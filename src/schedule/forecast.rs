@@ -186,7 +186,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let start = held.map_or(now, |held| held.max(now));
     let is_all = gate.is_foreseeable() && lanes.options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
-    let (last, precision) = match supply.intake.charger().uniform() {
+    let (last, precision) = match supply.intake.charger.uniform() {
         Some(charge) if !lanes.batcher.forms_batches() => {
             (last_release(&limits, start, &charge.costs, left), Precision::Exact)
         }

@@ -86,9 +86,9 @@ impl Schedule {
     /// Makes releases wait for slots, booked from a store on these terms, instead of for limits of this run.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let Queue { gate, lanes, supply, .. } = &mut self.queue;
+        supply.intake.charger.bound(&terms.most);
         *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.options.may_wait()));
         lanes.batcher.terms = gate.properties().batches.clone();
-        supply.intake.bound(&lanes.batcher.terms.most);
         self
     }
 

@@ -6,10 +6,10 @@ use super::course::Course;
 use super::jobs::Attempt;
 use super::lanes::Lanes;
 use super::results::{Ahead, Results};
-use super::supply::{Next, Supply};
+use super::supply::Supply;
 use super::{Action, Admission, Failure, Notice};
 use crate::charge::Charge;
-use crate::config::{OnLimit, Plan, Rate, Share, keys};
+use crate::config::{OnBad, OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
 use crate::gate::{Gate, Order, Own, OwnedRequest, Steps, Why};
 use crate::rule::Verdict;
@@ -145,14 +145,18 @@ impl Queue {
         let warning = self.supply.encoding_warning(self.lanes.batcher.capacity.fills_arguments());
         warning.into_iter().for_each(|warning| results.course.tell(warning));
         while !results.course.is_stopping && !self.supply.is_full() {
-            match self.supply.look() {
-                Next::Nothing => return false,
-                Next::Item => {
+            match self.supply.intake.look() {
+                None => return false,
+                Some(Ok(())) => {
                     self.supply.format_warning().into_iter().for_each(|warning| results.course.tell(warning));
                     return true;
                 }
-                Next::Rejected => self.count_rejects(results),
-                Next::End(error) => {
+                Some(Err(error)) if self.supply.on_bad == OnBad::Skip => {
+                    self.supply.reject(|_| Notice::BadItem(error), Exit::BadItem);
+                    self.count_rejects(results);
+                }
+                Some(Err(error)) => {
+                    self.supply.intake.clear();
                     self.end(now, Some(error));
                     return false;
                 }
@@ -163,8 +167,8 @@ impl Queue {
 
     pub(super) fn push(&mut self, now: Time, results: &mut Results) {
         if let Some(items) = self.supply.intake.take() {
-            let displaced = self.lanes.push(now, items, &*self.gate);
-            results.account.refuse(displaced.limit, displaced.items);
+            let (displaced, limit) = self.lanes.push(now, items, &*self.gate);
+            results.account.refuse(limit, displaced);
         }
     }
 

@@ -133,11 +133,9 @@ impl<'a> Driver<'a> {
 
     /// Ends the commands that run too long. Input may come all the time, so this waits for no turn.
     fn enforce_timeouts(&mut self, schedule: &mut Schedule) {
-        let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
-        let now = deadline.map(|_| self.world.now());
-        if let Some((deadline, now)) = deadline.zip(now)
-            && deadline <= now
-        {
+        let Some(deadline) = self.sink.jobs().and_then(|jobs| jobs.deadline()) else { return };
+        let now = self.world.now();
+        if deadline <= now {
             // A command that has ended by now did not time out, even if a stalled reader kept us from noticing.
             self.reap(schedule);
             self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));

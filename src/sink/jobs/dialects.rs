@@ -43,10 +43,7 @@ const MILLISECONDS: u128 = 100 * LONGEST_DELAY;
 
 /// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date (RFC 9110, section 10.2.3).
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
-    match value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        true => seconds(value),
-        false => http_date(value).map(|at| wait_until(at, now)),
-    }
+    seconds(value).or_else(|| Some(wait_until(http_date(value)?, now)))
 }
 
 /// The nanoseconds until an exhausted quota has more; of several, the longest.

@@ -220,14 +220,9 @@ impl<'a> Driver<'a> {
         };
         let (wait, runtime) = (attempt.started.since(attempt.asked.since), now.since(attempt.started));
         let started = self.world.wall().shows(attempt.started);
-        let (number, end) = (attempt.number(), ended.end);
-        let items = attempt
-            .segments
-            .iter()
-            .flat_map(|segment| (segment.first()..).zip(segment.records(delimiter)))
-            .map(|(number, whole)| (number, delimiter.trim(whole)));
-        let entry = Entry { started, wait, runtime, attempt: number, end, items: items.collect() };
-        log.note(&entry)
+        let (number, end) = (attempt.batch.attempt(), ended.end);
+        let items = attempt.batch.numbered(delimiter).map(|(number, whole)| (number, delimiter.trim(whole)));
+        log.note(&Entry { started, wait, runtime, attempt: number, end, items: items.collect() })
     }
 
     /// Passes on the output of commands whose turn it is.

@@ -7,7 +7,7 @@ use super::jobs::Attempt;
 use super::lanes::Lanes;
 use super::results::{Ahead, Results};
 use super::supply::Supply;
-use super::{Action, Admission, Failure, Notice};
+use super::{Action, Admission, Failed, Failure, Notice};
 use crate::charge::Charge;
 use crate::config::{OnBad, OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
@@ -128,11 +128,10 @@ impl Queue {
             let warning = self.supply.line_end_warning(capacity.fills_arguments());
             warning.into_iter().for_each(|warning| results.course.tell(warning));
             if let Some(error) = capacity.argument_error(self.supply.intake.record()) {
-                let lanes = &self.lanes;
-                let why = |item: &Segment| {
-                    Notice::Failed(lanes.failed(std::slice::from_ref(item), Failure::ArgumentError(error)))
-                };
-                self.supply.reject(why, Exit::CommandFailed);
+                let (lanes, why) = (&self.lanes, Failure::ArgumentError(error));
+                let failed =
+                    |item: &Segment| Failed { item: item.first(), items: 1, text: lanes.text(item), why };
+                self.supply.reject(|item| Notice::Failed(failed(item)), Exit::CommandFailed);
                 self.count_rejects(results);
             } else {
                 self.push(now, results);
@@ -188,7 +187,8 @@ impl Queue {
 
     /// Recharges a running attempt under the present limits, which will count its end.
     pub(super) fn recharge(&mut self, now: Time, attempt: &mut Attempt) {
-        let items = attempt.segments.iter().cloned().flat_map(|segment| self.supply.intake.recharge(segment));
+        let segments = attempt.batch.segments().iter().cloned();
+        let items = segments.flat_map(|segment| self.supply.intake.recharge(segment));
         let sum = items.map(|items| items.charge).reduce(|sum, next| {
             let costs = self.lanes.batcher.sum(&sum.costs, &next.costs);
             Charge { costs, ..sum }

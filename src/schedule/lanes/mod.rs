@@ -31,7 +31,7 @@ use crate::charge::Key;
 use crate::config::{OnLimit, Plan, QueueOptions};
 use crate::gate::{BatchTerms, Gate, Part, Why};
 use crate::rule::Verdict;
-use crate::source::{Delimiter, Items, Segment, Segments};
+use crate::source::{Batch, Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
 /// All waiting items, in lanes.
@@ -135,14 +135,13 @@ impl Lanes {
             .map_or_else(Vec::new, |whole| self.delimiter.trim(whole).to_vec())
     }
 
-    /// The first item of several segments.
-    pub(super) fn first_text(&self, segments: &[Segment]) -> Vec<u8> {
-        segments.first().map_or_else(Vec::new, |segment| self.text(segment))
+    /// The first item of a batch.
+    pub(super) fn first_text(&self, batch: &Batch) -> Vec<u8> {
+        batch.segments().first().map_or_else(Vec::new, |segment| self.text(segment))
     }
 
-    pub(super) fn failed(&self, segments: &[Segment], why: Failure) -> Failed {
-        let (item, text) = (segments.first().map_or(0, Segment::first), self.first_text(segments));
-        Failed { item, items: segments.iter().map(Segment::items).sum(), text, why }
+    pub(super) fn failed(&self, batch: &Batch, why: Failure) -> Failed {
+        Failed { item: batch.first(), items: batch.items(), text: self.first_text(batch), why }
     }
 
     /// Adds items to their empty lane, which is passed over until [`Lanes::finish`]. Returns the lane.

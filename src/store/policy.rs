@@ -49,11 +49,6 @@ impl Quota {
         SlotsInHours { rule, hours, most: self.dearest() }
     }
 
-    /// As [`Facts::is_logged`](crate::rule::Facts::is_logged).
-    pub fn is_logged(&self) -> bool {
-        self.algorithm.facts().is_logged
-    }
-
     /// As [`Facts::at_once`](crate::rule::Facts::at_once).
     pub fn at_once(&self) -> u64 {
         (self.algorithm.facts().at_once)(&self.terms)

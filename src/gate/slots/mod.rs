@@ -14,6 +14,7 @@ pub use self::news::News;
 pub use self::order::{Answer, BookedBy, Order, Overruns, Slot, Turn};
 
 use self::claims::Claims;
+use self::order::Ordered;
 use self::orders::Orders;
 use super::charges::{Admitted, Claim};
 use super::{Charged, Charges, Gate, Opening, Own, Part, Properties, Request, Why};
@@ -145,7 +146,8 @@ impl Slots {
                 Err(again) => steps.again = steps.again.into_iter().chain(again).min(),
                 Ok(order) => {
                     vacancies -= order.count;
-                    lease.ordered = Some(self.orders.sent(now, order.count));
+                    self.orders.coming += order.count;
+                    lease.ordered = Some(Ordered::Coming(now, order.count));
                     steps.orders.push(order);
                 }
             }

@@ -111,7 +111,7 @@ impl<'a> Driver<'a> {
         self.reporter.show(schedule, self.world.now(), || self.world.wall());
         self.write_metrics(schedule, None);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
-        let metrics = self.metrics.as_ref().map(TextFile::write_at);
+        let metrics = self.metrics.as_ref().map(|metrics| metrics.write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [due, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
@@ -146,7 +146,7 @@ impl<'a> Driver<'a> {
     /// Writes the metrics if they are due, or if the run ends with `exit`. A failure does not end the run.
     fn write_metrics(&mut self, schedule: &mut Schedule, exit: Option<Exit>) {
         let now = self.world.now();
-        let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at() <= now;
+        let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at <= now;
         let Some(metrics) = self.metrics.as_mut().filter(is_due) else { return };
         schedule.count_time(now);
         if let Err(error) = metrics.write(schedule, now, self.world.wall(), exit) {

@@ -302,7 +302,9 @@ impl Queue {
     pub(super) fn set_next(&mut self, next: Option<Verdict>, results: &mut Results) {
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = || {
-            let may_open = self.gate.properties().may_open && !self.lanes.get_no_slots(&*self.gate);
+            // Limits may have hours that complement one another, and items that cost too much in all of them.
+            let get_no_slots = || self.lanes.expected(&*self.gate) == Some(Time(u64::MAX));
+            let may_open = self.gate.properties().may_open && !get_no_slots();
             results.jobs.running() > 0 || may_open
         };
         let is_never = next == Some(Verdict::Never) && !may_change();

@@ -60,8 +60,7 @@ impl Retries {
 
     /// Takes out items whose backoff is over by `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Vec<Segment>> {
-        let entry = self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?;
-        Some(entry.remove())
+        Some(self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?.remove())
     }
 }
 

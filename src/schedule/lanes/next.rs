@@ -154,13 +154,6 @@ impl Lanes {
         told.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// True if the store never has a slot for any waiting lane. Limits may have hours that complement one another, and
-    /// items that cost too much in all of them.
-    pub(crate) fn get_no_slots(&self, gate: &dyn Gate) -> bool {
-        let expected = |lane| gate.expected(&self.request(lane)?.1);
-        self.occupied().all(|lane| expected(lane) == Some(Time(u64::MAX)))
-    }
-
     /// The next release of each lane, for a store to book slots, with the number of releases like it, up to `most`.
     /// None waits beyond `latest`.
     pub(crate) fn demands(

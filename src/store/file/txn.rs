@@ -100,9 +100,8 @@ impl<'a> StateTxn<'a> {
         self.header.began = Time::ZERO;
         if !ours.counts_from_boot() {
             let holds = self.ledgers()?.into_iter().map(|(_, ledger)| ledger.hold);
-            let longest = holds
-                .fold(self.header.hold, |one, other| if other.length > one.length { other } else { one });
-            self.header.hold = longest.restarted(self.now);
+            let longest = holds.chain([self.header.hold]).max_by_key(|hold| hold.length);
+            self.header.hold = longest.unwrap_or_default().restarted(self.now);
             self.header.silent = Some(self.now);
             return self.begin_anew().map(|()| true);
         }

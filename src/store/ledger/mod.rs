@@ -146,9 +146,7 @@ impl BookingRules {
 
     /// The first instant at which [`BookingRules::silence`] equals a new state.
     pub fn end_of_silence(&self, last: Time) -> Time {
-        let rules = self.rules.iter().map(|limit| &limit.rule);
-        let ends = rules.map(|rule| rule.fresh_from(&rule.silent(last), Time::ZERO));
-        ends.max().unwrap_or(last)
+        self.fresh_from(&self.silence(last))
     }
 
     /// The first instant at which no slot that was given out matters any more.

@@ -122,7 +122,7 @@ impl AuditedLimit {
     /// This cost within one period, as a fraction of the most allowed. `None` with hours, outside which all may go.
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn share(&self, cost: u64) -> Option<f64> {
-        self.rate.during().is_none().then(|| cost as f64 / self.most() as f64)
+        self.rate.during.is_none().then(|| cost as f64 / self.most() as f64)
     }
 
     /// The stairs for costs up to the highest seen.
@@ -193,7 +193,7 @@ impl AuditedLimit {
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn mean_share(&self) -> Option<f64> {
         let (tally, count) = (&self.tally, self.terms.count as f64);
-        let has_share = self.key.is_none() && self.rate.during().is_none();
+        let has_share = self.key.is_none() && self.rate.during.is_none();
         let first = tally.first.filter(|_| has_share)?;
         let allowed = match self.facts().periods(&self.terms, first, tally.last) {
             Some(periods) => count * periods as f64,

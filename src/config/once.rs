@@ -24,9 +24,7 @@ impl Once {
     /// Warns if the first release under `limits` never waits, and no run knows of another.
     pub(super) fn warning(limits: &LimitOptions) -> Option<String> {
         let may_wait = |rate: &Rate| {
-            rate.starts_empty
-                || rate.hours.is_some()
-                || rate.depends_on_since(rate.common_cost().unwrap_or(1))
+            rate.starts_empty || rate.zone.is_some() || rate.depends_on_since(rate.common_cost().unwrap_or(1))
         };
         let rates = limits.given().ok().filter(|_| limits.files().next().is_none())?;
         (!rates.iter().any(may_wait)).then(|| {

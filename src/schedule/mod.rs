@@ -272,7 +272,7 @@ impl Schedule {
 
     /// True if releases depend on what the wall clock shows, so the scheduler must be told when it is set.
     pub fn goes_by_wall(&self) -> bool {
-        self.deadlines.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.hours.is_some())
+        self.deadlines.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.zone.is_some())
     }
 
     /// The counters of the run so far.

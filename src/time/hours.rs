@@ -50,11 +50,6 @@ impl Week {
         Week { spans, covered }
     }
 
-    /// Every instant of the week.
-    pub fn all() -> Self {
-        Week::new(vec![Span { days: None, times: None }])
-    }
-
     pub(crate) fn is_all(&self) -> bool {
         self.covered == [(0, WEEK)]
     }
@@ -180,9 +175,6 @@ impl Hours {
 
     /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
     pub fn first(&self, at: i128, inside: bool) -> Option<i128> {
-        if self.week.is_all() {
-            return inside.then_some(at);
-        }
         let mut at = at;
         loop {
             let (offset, until) = self.zone.offset(at);

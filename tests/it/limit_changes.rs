@@ -176,7 +176,7 @@ impl History<'_> {
 
     fn check_release(&self, list: usize, rate: &Rate, release: usize) {
         let charge = Charge::new(rate, &self.releases[release]);
-        if charge.cost == 0 || rate.during().is_some() && charge.start < self.hours {
+        if charge.cost == 0 || rate.during.is_some() && charge.start < self.hours {
             return;
         }
         let known = self.known_since(list, rate);

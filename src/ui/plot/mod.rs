@@ -119,7 +119,7 @@ impl Chart {
             name: key.map(|key| escaped(&String::from_utf8_lossy(key)).chars().take(LONGEST_NAME).collect()),
             points: points(trace, start, end, |at| limit.lasted(at)),
         });
-        let has_hours = limit.rate.during().is_some();
+        let has_hours = limit.rate.during.is_some();
         let windows = if limit.rate.algorithm.facts().takes(Extra::Zone) { "current" } else { "last" };
         let most = float(limit.most().into());
         let hours = if has_hours { " during its hours" } else { "" };

@@ -135,10 +135,8 @@ impl FromStr for Week {
 
 impl fmt::Display for Week {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, span) in self.spans.iter().enumerate() {
-            write!(f, "{}{span}", if at > 0 { "+" } else { "" })?;
-        }
-        Ok(())
+        let spans: Vec<_> = self.spans.iter().map(Span::to_string).collect();
+        f.write_str(&spans.join("+"))
     }
 }
 
@@ -150,11 +148,9 @@ impl fmt::Display for Span {
             Some((first, last)) => write!(f, "{}-{}", DAYS[first], DAYS[last])?,
             None => {}
         }
-        match self.times {
-            Some((start, end)) if self.days.is_some() => write!(f, "@{}-{}", time(start), time(end)),
-            Some((start, end)) => write!(f, "{}-{}", time(start), time(end)),
-            None => Ok(()),
-        }
+        let Some((start, end)) = self.times else { return Ok(()) };
+        let at = if self.days.is_some() { "@" } else { "" };
+        write!(f, "{at}{}-{}", time(start), time(end))
     }
 }
 

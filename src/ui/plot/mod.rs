@@ -102,11 +102,8 @@ fn cannot_write(path: &Path) -> String {
 impl Plot {
     fn new(audit: &Audit) -> Self {
         let limits = audit.limits.iter().take(MOST_LIMITS);
-        let tallies = audit.limits.iter().map(|limit| limit.tally);
-        let (starts, ends): (Vec<_>, Vec<_>) =
-            tallies.filter_map(|tally| Some((tally.first?, tally.last))).unzip();
-        let start = starts.into_iter().min().unwrap_or(Time::ZERO);
-        let end = ends.into_iter().max().unwrap_or(start);
+        let start = audit.limits.iter().filter_map(|limit| limit.tally.first).min().unwrap_or(Time::ZERO);
+        let end = audit.limits.iter().map(|limit| limit.tally.last).max().unwrap_or(start);
         let span = float(end.since(start).max(1).into());
         Plot { span, charts: limits.map(|limit| Chart::new(limit, start, end)).collect() }
     }

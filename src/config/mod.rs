@@ -36,7 +36,7 @@ pub use duration::{clamped_duration, format_duration, parse_duration, parse_seco
 pub use fraction::exact;
 pub use instant::{Until, parse_instant, parse_timestamp};
 pub(crate) use limits::check_auditable;
-pub use limits::{LimitOptions, LimitSource};
+pub use limits::{LimitOptions, LimitSource, parse_limits};
 pub(crate) use named::named;
 pub use once::Once;
 pub use plan::Plan;

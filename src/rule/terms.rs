@@ -12,6 +12,13 @@ pub struct Ask {
     pub cost: u64,
 }
 
+/// The cost of what was released at an instant; nothing was if it is 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    pub(super) at: Time,
+    pub(super) cost: u64,
+}
+
 /// The first instant at which a release is allowed, as long as nothing else is committed. Ordered by time.
 ///
 /// It says nothing about later instants; see [`Rule::closes`](super::Rule::closes).

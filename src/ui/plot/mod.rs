@@ -114,15 +114,15 @@ impl Chart {
         let series = limit.traces(MOST_KEYS);
         let series = series.into_iter().map(|(key, trace)| Series {
             name: key.map(|key| escaped(&String::from_utf8_lossy(key)).chars().take(LONGEST_NAME).collect()),
-            points: points(trace, start, end, |at| limit.lasted(at)),
+            points: points(trace, start, end, |at| limit.facts().lasted(&limit.terms, at)),
         });
         let has_hours = limit.rate.during.is_some();
-        let windows = if limit.rate.algorithm.facts().takes(Extra::Zone) { "current" } else { "last" };
+        let windows = if limit.facts().takes(Extra::Zone) { "current" } else { "last" };
         let most = float(limit.most().into());
         let hours = if has_hours { " during its hours" } else { "" };
         Chart {
             title: escaped(&limit.rate.to_string()),
-            windows: format!("in the {windows} {}", format_duration(limit.period())),
+            windows: format!("in the {windows} {}", format_duration(limit.terms.period)),
             bound: format!("at most {} allowed{hours}", short(most)),
             allowed: if has_hours { Vec::new() } else { allowed(limit, start, end) },
             most,
@@ -191,7 +191,7 @@ fn allowed(limit: &AuditedLimit, start: Time, end: Time) -> Vec<(f64, f64)> {
     let mut corners = Vec::new();
     let mut from = start;
     while from <= end {
-        let next = limit.next_stair(from);
+        let next = limit.facts().next_stair(&limit.terms, from);
         corners.extend([from, next.min(end)].map(|at| (float(at.since(start).into()), height)));
         if next <= from {
             // The end of time.

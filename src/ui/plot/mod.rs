@@ -59,7 +59,6 @@ struct Series {
 }
 
 /// A step of a trace.
-#[derive(Clone, Copy)]
 struct Point {
     from: f64,
     to: f64,
@@ -157,25 +156,20 @@ fn points(trace: &Trace, start: Time, end: Time, lasted: impl Fn(Time) -> u64) -
     let mut steps = trace.steps.iter().peekable();
     for index in 0..=last {
         let from = float(u128::from(offset) + u128::from(index) * u128::from(length));
-        let point = Point { from, to: from + float(length.into()), total: 0.0, window: 0.0, is_early: false };
         let step = steps.next_if(|step| step.index == index);
-        let total = points.last().map_or(0.0, |before| before.total);
-        points.push(if let Some(step) = step {
-            let (total, window) = (float(step.total), float(step.window.into()));
-            Point { total, window, is_early: step.violations > 0, ..point }
+        let (total, window, is_early) = if let Some(step) = step {
+            (float(step.total), float(step.window.into()), step.violations > 0)
         } else {
             // The cost in the window at the start of the step, or a little more, but not more than at the last release:
             // a release that is a little late leaves no gap.
             let period = lasted(trace.start.saturating_add(index.saturating_mul(length)));
             let before = index.checked_sub(period.div_ceil(length) + 1);
             let before = before.and_then(|before| points.get(usize::try_from(before).ok()?));
-            let last = points.last().map_or(0.0, |last| last.window);
-            Point {
-                total,
-                window: last.min(total - before.map_or(float(trace.before), |before| before.total)),
-                ..point
-            }
-        });
+            let before = before.map_or(float(trace.before), |before| before.total);
+            let (total, window) = points.last().map_or((0.0, 0.0), |last| (last.total, last.window));
+            (total, window.min(total - before), false)
+        };
+        points.push(Point { from, to: from + float(length.into()), total, window, is_early });
     }
     points
 }

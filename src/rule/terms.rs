@@ -33,10 +33,7 @@ pub enum Verdict {
 impl Verdict {
     /// `nanos` later; never if that is past the end of the time line.
     pub(crate) fn plus(self, nanos: u128) -> Verdict {
-        match self {
-            Verdict::At(at) => Verdict::after(at, nanos),
-            Verdict::Never => Verdict::Never,
-        }
+        self.instant().map_or(Verdict::Never, |at| Verdict::after(at, nanos))
     }
 
     /// `nanos` after `from`; never if that is past the end of the time line.

@@ -73,7 +73,7 @@ use std::thread;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::charge::Charge;
-use crate::config::{CountFrom, Defaults, LimitOptions};
+use crate::config::{CountFrom, Defaults, parse_limits};
 use crate::gate::{Charges, Gate, Own, OwnedRequest, Part};
 use crate::source::Charger;
 use crate::time::{Time, Wall, nanos};
@@ -125,9 +125,7 @@ impl Pace {
     /// # Errors
     /// A line is not a limit, or limits running commands (`N/running`), or there is none.
     pub fn new(limits: &str, now: Instant) -> Result<Self, Error> {
-        let rates = LimitOptions { sources: Vec::new(), defaults: Defaults::default() }
-            .parse(limits)
-            .map_err(Error)?;
+        let rates = parse_limits(limits, &Defaults::default()).map_err(Error)?;
         if rates.is_empty() {
             return Err(Error(anyhow::anyhow!("no limit given: add one, such as 10/s")));
         }
@@ -164,16 +162,12 @@ impl Pace {
         let Charge { costs, keys } = charged.map_err(|why| Error(anyhow::Error::msg(why)))?;
         let item = Rc::new(OwnedRequest { costs, keys, since: self.time(since) });
         if self.gate.properties().depends_on_since {
-            self.wait(&item);
+            if self.waiting.len() == self.waiting.capacity() {
+                self.waiting.retain(|item| item.strong_count() > 0);
+            }
+            self.waiting.push(Rc::downgrade(&item));
         }
         Ok(Item(item))
-    }
-
-    fn wait(&mut self, item: &Rc<OwnedRequest>) {
-        if self.waiting.len() == self.waiting.capacity() {
-            self.waiting.retain(|item| item.strong_count() > 0);
-        }
-        self.waiting.push(Rc::downgrade(item));
     }
 
     /// The first instant from `now` on at which `item` may be released, if nothing else is committed before; `None` if

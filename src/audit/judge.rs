@@ -50,7 +50,7 @@ impl Visitor for BuildJudge<'_> {
     fn visit<R: Rule>(self) -> Box<dyn Judge> {
         let BuildJudge(rate, terms) = self;
         // Stamps are wall-clock times.
-        let hours = InHours::of(rate.during(), Wall::EPOCH);
+        let hours = InHours::of(rate.during.as_deref(), Wall::EPOCH);
         let ruling = Ruling { rule: R::new(terms), rate: rate.clone(), terms, hours };
         Box::new(Ruled { ruling, released: Accounts::new(rate.key.is_some()) })
     }

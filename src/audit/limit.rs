@@ -18,7 +18,8 @@ const FEW_KEYS: usize = 4096;
 
 pub(crate) struct AuditedLimit {
     pub(crate) rate: Rate,
-    terms: Terms,
+    /// With the margin.
+    pub(crate) terms: Terms,
     /// The index of its cost among those of a release.
     index: usize,
     /// The index of its key, if it has one.
@@ -54,8 +55,8 @@ impl AuditedLimit {
     }
 
     /// Keeps what is needed to draw the histories.
-    pub(super) fn traced(self) -> Self {
-        AuditedLimit { traces: Some(Ranked::by(Trace::total)), ..self }
+    pub(super) fn trace(&mut self) {
+        self.traces = Some(Ranked::by(Trace::total));
     }
 
     /// Judges a release, unless it costs nothing under this limit.
@@ -103,17 +104,6 @@ impl AuditedLimit {
         self.evict_at = FEW_KEYS.max(left + left / 4);
     }
 
-    /// The period including the margin, in nanoseconds.
-    pub(crate) fn period(&self) -> u64 {
-        self.terms.period
-    }
-
-    /// How long the window that ends at `at` has lasted, in nanoseconds: the period or, with the calendar,
-    /// less.
-    pub(crate) fn lasted(&self, at: Time) -> u64 {
-        self.facts().lasted(&self.terms, at)
-    }
-
     /// The most that the limit allows within one period, for costs up to the highest seen.
     pub(crate) fn most(&self) -> u64 {
         (self.facts().most)(&self.terms).saturating_add(self.excess())
@@ -122,7 +112,7 @@ impl AuditedLimit {
     /// This cost within one period, as a fraction of the most allowed. `None` with hours, outside which all may go.
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn share(&self, cost: u64) -> Option<f64> {
-        self.rate.during().is_none().then(|| cost as f64 / self.most() as f64)
+        self.rate.during.is_none().then(|| cost as f64 / self.most() as f64)
     }
 
     /// The stairs for costs up to the highest seen.
@@ -131,12 +121,7 @@ impl AuditedLimit {
         Stairs { first: stairs.first.saturating_add(self.excess()), ..stairs }
     }
 
-    /// The end of the stair that begins at `at`.
-    pub(crate) fn next_stair(&self, at: Time) -> Time {
-        self.facts().next_stair(&self.terms, at)
-    }
-
-    fn facts(&self) -> &'static Facts {
+    pub(crate) fn facts(&self) -> &'static Facts {
         self.rate.algorithm.facts()
     }
 
@@ -162,9 +147,13 @@ impl AuditedLimit {
         self.judge.keys()
     }
 
-    /// The mean cost per second; `None` for less than a period, where a burst would pass for the mean.
+    /// The mean cost per second in the whole periods since the first release; `None` for less than one period, where a
+    /// burst would pass for the mean. What is left of the last period does not count: so no mean is above the highest
+    /// cost in a period.
+    #[expect(clippy::cast_precision_loss)]
     pub(crate) fn mean_rate(&self) -> Option<f64> {
-        self.tally.mean_rate(self.period())
+        let (periods, cost) = self.tally.whole;
+        (periods > 0).then(|| cost as f64 * SECOND as f64 / (periods as f64 * self.terms.period as f64))
     }
 
     /// The highest cost per second in any period. Civil periods count by themselves, so the mean may be higher than in
@@ -177,7 +166,7 @@ impl AuditedLimit {
     /// This cost within one period, per second.
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn rate_of(&self, cost: u64) -> f64 {
-        cost as f64 * SECOND as f64 / self.period() as f64
+        cost as f64 * SECOND as f64 / self.terms.period as f64
     }
 
     /// The highest share of a period that was used, or that of the whole record: what may go at once counts less in it.
@@ -193,11 +182,11 @@ impl AuditedLimit {
     #[expect(clippy::cast_precision_loss)]
     pub(crate) fn mean_share(&self) -> Option<f64> {
         let (tally, count) = (&self.tally, self.terms.count as f64);
-        let has_share = self.key.is_none() && self.rate.during().is_none();
+        let has_share = self.key.is_none() && self.rate.during.is_none();
         let first = tally.first.filter(|_| has_share)?;
         let allowed = match self.facts().periods(&self.terms, first, tally.last) {
             Some(periods) => count * periods as f64,
-            None => self.stairs().first as f64 + count * tally.span() as f64 / self.period() as f64,
+            None => self.stairs().first as f64 + count * tally.span() as f64 / self.terms.period as f64,
         };
         Some(tally.cost as f64 / allowed)
     }

@@ -52,7 +52,7 @@ impl Audit {
 
     /// Keeps what is needed to draw the histories.
     pub(crate) fn traced(mut self) -> Self {
-        self.limits = self.limits.into_iter().map(AuditedLimit::traced).collect();
+        self.limits.iter_mut().for_each(AuditedLimit::trace);
         self
     }
 

@@ -1,6 +1,6 @@
 //! The releases under a limit, in numbers.
 
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 /// The findings of a limit, for all keys together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
@@ -10,7 +10,7 @@ pub(crate) struct Tally {
     /// The highest cost of a release.
     pub(crate) dearest: u64,
     /// The number of whole periods since the first release, and the cost of the releases in them.
-    whole: (u64, u128),
+    pub(super) whole: (u64, u128),
     pub(crate) first: Option<Time>,
     pub(crate) last: Time,
 }
@@ -64,13 +64,5 @@ impl Tally {
     /// The time from the first release to the last, in nanoseconds.
     pub(crate) fn span(&self) -> u64 {
         self.first.map_or(0, |first| self.last.since(first))
-    }
-
-    /// The mean cost per second in the whole periods since the first release; `None` for less than one period. What is
-    /// left of the last period does not count: so no mean is above the highest cost in a period.
-    #[expect(clippy::cast_precision_loss)]
-    pub(super) fn mean_rate(&self, period: u64) -> Option<f64> {
-        let (periods, cost) = self.whole;
-        (periods > 0).then(|| cost as f64 * SECOND as f64 / (periods as f64 * period as f64))
     }
 }

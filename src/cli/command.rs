@@ -23,7 +23,7 @@ pub(super) fn check(command: &OsStr) -> Result<()> {
         "{name} is a limit, not a command: did you mean -r {name}?"
     );
     ensure!(
-        !is_data(Path::new(command)) || is_found(command),
+        !is_file(Path::new(command), false) || is_found(command),
         "{name} is a file and cannot be run: to read items from it, use <{name} or -a {name}"
     );
     Ok(())
@@ -84,17 +84,15 @@ fn with_argument(line: &str, placeholder: &str) -> String {
     if script == line { format!("{line} {ARGUMENT}") } else { script }
 }
 
-fn is_data(path: &Path) -> bool {
-    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 == 0)
-}
-
 /// Reports whether a shell would find a command of this name.
 fn is_found(command: &OsStr) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let has_directory = command.as_bytes().contains(&b'/');
-    !has_directory && env::split_paths(&path).any(|directory| is_program(&directory.join(command)))
+    !has_directory && env::split_paths(&path).any(|directory| is_file(&directory.join(command), true))
 }
 
-fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|file| file.is_file() && file.permissions().mode() & 0o111 != 0)
+/// Reports whether there is such a file, which can be run, or cannot, as `can_run` says.
+fn is_file(path: &Path, can_run: bool) -> bool {
+    let is_program = |mode: u32| mode & 0o111 != 0;
+    path.metadata().is_ok_and(|file| file.is_file() && is_program(file.permissions().mode()) == can_run)
 }

@@ -51,7 +51,7 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
     if let Some(advice) = options.iter().find_map(|option| long_with_one_hyphen(option.to_str()?)) {
         return Err(Instead::Mistake(advice));
     }
-    if let Some(text) = cli.generate.as_deref().and_then(packaged::generated) {
+    if let Some(text) = cli.generate {
         return Err(Instead::Help(text.to_owned()));
     }
     if let Some(advice) = foreign::source_advice(&args) {

@@ -16,7 +16,7 @@ pub(super) static VERSION: LazyLock<String> = LazyLock::new(|| {
 });
 
 /// Printed by `--generate`, by name.
-const GENERATED: [(&str, &str); 7] = [
+pub(super) const GENERATED: &[(&str, &str)] = &[
     ("man", include_str!("../../man/throttle.1")),
     ("state", include_str!("../../man/throttle-state.7")),
     ("reports", include_str!("../../man/throttle-reports.7")),
@@ -25,12 +25,3 @@ const GENERATED: [(&str, &str); 7] = [
     ("complete-zsh", include_str!("../../completions/_throttle")),
     ("complete-fish", include_str!("../../completions/throttle.fish")),
 ];
-
-pub(super) fn names() -> impl Iterator<Item = &'static str> {
-    GENERATED.iter().map(|(name, _)| *name)
-}
-
-/// The text with that name, one of [`names`].
-pub(super) fn generated(wanted: &str) -> Option<&'static str> {
-    GENERATED.iter().find(|(name, _)| *name == wanted).map(|(_, text)| *text)
-}

@@ -9,7 +9,7 @@ use super::rate::{CountFrom, RUNNING, Rate};
 use super::report::Report;
 
 /// Units of rates written as one word, and their periods.
-const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
+pub(super) const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
 
 /// Parses an amount exactly, `1.5/s` as 3 per 2 s, as a limit with nothing else filled in. With too many decimals for
 /// that, rounds down. The count may be 0.

@@ -5,8 +5,6 @@ use anyhow::{Context, Result, anyhow, bail, ensure};
 use super::quantity::parse_decimal;
 use crate::time::SECOND;
 
-const MINUTE: u64 = 60 * SECOND;
-
 /// Parses a duration into nanoseconds. A fraction of a nanosecond is rounded up.
 ///
 /// # Errors
@@ -79,22 +77,17 @@ pub fn format_duration(nanos: u64) -> String {
 /// Writes nanoseconds for people: below a minute, as one number rounded up to a thousandth of its unit, `996.526ms`;
 /// from a minute on, rounded up to a second.
 pub fn rounded_duration(nanos: u64) -> String {
-    let step = match nanos {
-        0..1_000_000 => 1,
-        1_000_000..SECOND => 1_000,
-        SECOND..MINUTE => 1_000_000,
-        _ => SECOND,
-    };
-    let nanos = nanos.checked_next_multiple_of(step).unwrap_or(nanos);
-    let (unit, name) = match nanos {
-        0..1_000 => return format!("{nanos}ns"),
-        1_000..1_000_000 => (1_000, "us"),
-        1_000_000..SECOND => (1_000_000, "ms"),
-        SECOND..MINUTE => (SECOND, "s"),
-        _ => return format_duration(nanos),
-    };
-    let number = format!("{}.{:03}", nanos / unit, nanos % unit * 1000 / unit);
-    format!("{}{name}", number.trim_end_matches('0').trim_end_matches('.'))
+    if nanos < 1000 {
+        return format!("{nanos}ns");
+    }
+    for (unit, name, most) in [(1000, "us", 1000), (1_000_000, "ms", 1000), (SECOND, "s", 60)] {
+        let thousandths = nanos.div_ceil(unit / 1000);
+        if thousandths < 1000 * most {
+            let number = format!("{}.{:03}", thousandths / 1000, thousandths % 1000);
+            return format!("{}{name}", number.trim_end_matches('0').trim_end_matches('.'));
+        }
+    }
+    format_duration(nanos.checked_next_multiple_of(SECOND).unwrap_or(nanos))
 }
 
 #[cfg(test)]

@@ -84,27 +84,27 @@ impl LimitOptions {
     fn in_file(&self, file: &Path, text: io::Result<String>) -> Result<Vec<Rate>> {
         let name = file.display();
         let text = text.with_context(|| format!("cannot read {name}"))?;
-        let rates = self.parse(&text).with_context(|| name.to_string())?;
+        let rates = parse_limits(&text, &self.defaults).with_context(|| name.to_string())?;
         // The file may be half written. And without any limit, everything would go at once.
         ensure!(!rates.is_empty(), "{name} contains no RATE: to pause, write 0/s");
         Ok(rates)
     }
+}
 
-    /// The limits in a file with this text.
-    ///
-    /// # Errors
-    /// A line that is not a RATE, with its number.
-    pub fn parse(&self, text: &str) -> Result<Vec<Rate>> {
-        // Some editors begin a file with a byte-order mark.
-        let lines =
-            text.strip_prefix('\u{feff}').unwrap_or(text).lines().map(|line| without_comment(line).trim());
-        let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
-        let parse = |line: &str| {
-            ensure!(!line.starts_with('@'), "a file cannot name another: give each its own -r");
-            RateText::parse_pausing(line)?.resolve(&self.defaults)
-        };
-        rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}: '{line}'"))).collect()
-    }
+/// The limits in a file with this text.
+///
+/// # Errors
+/// A line that is not a RATE, with its number.
+pub fn parse_limits(text: &str, defaults: &Defaults) -> Result<Vec<Rate>> {
+    // Some editors begin a file with a byte-order mark.
+    let lines =
+        text.strip_prefix('\u{feff}').unwrap_or(text).lines().map(|line| without_comment(line).trim());
+    let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
+    let parse = |line: &str| {
+        ensure!(!line.starts_with('@'), "a file cannot name another: give each its own -r");
+        RateText::parse_pausing(line)?.resolve(defaults)
+    };
+    rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}: '{line}'"))).collect()
 }
 
 /// Checks that limits can be judged by time stamps, which show neither when commands ended nor how many ran. With
@@ -135,10 +135,9 @@ mod tests {
 
     #[test]
     fn files_hold_a_rate_a_line() {
-        let limits = LimitOptions { sources: Vec::new(), defaults: Defaults::default() };
-        let rates = limits
-            .parse("\u{feff}10/s\n\n# policy\n  100/m,algo=bucket # and\n0/s\n5/s,key=re:a#b\n")
-            .unwrap();
+        let parse = |text| parse_limits(text, &Defaults::default());
+        let rates =
+            parse("\u{feff}10/s\n\n# policy\n  100/m,algo=bucket # and\n0/s\n5/s,key=re:a#b\n").unwrap();
         let printed: Vec<_> = rates.iter().map(Rate::to_string).collect();
         assert_eq!(
             printed,
@@ -149,7 +148,7 @@ mod tests {
                 "5/1s,algo=sliding,key=re:a#b"
             ]
         );
-        let error = limits.parse("10/s\n\n10\n").unwrap_err();
+        let error = parse("10/s\n\n10\n").unwrap_err();
         assert!(format!("{error:#}").starts_with("line 3: '10': a rate needs a period"), "{error:#}");
     }
 }

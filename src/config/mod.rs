@@ -36,7 +36,7 @@ pub use duration::{clamped_duration, format_duration, parse_duration, parse_seco
 pub use fraction::exact;
 pub use instant::{Until, parse_instant, parse_timestamp};
 pub(crate) use limits::check_auditable;
-pub use limits::{LimitOptions, LimitSource};
+pub use limits::{LimitOptions, LimitSource, parse_limits};
 pub(crate) use named::named;
 pub use once::Once;
 pub use plan::Plan;
@@ -86,7 +86,7 @@ impl Config {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
         let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
-        state.into_iter().chain(placeholder).chain(self.unshared())
+        state.into_iter().chain(placeholder).chain(Once::warning(self))
     }
 
     /// The files that are written, with the option that names each.
@@ -96,13 +96,6 @@ impl Config {
         let plot = self.plot.as_deref().filter(|path| *path != Path::new("-"));
         let files = [("--log", log), ("--plot", plot), ("--stats prom:", self.metrics.as_deref())];
         files.into_iter().filter_map(|(option, path)| Some((option, path?)))
-    }
-
-    /// A warning about a single release that knows of no other.
-    fn unshared(&self) -> Option<String> {
-        let is_alone = self.shared.is_none() && self.queue.jitter.is_none();
-        let Verb::Once(_) = self.action else { return None };
-        Once::warning(&self.limits).filter(|_| is_alone)
     }
 }
 

@@ -2,20 +2,13 @@
 
 use anyhow::Error;
 
+use super::amount::WORDS;
 use super::duration::parse_duration;
 use super::quantity::{parse_count, parse_decimal, without_exponent, without_groups};
+use super::rate::RUNNING;
 
-/// Units that are not read as they are, and what they are here.
-const ALIASES: [(&str, &str); 8] = [
-    ("hz", "s"),
-    ("tps", "s"),
-    ("rps", "s"),
-    ("qps", "s"),
-    ("rpm", "m"),
-    ("rph", "h"),
-    ("rpd", "d"),
-    ("running", "running"),
-];
+/// More units that are not read as they are after a slash, and what they are there.
+const ALIASES: [(&str, &str); 4] = [("hz", "s"), ("tps", "s"), ("rpd", "d"), (RUNNING, RUNNING)];
 
 /// Units of which the beginning, or more than the whole, is understood: `mon`, `hourly`.
 const PERIODS: [&str; 7] = ["second", "minute", "hour", "day", "week", "month", "year"];
@@ -112,7 +105,7 @@ fn period(word: &str) -> Option<String> {
 }
 
 fn alias(word: &str) -> Option<&'static str> {
-    ALIASES.iter().find(|(name, _)| *name == word).map(|(_, period)| *period)
+    WORDS.iter().chain(&ALIASES).find(|(name, _)| *name == word).map(|(_, period)| *period)
 }
 
 /// The number at the start, as this program writes it, and the rest. Without a number, it is 1.

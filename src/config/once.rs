@@ -4,8 +4,8 @@ use std::ffi::OsString;
 
 use anyhow::{Result, ensure};
 
-use super::limits::LimitOptions;
 use super::rate::{CountFrom, Rate};
+use super::{Config, Verb};
 
 /// A single release, and what follows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -21,14 +21,13 @@ pub struct Once {
 }
 
 impl Once {
-    /// Warns if the first release under `limits` never waits, and no run knows of another.
-    pub(super) fn warning(limits: &LimitOptions) -> Option<String> {
+    /// Warns of a single release that never waits, as no run knows of another.
+    pub(super) fn warning(Config { limits, shared, queue, action, .. }: &Config) -> Option<String> {
+        let is_alone = matches!(action, Verb::Once(_)) && shared.is_none() && queue.jitter.is_none();
         let may_wait = |rate: &Rate| {
-            rate.starts_empty
-                || rate.hours.is_some()
-                || rate.depends_on_since(rate.common_cost().unwrap_or(1))
+            rate.starts_empty || rate.zone.is_some() || rate.depends_on_since(rate.common_cost().unwrap_or(1))
         };
-        let rates = limits.given().ok().filter(|_| limits.files().next().is_none())?;
+        let rates = limits.given().ok().filter(|_| is_alone && limits.files().next().is_none())?;
         (!rates.iter().any(may_wait)).then(|| {
             "--once does not wait here, as no run knows of another: to share the limit, add -s NAME"
                 .to_owned()

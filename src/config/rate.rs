@@ -8,7 +8,7 @@ use super::duration::format_duration;
 use super::report::Report;
 use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
-use crate::time::Hours;
+use crate::time::{Hours, Zone};
 
 /// Written instead of a period: the count is of running commands, not of starts.
 pub(super) const RUNNING: &str = "running";
@@ -53,8 +53,10 @@ pub struct Rate {
     pub burst: Option<u64>,
     /// Nanoseconds added to the period.
     pub margin: u64,
-    /// The hours in which it is asked, if not always; or just the zone of its calendar.
-    pub hours: Option<Box<Hours>>,
+    /// The hours in which it is asked, if not always.
+    pub during: Option<Box<Hours>>,
+    /// The zone of its hours or its calendar, if it goes by the wall clock.
+    pub zone: Option<Zone>,
     /// True if it was fully used at the start of the run; otherwise all of it is available.
     pub starts_empty: bool,
     /// The part of a release that it counts.
@@ -72,7 +74,7 @@ pub struct Rate {
 impl Rate {
     /// The highest cost that is ever admitted, if there is such a bound.
     pub fn most(&self) -> Option<u64> {
-        self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0 && self.during().is_none())
+        self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0 && self.during.is_none())
     }
 
     /// The cost that was given for all items alike, if there is one.
@@ -93,11 +95,6 @@ impl Rate {
         Ok(())
     }
 
-    /// The hours in which it is asked, if not always.
-    pub fn during(&self) -> Option<&Hours> {
-        self.hours.as_deref().filter(|hours| !hours.week.is_all())
-    }
-
     /// True if it counts commands until they exit.
     pub(crate) fn counts_exits(&self) -> bool {
         self.from != CountFrom::Start
@@ -110,7 +107,7 @@ impl Rate {
 
     /// True if nothing is released until the limit is changed.
     pub fn pauses(&self) -> bool {
-        self.count == 0 && self.during().is_none()
+        self.count == 0 && self.during.is_none()
     }
 
     /// True if the answer for this cost depends on when the item became next in line, other than not being earlier: an
@@ -121,8 +118,7 @@ impl Rate {
 
     /// The terms of its rule, without the margin.
     pub fn terms(&self) -> Terms {
-        let &Rate { count, period, burst, .. } = self;
-        let zone = self.hours.as_ref().map(|hours| hours.zone);
+        let &Rate { count, period, burst, zone, .. } = self;
         Terms { zone, ..Terms::new(count, period, burst.unwrap_or(count)) }
     }
 
@@ -140,8 +136,8 @@ impl fmt::Display for Rate {
         }
         option(f, "burst", self.burst)?;
         option(f, "margin", Some(self.margin).filter(|&margin| margin > 0).map(format_duration))?;
-        option(f, "during", self.during().map(|hours| &hours.week))?;
-        option(f, "tz", self.hours.as_ref().map(|hours| hours.zone))?;
+        option(f, "during", self.during.as_ref().map(|hours| &hours.week))?;
+        option(f, "tz", self.zone)?;
         option(f, "start", self.starts_empty.then_some("empty"))?;
         option(f, "from", (self.from == CountFrom::Exit).then_some("exit"))?;
         option(f, "cost", self.cost.as_ref())?;

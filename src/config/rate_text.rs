@@ -22,7 +22,6 @@ pub struct RateText {
     algorithm: Option<Algorithm>,
     margin: Option<u64>,
     during: Option<Week>,
-    zone: Option<Zone>,
 }
 
 impl RateText {
@@ -85,7 +84,7 @@ impl RateText {
             "burst" => rate.burst = Some(parse_count(value)?),
             "margin" => self.margin = Some(parse_duration(value)?),
             "during" => self.during = Some(value.parse()?),
-            "tz" => self.zone = Some(value.parse()?),
+            "tz" => rate.zone = Some(value.parse()?),
             "start" => rate.starts_empty = named(&[("full", false), ("empty", true)], value)?,
             "from" => rate.from = named(&[("start", CountFrom::Start), ("exit", CountFrom::Exit)], value)?,
             "cost" => rate.cost = Some(value.parse()?),
@@ -126,7 +125,7 @@ impl RateText {
             Algorithm::taking(Extra::FromExit, " and ")
         );
         ensure!(written.period.checked_add(margin).is_some(), "period and margin together exceed 584 years");
-        let zone = self.zone(algorithm)?;
+        let (during, zone) = self.hours(algorithm)?;
         let burst = written.burst.or(defaults.burst).unwrap_or(written.count);
         let key = written.key.as_ref().or(defaults.key.as_ref());
         ensure!(written.only.is_none() || key.is_some(), "only= needs a key to compare with: add key=");
@@ -134,8 +133,8 @@ impl RateText {
             algorithm,
             burst: has_burst.then_some(burst),
             margin,
-            hours: zone
-                .map(|zone| Box::new(Hours { week: self.hours().cloned().unwrap_or_else(Week::all), zone })),
+            during,
+            zone,
             cost: written.cost.as_ref().or(defaults.cost.as_ref()).cloned(),
             key: key.cloned(),
             ..written.clone()
@@ -144,20 +143,20 @@ impl RateText {
         Ok(rate)
     }
 
-    /// The hours in which it is asked, if not always.
-    fn hours(&self) -> Option<&Week> {
-        self.during.as_ref().filter(|week| !week.is_all())
-    }
-
-    /// The zone of its hours and its calendar, if it has any.
-    fn zone(&self, algorithm: Algorithm) -> Result<Option<Zone>> {
+    /// The hours in which it is asked, if not always; and the zone of these or of its calendar, if it has any.
+    fn hours(&self, algorithm: Algorithm) -> Result<(Option<Box<Hours>>, Option<Zone>)> {
         let has_calendar = algorithm.facts().takes(Extra::Zone);
         ensure!(
-            self.zone.is_none() || self.during.is_some() || has_calendar,
+            self.rate.zone.is_none() || self.during.is_some() || has_calendar,
             "tz= is for during= and algo={}: add one of them, or leave it out",
             Algorithm::taking(Extra::Zone, " and algo=")
         );
-        (self.hours().is_some() || has_calendar).then(|| self.zone.map_or_else(Zone::local, Ok)).transpose()
+        let week = self.during.clone().filter(|week| !week.is_all());
+        if week.is_none() && !has_calendar {
+            return Ok((None, None));
+        }
+        let zone = self.rate.zone.map_or_else(Zone::local, Ok)?;
+        Ok((week.map(|week| Box::new(Hours { week, zone })), Some(zone)))
     }
 }
 

@@ -88,18 +88,14 @@ impl<S: Clone + Default> Accounts<S> {
         }
         if self.entries.len() < self.entries.capacity() / 4 {
             self.entries.shrink_to_fit();
-            self.index = Some(HashTable::with_capacity(self.entries.len()));
         }
-        self.rebuild_index();
-    }
-
-    fn rebuild_index(&mut self) {
-        let Accounts { entries, index: Some(index), hasher, .. } = self else { return };
-        index.clear();
+        let Accounts { entries, hasher, .. } = self;
         let hash = |key: &Key| hasher.hash_one(key.as_slice());
+        let mut index = HashTable::with_capacity(entries.len());
         for (account, (key, _)) in (0..).zip(entries.iter()) {
             index.insert_unique(hash(key), account, |&other: &u32| hash(&entries[other as usize].0));
         }
+        self.index = Some(index);
     }
 }
 

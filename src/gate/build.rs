@@ -18,7 +18,7 @@ pub(super) fn limits(
     mut limiter: impl FnMut(&Rate) -> Box<dyn Limiter>,
 ) -> Vec<Limit> {
     let limit = |(rate, key): (&Rate, Option<usize>)| {
-        let hours = InHours::of(rate.during(), wall).map(Box::new);
+        let hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
         Limit { limiter: limiter(rate), key, hours }
     };
     rates.iter().zip(key_parts(rates)).map(limit).collect()

@@ -27,7 +27,7 @@ impl Limit {
         if rate.algorithm.facts().takes(Extra::Zone) {
             self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
         }
-        self.hours = InHours::of(rate.during(), wall).map(Box::new);
+        self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
     }
 
     /// The first opening for a key, at or after `from`: inside the hours, the rule's answer or the end of the hours,

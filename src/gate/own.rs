@@ -81,7 +81,7 @@ impl Own {
     /// The limit that is the last to allow the release at `now` or later, and its answer; `None` if it may go at `now`.
     fn binding(&self, request: &Request, now: Time) -> Option<(usize, Verdict)> {
         let mut from = request.since.max(now);
-        if self.rates.iter().any(|rate| rate.during().is_some()) {
+        if self.rates.iter().any(|rate| rate.during.is_some()) {
             // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
             // binding limit is the one that refuses it just before all agree.
             let agreed = self.ask(Part::All, request, from).from.instant();
@@ -137,7 +137,7 @@ impl Own {
     /// True if a limit that counts from ends has hours: until a command ends, it answers with the end of the hours, and
     /// then perhaps with an earlier instant.
     fn waits_for_ends_or_hours(&self) -> bool {
-        self.rates.iter().any(|rate| rate.counts_exits() && rate.during().is_some())
+        self.rates.iter().any(|rate| rate.counts_exits() && rate.during.is_some())
     }
 
     /// Notes that any answer may have changed, and that those later than `at` may have become more lenient.
@@ -167,7 +167,7 @@ impl Gate for Own {
         if mem::replace(&mut self.wall, wall) == wall {
             return;
         }
-        let limits = self.limits.iter_mut().zip(&self.rates).filter(|(_, rate)| rate.hours.is_some());
+        let limits = self.limits.iter_mut().zip(&self.rates).filter(|(_, rate)| rate.zone.is_some());
         limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
         self.paused.iter_mut().for_each(|paused| paused.set_wall(now, wall));
         self.answers_change(Time::ZERO);

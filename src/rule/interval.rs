@@ -1,7 +1,7 @@
 //! The minimum gap, also known as pacing, or as GCRA (ITU-T I.371) with no tolerance.
 
 use super::facts::narrow;
-use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Usage, Verdict};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -12,13 +12,6 @@ pub struct Interval {
     terms: Terms,
     /// The gap after a cost of 1, the usual one.
     shortest: u64,
-}
-
-/// The last release; there was none if `cost` is 0.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct Last {
-    at: Time,
-    cost: u64,
 }
 
 impl Interval {
@@ -33,7 +26,7 @@ impl Interval {
     }
 
     /// The end of the gap after the last release.
-    fn next(&self, last: &Last) -> Verdict {
+    fn next(&self, last: &Usage) -> Verdict {
         match (self.terms.count, last.cost) {
             (_, 0) => Verdict::At(Time::ZERO),
             (0, _) => Verdict::Never,
@@ -57,47 +50,48 @@ impl Rule for Interval {
         script: include_str!("interval.lua"),
     };
 
-    type State = Last;
+    /// The last release.
+    type State = Usage;
 
     fn new(terms: Terms) -> Self {
         Interval { terms, shortest: terms.period.div_ceil(terms.count.max(1)) }
     }
 
-    fn earliest(&self, last: &Last, ask: Ask) -> Verdict {
+    fn earliest(&self, last: &Usage, ask: Ask) -> Verdict {
         match self.terms.count {
             0 => Verdict::Never,
             _ => self.next(last).max(Verdict::At(ask.since)),
         }
     }
 
-    fn available(&self, last: &Last, now: Time, ask: Ask, pending: u64) -> u64 {
+    fn available(&self, last: &Usage, now: Time, ask: Ask, pending: u64) -> u64 {
         u64::from(pending == 0 && self.earliest(last, ask).allows(now))
     }
 
-    fn last_of(&self, last: &Last, ask: Ask, count: u64) -> Verdict {
+    fn last_of(&self, last: &Usage, ask: Ask, count: u64) -> Verdict {
         let Some(gaps) = count.checked_sub(1) else { return Verdict::At(ask.since) };
         self.earliest(last, ask).plus(self.gap(ask.cost).saturating_mul(gaps.into()))
     }
 
-    fn commit(&self, last: &mut Last, now: Time, ask: Ask) {
-        *last = Last { at: now, cost: ask.cost };
+    fn commit(&self, last: &mut Usage, now: Time, ask: Ask) {
+        *last = Usage { at: now, cost: ask.cost };
     }
 
-    fn idle_at(&self, last: &Last) -> Verdict {
+    fn idle_at(&self, last: &Usage) -> Verdict {
         self.next(last)
     }
 
-    fn exhaust(&self, last: &mut Last, at: Time) {
+    fn exhaust(&self, last: &mut Usage, at: Time) {
         if self.next(last) < Verdict::after(at, self.gap(1)) {
-            *last = Last { at, cost: 1 };
+            *last = Usage { at, cost: 1 };
         }
     }
 
-    fn carry_over(&self, _: &mut Last, _: &Self, _: Time, _: Option<Time>) {}
+    fn carry_over(&self, _: &mut Usage, _: &Self, _: Time, _: Option<Time>) {}
 
     /// As if the latest release had cost as much as the dearest.
-    fn note_evicted(&self, evicted: &mut Last, last: &Last) {
-        *evicted = Last { at: evicted.at.max(last.at), cost: evicted.cost.max(last.cost) };
+    fn note_evicted(&self, evicted: &mut Usage, last: &Usage) {
+        *evicted = Usage { at: evicted.at.max(last.at), cost: evicted.cost.max(last.cost) };
     }
 }
 

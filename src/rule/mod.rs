@@ -27,7 +27,7 @@ pub use in_hours::{InHours, SlotsInHours};
 pub use interval::Interval;
 pub use sliding::Sliding;
 pub use slots::{SlotAccount, SlotRule};
-pub use terms::{Ask, Terms, Verdict};
+pub use terms::{Ask, Terms, Usage, Verdict};
 
 use std::fmt;
 use std::str::FromStr;

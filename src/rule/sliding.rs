@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 
-use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Usage, Verdict};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -26,12 +26,6 @@ pub struct ReleaseLog {
     /// costs.
     #[expect(clippy::box_collection)]
     older: Option<Box<VecDeque<Usage>>>,
-}
-
-#[derive(Clone, Copy, Debug, Default)]
-struct Usage {
-    at: Time,
-    cost: u64,
 }
 
 impl ReleaseLog {

@@ -12,6 +12,13 @@ pub struct Ask {
     pub cost: u64,
 }
 
+/// The cost of what was released at an instant; nothing was if it is 0.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Usage {
+    pub(super) at: Time,
+    pub(super) cost: u64,
+}
+
 /// The first instant at which a release is allowed, as long as nothing else is committed. Ordered by time.
 ///
 /// It says nothing about later instants; see [`Rule::closes`](super::Rule::closes).
@@ -26,10 +33,7 @@ pub enum Verdict {
 impl Verdict {
     /// `nanos` later; never if that is past the end of the time line.
     pub(crate) fn plus(self, nanos: u128) -> Verdict {
-        match self {
-            Verdict::At(at) => Verdict::after(at, nanos),
-            Verdict::Never => Verdict::Never,
-        }
+        self.instant().map_or(Verdict::Never, |at| Verdict::after(at, nanos))
     }
 
     /// `nanos` after `from`; never if that is past the end of the time line.

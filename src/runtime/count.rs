@@ -25,7 +25,7 @@ impl Count {
     /// itself reports that.
     pub(crate) fn of_rest(input: &Input, position: &InputPosition, options: &InputOptions) -> Self {
         let ((tell, told), options) = (bounded(1), options.clone());
-        if let Some((range, Ok(file))) = position.range().map(|range| (range, input.copied())) {
+        if let Some((range, Ok(file))) = position.range().map(|range| (range, input.file.try_clone())) {
             let _ = super::spawn("count", move || {
                 let total = total(FileRange { file: &file, range }, MOST, &options);
                 total.map(|total| tell.send(total));

@@ -111,7 +111,7 @@ impl<'a> Driver<'a> {
         self.reporter.show(schedule, self.world.now(), || self.world.wall());
         self.write_metrics(schedule, None);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
-        let metrics = self.metrics.as_ref().map(TextFile::write_at);
+        let metrics = self.metrics.as_ref().map(|metrics| metrics.write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [due, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0;
@@ -133,11 +133,9 @@ impl<'a> Driver<'a> {
 
     /// Ends the commands that run too long. Input may come all the time, so this waits for no turn.
     fn enforce_timeouts(&mut self, schedule: &mut Schedule) {
-        let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
-        let now = deadline.map(|_| self.world.now());
-        if let Some((deadline, now)) = deadline.zip(now)
-            && deadline <= now
-        {
+        let Some(deadline) = self.sink.jobs().and_then(|jobs| jobs.deadline()) else { return };
+        let now = self.world.now();
+        if deadline <= now {
             // A command that has ended by now did not time out, even if a stalled reader kept us from noticing.
             self.reap(schedule);
             self.sink.jobs().into_iter().for_each(|jobs| jobs.enforce(now));
@@ -148,7 +146,7 @@ impl<'a> Driver<'a> {
     /// Writes the metrics if they are due, or if the run ends with `exit`. A failure does not end the run.
     fn write_metrics(&mut self, schedule: &mut Schedule, exit: Option<Exit>) {
         let now = self.world.now();
-        let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at() <= now;
+        let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at <= now;
         let Some(metrics) = self.metrics.as_mut().filter(is_due) else { return };
         schedule.count_time(now);
         if let Err(error) = metrics.write(schedule, now, self.world.wall(), exit) {
@@ -222,14 +220,9 @@ impl<'a> Driver<'a> {
         };
         let (wait, runtime) = (attempt.started.since(attempt.asked.since), now.since(attempt.started));
         let started = self.world.wall().shows(attempt.started);
-        let (number, end) = (attempt.number(), ended.end);
-        let items = attempt
-            .segments
-            .iter()
-            .flat_map(|segment| (segment.first()..).zip(segment.records(delimiter)))
-            .map(|(number, whole)| (number, delimiter.trim(whole)));
-        let entry = Entry { started, wait, runtime, attempt: number, end, items: items.collect() };
-        log.note(&entry)
+        let (number, end) = (attempt.batch.attempt(), ended.end);
+        let items = attempt.batch.numbered(delimiter).map(|(number, whole)| (number, delimiter.trim(whole)));
+        log.note(&Entry { started, wait, runtime, attempt: number, end, items: items.collect() })
     }
 
     /// Passes on the output of commands whose turn it is.

@@ -6,7 +6,6 @@ use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
-use std::time::Duration;
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -18,7 +17,7 @@ use crate::pipe;
 
 pub(crate) struct Input {
     /// The file; for standard input, a descriptor of our own, which bypasses std's buffer.
-    file: File,
+    pub(super) file: File,
     is_stdin: bool,
     /// True once a read has filled a usual pipe and a larger one was requested.
     is_fast: bool,
@@ -69,17 +68,6 @@ impl Input {
     /// True if it is a file that was not read to its end.
     pub(super) fn has_rest(&self) -> bool {
         Place::of(&self.file).is_some_and(|place| place.offset < place.size)
-    }
-
-    /// Waits until a read would not block, a signal comes, or `timeout` has passed. Returns whether a read would not
-    /// block.
-    pub(super) fn wait(&self, timeout: Option<Duration>) -> bool {
-        readable::wait(Some(self.as_fd()), &[], timeout).0
-    }
-
-    /// The same input under another descriptor.
-    pub(super) fn copied(&self) -> io::Result<File> {
-        self.file.try_clone()
     }
 }
 

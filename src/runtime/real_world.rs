@@ -1,5 +1,6 @@
 //! The real world: a monotonic clock, input, a channel of events, and blocking sleep.
 
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -13,7 +14,7 @@ use super::listener::Listener;
 use super::reaper::Reaper;
 use super::waker::Events;
 use super::world::{Event, Task, Wait, Wake, World};
-use super::{limits, precise, signals, stdout_reader};
+use super::{limits, precise, readable, signals, stdout_reader};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
@@ -46,8 +47,8 @@ impl RealWorld {
     pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> Result<Self> {
         let events = Events::for_this_thread();
         // A file is not read ahead yet: a signal that comes before there is a listener must find it unread.
-        let is_over =
-            !reader.input().has_rest() && reader.input().wait(Some(Duration::ZERO)) && reader.is_empty()?;
+        let is_readable = |input: &Input| readable::wait(Some(input.as_fd()), &[], Some(Duration::ZERO)).0;
+        let is_over = !reader.input().has_rest() && is_readable(reader.input()) && reader.is_empty()?;
         if !is_over {
             signals::listen(&events.waker)?;
         }

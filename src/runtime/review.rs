@@ -64,14 +64,7 @@ impl Review {
         let is_watched = io::stdout().is_terminal();
         let mut until = Some(Time::ZERO);
         loop {
-            match world.wait(Wait {
-                until,
-                due: None,
-                accepting: true,
-                running: false,
-                by_wall: false,
-                outputs: &[],
-            }) {
+            match world.wait(Wait { until, accepting: true, ..Wait::default() }) {
                 Wake::Input(block) => {
                     self.judge_block(&block, report)?;
                     if is_watched {

@@ -23,7 +23,8 @@ pub struct TextFile {
     path: PathBuf,
     /// The label that distinguishes the run from others whose files are read together.
     run: String,
-    write_at: Time,
+    /// The instant at which the next version is due.
+    pub(super) write_at: Time,
     /// True if the last write failed.
     is_failing: bool,
 }
@@ -45,10 +46,6 @@ impl TextFile {
         let mut file = TextFile { path: target, run, write_at: now, is_failing: false };
         file.write(schedule, now, wall, None)?;
         Ok(file)
-    }
-
-    pub(super) fn write_at(&self) -> Time {
-        self.write_at
     }
 
     /// Writes the version of `now`, with the `exit` if it is the last one.

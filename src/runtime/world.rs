@@ -55,7 +55,7 @@ pub enum Task {
 }
 
 /// Conditions under which [`World::wait`] returns.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 pub struct Wait<'a> {
     /// An instant; `None` for a wait of any length.
     pub until: Option<Time>,

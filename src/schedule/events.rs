@@ -2,10 +2,10 @@
 
 use anyhow::Error;
 
-use super::jobs::{Attempt, Outcome};
+use super::jobs::Attempt;
 use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
-use crate::exit::{Exit, JobEnd};
+use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, Order, Request};
 use crate::source::{LONG_LINE, Segment};
 use crate::time::{SECOND, Time, Wall};
@@ -66,9 +66,9 @@ impl Schedule {
         if items == admission.batch.items() && !results.jobs.exist {
             results.account.stats.bytes += admission.batch.bytes() as u64;
         } else {
-            let segments = admission.batch.take(items, &queue.lanes.delimiter);
+            let left = admission.batch.take(items, &queue.lanes.delimiter);
             queue.requeue(admission.batch.segments().to_vec());
-            results.start(segments, &mut admission);
+            results.start(left, &mut admission);
         }
         queue.recycle(now, admission);
     }
@@ -95,7 +95,7 @@ impl Schedule {
             return self.sent(now, admission, 0);
         }
         let why = Failure::ArgumentError(LONG_LINE);
-        let failed = queue.lanes.failed(admission.batch.segments(), why);
+        let failed = queue.lanes.failed(&admission.batch, why);
         queue.commit(now, &mut admission, 0, results);
         results.reject(failed.item, Notice::Failed(failed), Exit::CommandFailed, queue.ahead());
         queue.recycle(now, admission);
@@ -108,30 +108,30 @@ impl Schedule {
         let is_shared = self.hold(now, ended, &attempt);
         self.tell_unread(ended, &attempt);
         let Schedule { queue, results, .. } = self;
+        if ended.end == End::Exited(0) {
+            return results.complete(&attempt, None, queue.ahead());
+        }
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
-        let failed = || queue.lanes.failed(&attempt.segments, why);
-        match results.jobs.retries.outcome(ended, attempt.number()) {
-            Outcome::Retry { after, holds } if !results.course.is_stopping => {
-                results.account.stats.settled -= attempt.items();
-                results.account.stats.retrying += attempt.items();
-                results.jobs.retries.failed_so_far.insert(ended.first, failed());
-                // A shared hold is kept by the store, where it may be lifted.
-                let until = if is_shared { now } else { now.saturating_add(after) };
-                let again = attempt.segments.into_iter().map(|segment| segment.again(ended.first, until));
-                // A backoff delays only its own items; a pause that a server asked for delays the lane.
-                if holds || queue.lanes.options.in_order {
-                    queue.requeue(again);
-                } else {
-                    results.jobs.retries.backing_off.insert((until, ended.first), again.collect());
-                }
+        let failed = queue.lanes.failed(&attempt.batch, why);
+        let retry_after = results.jobs.retries.retry_after(ended, attempt.batch.attempt());
+        let Some(after) = retry_after.filter(|_| !results.course.is_stopping) else {
+            if !results.have_succeeded && results.course.exit != Exit::READER_GONE {
+                results.course.tell(Notice::Failed(failed));
             }
-            Outcome::Completed => results.complete(&attempt, None, queue.ahead()),
-            Outcome::Retry { .. } | Outcome::Failed => {
-                if !results.have_succeeded && results.course.exit != Exit::READER_GONE {
-                    results.course.tell(Notice::Failed(failed()));
-                }
-                results.complete(&attempt, Some(why.exit()), queue.ahead());
-            }
+            return results.complete(&attempt, Some(why.exit()), queue.ahead());
+        };
+        results.account.stats.settled -= attempt.batch.items();
+        results.account.stats.retrying += attempt.batch.items();
+        results.jobs.retries.failed_so_far.insert(ended.first, failed);
+        // A shared hold is kept by the store, where it may be lifted.
+        let until = if is_shared { now } else { now.saturating_add(after) };
+        let segments = attempt.batch.segments().iter().cloned();
+        let again = segments.map(|segment| segment.again(ended.first, until));
+        // A backoff delays only its own items; a pause that a server asked for delays the lane.
+        if ended.retry_after.is_some() || queue.lanes.options.in_order {
+            queue.requeue(again);
+        } else {
+            results.jobs.retries.backing_off.insert((until, ended.first), again.collect());
         }
     }
 
@@ -150,7 +150,7 @@ impl Schedule {
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
         if is_news && !results.course.is_stopping {
             let by_key = !queue.lanes.options.in_order && !attempt.asked.keys.is_empty();
-            let text = queue.lanes.first_text(&attempt.segments);
+            let text = queue.lanes.first_text(&attempt.batch);
             let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };
             results.course.tell(Notice::Hold(begun));
         }
@@ -159,7 +159,7 @@ impl Schedule {
 
     fn tell_unread(&mut self, ended: &JobEnd, attempt: &Attempt) {
         if let Some(said) = ended.unread.clone() {
-            let text = self.queue.lanes.first_text(&attempt.segments);
+            let text = self.queue.lanes.first_text(&attempt.batch);
             self.results.course.tell(Notice::Unread { item: ended.first, text, said });
         }
     }

@@ -97,11 +97,10 @@ impl Forecast {
         let fails = if retries.rules.times > 0 { Precision::AtLeast } else { Precision::Exact };
         // The end is never before the next release, which takes holds into account, nor before the end of a backoff.
         let no_sooner = next.max(retries.backing_off.keys().map(|(last, _)| *last).max());
-        let ends = last_release_of(schedule, now, left)
-            .map(|(at, precision)| {
-                (no_sooner.map_or(at, |other| at.max(other)), precision.max(size).max(fails))
-            })
-            .map(|end| cut_short(end, schedule.deadlines.over));
+        let ends = last_release_of(schedule, now, left).map(|(at, precision)| {
+            let end = (at.max(no_sooner.unwrap_or_default()), precision.max(size).max(fails));
+            cut_short(end, schedule.deadlines.over)
+        });
         let done = schedule.results.done() + stats.skipped;
         Forecast { wait_reason: WaitReason::of(schedule, now), next, total, done, left, ends }
     }
@@ -186,7 +185,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let start = held.map_or(now, |held| held.max(now));
     let is_all = gate.is_foreseeable() && lanes.options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
-    let (last, precision) = match supply.intake.charger().uniform() {
+    let (last, precision) = match supply.intake.charger.uniform() {
         Some(charge) if !lanes.batcher.forms_batches() => {
             (last_release(&limits, start, &charge.costs, left), Precision::Exact)
         }

@@ -62,18 +62,12 @@ impl Metrics {
 
 impl Now {
     fn of(lanes: &Lanes, at: usize, limit: &Limit, now: Time) -> Now {
-        let mut waiting: HashSet<&Key> = HashSet::new();
-        let mut next: Option<Verdict> = None;
-        for lane in lanes.occupied() {
-            let Some((key, verdict)) = ask(lane, at, limit, now) else { continue };
-            next = Some(next.map_or(verdict, |next| next.min(verdict)));
-            if !verdict.allows(now) {
-                waiting.extend(key);
-            }
-        }
-        if limit.key.is_none() && next.is_none() {
-            next = Some(limit.opening(&[], Ask { since: now, cost: 1 }, now).from);
-        }
+        let asked: Vec<_> = lanes.occupied().filter_map(|lane| ask(lane, at, limit, now)).collect();
+        let waiting = asked.iter().filter(|(_, verdict)| !verdict.allows(now));
+        let waiting: HashSet<&Key> = waiting.filter_map(|(key, _)| *key).collect();
+        let of_any = || limit.opening(&[], Ask { since: now, cost: 1 }, now).from;
+        let next = asked.iter().map(|(_, verdict)| *verdict).min();
+        let next = next.or_else(|| limit.key.is_none().then(of_any));
         Now { standing: limit.limiter.standing(now), next, waiting: waiting.len() as u64 }
     }
 }

@@ -86,9 +86,9 @@ impl Schedule {
     /// Makes releases wait for slots, booked from a store on these terms, instead of for limits of this run.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let Queue { gate, lanes, supply, .. } = &mut self.queue;
+        supply.intake.charger.bound(&terms.most);
         *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.options.may_wait()));
         lanes.batcher.terms = gate.properties().batches.clone();
-        supply.intake.bound(&lanes.batcher.terms.most);
         self
     }
 
@@ -272,7 +272,7 @@ impl Schedule {
 
     /// True if releases depend on what the wall clock shows, so the scheduler must be told when it is set.
     pub fn goes_by_wall(&self) -> bool {
-        self.deadlines.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.hours.is_some())
+        self.deadlines.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.zone.is_some())
     }
 
     /// The counters of the run so far.

@@ -6,10 +6,10 @@ use super::course::Course;
 use super::jobs::Attempt;
 use super::lanes::Lanes;
 use super::results::{Ahead, Results};
-use super::supply::{Next, Supply};
-use super::{Action, Admission, Failure, Notice};
+use super::supply::Supply;
+use super::{Action, Admission, Failed, Failure, Notice};
 use crate::charge::Charge;
-use crate::config::{OnLimit, Plan, Rate, Share, keys};
+use crate::config::{OnBad, OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
 use crate::gate::{Gate, Order, Own, OwnedRequest, Steps, Why};
 use crate::rule::Verdict;
@@ -128,11 +128,10 @@ impl Queue {
             let warning = self.supply.line_end_warning(capacity.fills_arguments());
             warning.into_iter().for_each(|warning| results.course.tell(warning));
             if let Some(error) = capacity.argument_error(self.supply.intake.record()) {
-                let lanes = &self.lanes;
-                let why = |item: &Segment| {
-                    Notice::Failed(lanes.failed(std::slice::from_ref(item), Failure::ArgumentError(error)))
-                };
-                self.supply.reject(why, Exit::CommandFailed);
+                let (lanes, why) = (&self.lanes, Failure::ArgumentError(error));
+                let failed =
+                    |item: &Segment| Failed { item: item.first(), items: 1, text: lanes.text(item), why };
+                self.supply.reject(|item| Notice::Failed(failed(item)), Exit::CommandFailed);
                 self.count_rejects(results);
             } else {
                 self.push(now, results);
@@ -145,14 +144,18 @@ impl Queue {
         let warning = self.supply.encoding_warning(self.lanes.batcher.capacity.fills_arguments());
         warning.into_iter().for_each(|warning| results.course.tell(warning));
         while !results.course.is_stopping && !self.supply.is_full() {
-            match self.supply.look() {
-                Next::Nothing => return false,
-                Next::Item => {
+            match self.supply.intake.look() {
+                None => return false,
+                Some(Ok(())) => {
                     self.supply.format_warning().into_iter().for_each(|warning| results.course.tell(warning));
                     return true;
                 }
-                Next::Rejected => self.count_rejects(results),
-                Next::End(error) => {
+                Some(Err(error)) if self.supply.on_bad == OnBad::Skip => {
+                    self.supply.reject(|_| Notice::BadItem(error), Exit::BadItem);
+                    self.count_rejects(results);
+                }
+                Some(Err(error)) => {
+                    self.supply.intake.clear();
                     self.end(now, Some(error));
                     return false;
                 }
@@ -163,8 +166,8 @@ impl Queue {
 
     pub(super) fn push(&mut self, now: Time, results: &mut Results) {
         if let Some(items) = self.supply.intake.take() {
-            let displaced = self.lanes.push(now, items, &*self.gate);
-            results.account.refuse(displaced.limit, displaced.items);
+            let (displaced, limit) = self.lanes.push(now, items, &*self.gate);
+            results.account.refuse(limit, displaced);
         }
     }
 
@@ -184,7 +187,8 @@ impl Queue {
 
     /// Recharges a running attempt under the present limits, which will count its end.
     pub(super) fn recharge(&mut self, now: Time, attempt: &mut Attempt) {
-        let items = attempt.segments.iter().cloned().flat_map(|segment| self.supply.intake.recharge(segment));
+        let segments = attempt.batch.segments().iter().cloned();
+        let items = segments.flat_map(|segment| self.supply.intake.recharge(segment));
         let sum = items.map(|items| items.charge).reduce(|sum, next| {
             let costs = self.lanes.batcher.sum(&sum.costs, &next.costs);
             Charge { costs, ..sum }
@@ -298,7 +302,9 @@ impl Queue {
     pub(super) fn set_next(&mut self, next: Option<Verdict>, results: &mut Results) {
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = || {
-            let may_open = self.gate.properties().may_open && !self.lanes.get_no_slots(&*self.gate);
+            // Limits may have hours that complement one another, and items that cost too much in all of them.
+            let get_no_slots = || self.lanes.expected(&*self.gate) == Some(Time(u64::MAX));
+            let may_open = self.gate.properties().may_open && !get_no_slots();
             results.jobs.running() > 0 || may_open
         };
         let is_never = next == Some(Verdict::Never) && !may_change();

@@ -6,7 +6,7 @@ use super::jobs::{Attempt, Jobs};
 use super::{Action, Admission, Notice};
 use crate::config::{Halt, HaltOn, Share};
 use crate::exit::Exit;
-use crate::source::Segment;
+use crate::source::Batch;
 
 /// Owns what becomes of items that have left or were given up.
 pub(super) struct Results {
@@ -42,12 +42,11 @@ impl Results {
     }
 
     /// Items have left: with commands they are running now, otherwise they are done.
-    pub(super) fn start(&mut self, segments: Vec<Segment>, admission: &mut Admission) {
+    pub(super) fn start(&mut self, batch: Batch, admission: &mut Admission) {
         if !self.jobs.exist {
-            let bytes = segments.iter().map(|segment| segment.bytes().len() as u64);
-            self.account.stats.bytes += bytes.sum::<u64>();
-        } else if let Some((_, asked)) = admission.asked.pop().filter(|_| !segments.is_empty()) {
-            self.jobs.start(Attempt { segments, asked, started: admission.checked });
+            self.account.stats.bytes += batch.bytes() as u64;
+        } else if let Some((_, asked)) = admission.asked.pop().filter(|_| !batch.is_empty()) {
+            self.jobs.start(Attempt { batch, asked, started: admission.checked });
         }
     }
 
@@ -60,12 +59,12 @@ impl Results {
 
     /// Completes an attempt whose command has ended and is not retried.
     pub(super) fn complete(&mut self, attempt: &Attempt, failure: Option<Exit>, ahead: Ahead) {
-        self.account.stats.bytes += attempt.bytes();
+        self.account.stats.bytes += attempt.batch.bytes() as u64;
         if failure.is_some() {
-            let items = attempt.items();
+            let items = attempt.batch.items();
             self.account.limits.each_charging(&attempt.asked.costs, |limit| limit.failed += items);
         }
-        self.finish(attempt.first(), attempt.items(), failure, ahead);
+        self.finish(attempt.batch.first(), attempt.batch.items(), failure, ahead);
     }
 
     /// Items are done, successfully or not.

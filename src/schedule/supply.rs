@@ -22,7 +22,8 @@ pub(super) struct Supply {
     pub(super) intake: Intake,
     /// Items that can never be released, by the number of items that must be done before them, and their own number.
     rejects: BTreeMap<(u64, u64), Reject>,
-    on_bad: OnBad,
+    /// What to do about an item that cannot be charged.
+    pub(super) on_bad: OnBad,
     separator: Option<Vec<u8>>,
     /// Items are lines, and there was no warning yet of one that ends in CR.
     tells_line_end: bool,
@@ -46,17 +47,6 @@ pub(super) struct Reject {
     pub(super) exit: Exit,
 }
 
-pub(super) enum Next {
-    /// An item, which has been charged.
-    Item,
-    /// No item that was read is left.
-    Nothing,
-    /// An item that cannot be charged, and is skipped.
-    Rejected,
-    /// An item that cannot be charged, and ends the input.
-    End(Error),
-}
-
 impl Supply {
     pub(super) fn new(plan: &Plan, rates: &[Rate], delimiter: &Delimiter) -> Self {
         let separator = plan.input.separator.clone();
@@ -74,24 +64,9 @@ impl Supply {
         }
     }
 
-    pub(super) fn look(&mut self) -> Next {
-        match self.intake.look() {
-            None => Next::Nothing,
-            Some(Ok(())) => Next::Item,
-            Some(Err(error)) if self.on_bad == OnBad::Skip => {
-                self.reject(|_| Notice::BadItem(error), Exit::BadItem);
-                Next::Rejected
-            }
-            Some(Err(error)) => {
-                self.intake.clear();
-                Next::End(error)
-            }
-        }
-    }
-
     pub(super) fn recharge(&mut self, waiting: Vec<Segment>, rates: &[Rate]) {
         let mut charger = Charger::new(rates, self.separator.as_deref());
-        charger.keep_matched(self.intake.charger());
+        charger.keep_matched(&self.intake.charger);
         self.format = format_of(rates).filter(|_| self.format.is_some());
         self.intake.put_back(waiting, charger);
     }
@@ -171,7 +146,7 @@ impl Supply {
             return None;
         }
         self.looks_for_mark = false;
-        let is_read = is_argument || self.intake.charger().uniform().is_none();
+        let is_read = is_argument || self.intake.charger.uniform().is_none();
         let warning = match self.intake.beginning().filter(|_| is_read)? {
             [0xef, 0xbb, 0xbf, ..] => {
                 "item 1 begins with a byte order mark, which becomes part of it: remove it with tail -c +4"
@@ -191,7 +166,7 @@ impl Supply {
             return Vec::new();
         }
         let warn = |limit| Notice::Warning(format!("no item matched the limit {limit}"));
-        self.intake.charger().unmatched().map(warn).collect()
+        self.intake.charger.unmatched().map(warn).collect()
     }
 }
 

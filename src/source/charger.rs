@@ -96,12 +96,10 @@ impl Charger {
     }
 
     /// Lowers the most that a record may cost to what slots of each limit may.
-    pub(crate) fn bound(&mut self, most: &[Option<u64>]) {
-        for (rule, &slot) in self.limits.iter_mut().zip(most) {
-            if let Some(most) = slot
-                && rule.most.is_none_or(|own| own > most)
-            {
-                rule.most = slot;
+    pub(crate) fn bound(&mut self, most: &[u64]) {
+        for (rule, &most) in self.limits.iter_mut().zip(most) {
+            if rule.most.is_none_or(|own| own > most) {
+                rule.most = Some(most);
                 rule.remedy = format!(" if shared, {most} (a higher burst would)").into();
             }
         }
@@ -224,13 +222,11 @@ impl ChargeRule {
             return Ok(0);
         }
         let cost = self.cost.of(record)?;
-        match self.most {
-            Some(most) if cost > most => {
-                let (limit, remedy) = (&self.name, &self.remedy);
-                Err(format!("its cost of {cost} is more than the limit {limit} ever admits{remedy}"))
-            }
-            _ => Ok(cost),
+        if self.most.is_some_and(|most| cost > most) {
+            let (limit, remedy) = (&self.name, &self.remedy);
+            return Err(format!("its cost of {cost} is more than the limit {limit} ever admits{remedy}"));
         }
+        Ok(cost)
     }
 }
 
@@ -292,9 +288,9 @@ mod tests {
     fn slots_may_admit_less() {
         for cost in ["10", "col:1"] {
             let mut charger = charger(&[&format!("10/s,algo=bucket,cost={cost}")]);
-            charger.bound(&[Some(10)]);
+            charger.bound(&[10]);
             assert!(charger.charge(b"10", 3).is_ok());
-            charger.bound(&[Some(9)]);
+            charger.bound(&[9]);
             let error = charger.charge(b"10", 3).unwrap_err();
             assert!(error.contains(" ever admits if shared, 9 (a higher burst would): '10'"), "{error}");
             assert_eq!(charger.uniform(), None);

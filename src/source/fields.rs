@@ -50,11 +50,8 @@ impl Fields {
     /// Looks at a record, which is without its delimiter; `length` includes it.
     #[inline]
     pub(super) fn look<'f, 'a>(&'f self, bytes: &'a [u8], length: usize) -> Record<'f, 'a> {
-        let mut record = Record { fields: self, bytes, length, values: None };
-        if !self.paths.is_empty() {
-            record.values = self.paths.values(bytes).ok();
-        }
-        record
+        let values = if self.paths.is_empty() { None } else { self.paths.values(bytes).ok() };
+        Record { fields: self, bytes, length, values }
     }
 
     /// The selected parts of a record, in the order of the selectors; `None` for those it lacks. `record` is without

@@ -15,7 +15,7 @@ pub type Done = Box<dyn FnMut(&[u8]) -> bool>;
 /// Items that have been read but are not in a lane yet.
 pub(crate) struct Intake {
     delimiter: Delimiter,
-    charger: Charger,
+    pub(crate) charger: Charger,
     /// Parts that each item must have.
     needed: Fields,
     /// True if items are taken one by one even if all are charged the same.
@@ -83,15 +83,6 @@ impl Intake {
 
     pub(crate) fn skipped(&self) -> u64 {
         self.totals.skipped
-    }
-
-    pub(crate) fn charger(&self) -> &Charger {
-        &self.charger
-    }
-
-    /// Lowers the most that an item may cost under each limit.
-    pub(crate) fn bound(&mut self, most: &[Option<u64>]) {
-        self.charger.bound(most);
     }
 
     pub(crate) fn put(&mut self, segment: Segment) {

@@ -118,7 +118,7 @@ impl Batch {
     }
 
     /// Removes and returns the first `items` items.
-    pub(crate) fn take(&mut self, items: u64, delimiter: &Delimiter) -> Vec<Segment> {
+    pub(crate) fn take(&mut self, items: u64, delimiter: &Delimiter) -> Batch {
         let mut left = items;
         let is_whole = |segment: &&Segment| {
             let is_whole = segment.items() <= left;
@@ -126,14 +126,15 @@ impl Batch {
             is_whole
         };
         let whole = self.segments.iter().take_while(is_whole).count();
-        let mut taken: Vec<_> = self.segments.drain(..whole).collect();
+        let mut taken = Batch::default();
+        self.segments.drain(..whole).for_each(|segment| taken.push(segment));
         if left > 0
             && let Some(front) = self.segments.first_mut()
         {
             taken.push(front.split_off(left, delimiter));
         }
-        self.items -= taken.iter().map(Segment::items).sum::<u64>();
-        self.bytes -= taken.iter().map(|segment| segment.bytes().len()).sum::<usize>();
+        self.items -= taken.items;
+        self.bytes -= taken.bytes;
         taken
     }
 

@@ -15,8 +15,8 @@ pub struct Quota {
     /// Its numbers, without a wall clock. The reserve makes the period longer and the burst smaller, but at least 1 if
     /// the rule has a burst.
     pub terms: Terms,
-    /// The hours in which it is asked, if not always; or else the zone whose calendar it goes by.
-    pub hours: Option<Box<Hours>>,
+    /// The hours in which it is asked, if not always.
+    pub during: Option<Box<Hours>>,
     /// A new state begins as if all of it had just been used.
     pub starts_empty: bool,
 }
@@ -24,12 +24,12 @@ pub struct Quota {
 impl Quota {
     /// A quota that is always asked and starts full.
     pub fn new(algorithm: Algorithm, terms: Terms) -> Self {
-        Quota { algorithm, terms, hours: None, starts_empty: false }
+        Quota { algorithm, terms, during: None, starts_empty: false }
     }
 
     /// The most that one release may cost.
     pub fn most(&self) -> u64 {
-        if self.during().is_some() { u64::MAX } else { self.dearest() }
+        if self.during.is_some() { u64::MAX } else { self.dearest() }
     }
 
     /// The most that one release may cost while the limit is asked.
@@ -37,21 +37,11 @@ impl Quota {
         self.algorithm.facts().dearest_slot(&self.terms)
     }
 
-    /// The hours in which it is asked, if not always.
-    pub fn during(&self) -> Option<&Hours> {
-        self.hours.as_deref().filter(|hours| !hours.week.is_all())
-    }
-
     /// The rule for booking slots, by this wall clock.
     pub fn rule(&self, wall: Wall) -> SlotsInHours {
         let rule = (self.algorithm.facts().slots)(Terms { wall, ..self.terms });
-        let hours = InHours::of(self.during(), wall);
+        let hours = InHours::of(self.during.as_deref(), wall);
         SlotsInHours { rule, hours, most: self.dearest() }
-    }
-
-    /// As [`Facts::is_logged`](crate::rule::Facts::is_logged).
-    pub fn is_logged(&self) -> bool {
-        self.algorithm.facts().is_logged
     }
 
     /// As [`Facts::at_once`](crate::rule::Facts::at_once).
@@ -119,7 +109,7 @@ impl Policy {
 
     /// True if a limit goes by the calendar or by hours.
     pub fn goes_by_wall(&self) -> bool {
-        self.quotas.iter().any(|quota| quota.hours.is_some())
+        self.quotas.iter().any(|quota| quota.terms.zone.is_some())
     }
 
     /// The limits that count by periods of the calendar.
@@ -157,7 +147,11 @@ fn text(rate: &Rate) -> String {
 fn quota(rate: &Rate) -> Quota {
     let terms = Terms { margin: rate.margin, ..rate.terms() };
     let terms = rate.algorithm.facts().slot_terms(&terms, rate.margin);
-    Quota { hours: rate.hours.clone(), starts_empty: rate.starts_empty, ..Quota::new(rate.algorithm, terms) }
+    Quota {
+        during: rate.during.clone(),
+        starts_empty: rate.starts_empty,
+        ..Quota::new(rate.algorithm, terms)
+    }
 }
 
 /// A few periods: enough to serve a waiting fleet in order, but few enough that the bookings of dead processes expire

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use jiff::ToSpan;
-use jiff::civil::Date;
 
 use super::{SECOND, Zone};
 
@@ -56,7 +55,9 @@ impl Civil {
     /// The period that an instant is in, in nanoseconds since 1970.
     pub fn around(self, zone: Zone, at: i128) -> Range<i128> {
         let whole = self.whole(zone, at);
-        if let Civil::Part(nanos) = self { part(&whole, nanos.into(), at) } else { whole }
+        let Civil::Part(nanos) = self else { return whole };
+        let start = at - (at - whole.start) % i128::from(nanos);
+        start..whole.end.min(start + i128::from(nanos))
     }
 
     /// The number of periods from the one holding `first` to the one holding `last`, both included.
@@ -78,9 +79,17 @@ impl Civil {
 
     /// The period that an instant is in; for a part of a day, the whole day.
     fn whole(self, zone: Zone, at: i128) -> Range<i128> {
-        let mut first = self.first_date(zone.date(at));
+        let date = zone.date(at);
+        let (mut first, length) = match self {
+            Civil::Part(_) | Civil::Day => (date, 1.day()),
+            Civil::Week => {
+                (date.saturating_sub(i64::from(date.weekday().to_monday_zero_offset()).days()), 1.week())
+            }
+            Civil::Month => (date.first_of_month(), 1.month()),
+            Civil::Year => (date.first_of_year(), 1.year()),
+        };
         loop {
-            let next = self.next_date(first);
+            let next = first.saturating_add(length);
             let end = zone.first_of(next);
             if at < end {
                 return zone.first_of(first)..end;
@@ -89,28 +98,4 @@ impl Civil {
             first = next;
         }
     }
-
-    fn first_date(self, date: Date) -> Date {
-        match self {
-            Civil::Part(_) | Civil::Day => date,
-            Civil::Week => date.saturating_sub(i64::from(date.weekday().to_monday_zero_offset()).days()),
-            Civil::Month => date.first_of_month(),
-            Civil::Year => date.first_of_year(),
-        }
-    }
-
-    fn next_date(self, date: Date) -> Date {
-        date.saturating_add(match self {
-            Civil::Part(_) | Civil::Day => 1.day(),
-            Civil::Week => 1.week(),
-            Civil::Month => 1.month(),
-            Civil::Year => 1.year(),
-        })
-    }
-}
-
-/// The part of a day that an instant is in.
-fn part(day: &Range<i128>, nanos: i128, at: i128) -> Range<i128> {
-    let start = at - (at - day.start) % nanos;
-    start..day.end.min(start + nanos)
 }

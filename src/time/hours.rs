@@ -50,11 +50,6 @@ impl Week {
         Week { spans, covered }
     }
 
-    /// Every instant of the week.
-    pub fn all() -> Self {
-        Week::new(vec![Span { days: None, times: None }])
-    }
-
     pub(crate) fn is_all(&self) -> bool {
         self.covered == [(0, WEEK)]
     }
@@ -140,10 +135,8 @@ impl FromStr for Week {
 
 impl fmt::Display for Week {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (at, span) in self.spans.iter().enumerate() {
-            write!(f, "{}{span}", if at > 0 { "+" } else { "" })?;
-        }
-        Ok(())
+        let spans: Vec<_> = self.spans.iter().map(Span::to_string).collect();
+        f.write_str(&spans.join("+"))
     }
 }
 
@@ -155,11 +148,9 @@ impl fmt::Display for Span {
             Some((first, last)) => write!(f, "{}-{}", DAYS[first], DAYS[last])?,
             None => {}
         }
-        match self.times {
-            Some((start, end)) if self.days.is_some() => write!(f, "@{}-{}", time(start), time(end)),
-            Some((start, end)) => write!(f, "{}-{}", time(start), time(end)),
-            None => Ok(()),
-        }
+        let Some((start, end)) = self.times else { return Ok(()) };
+        let at = if self.days.is_some() { "@" } else { "" };
+        write!(f, "{at}{}-{}", time(start), time(end))
     }
 }
 
@@ -180,9 +171,6 @@ impl Hours {
 
     /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
     pub fn first(&self, at: i128, inside: bool) -> Option<i128> {
-        if self.week.is_all() {
-            return inside.then_some(at);
-        }
         let mut at = at;
         loop {
             let (offset, until) = self.zone.offset(at);

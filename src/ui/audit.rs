@@ -84,7 +84,7 @@ impl AuditReport {
         if releases == 0 {
             return Ok(());
         }
-        let period = format_duration(limit.period());
+        let period = format_duration(limit.terms.period);
         let (count, number) = (worst.count, worst.number);
         let (start, end) = (self.instant(worst.start), self.instant(worst.end));
         let out = &mut self.out;

@@ -116,7 +116,7 @@ fn wait(forecast: &Forecast, wall: Wall, now: Time, has_reason: bool) -> Option<
 
 /// Reports whether the hours of a limit end at this instant.
 fn is_end_of_hours(rate: &Rate, wall: Wall, at: Time) -> bool {
-    let is_asked = |nanos| rate.during().is_some_and(|hours| hours.contain(nanos));
+    let is_asked = |nanos| rate.during.as_ref().is_some_and(|hours| hours.contain(nanos));
     is_asked(wall.nanos(at) - 1) && !is_asked(wall.nanos(at))
 }
 

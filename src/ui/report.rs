@@ -211,7 +211,7 @@ impl Reporter {
         self.left(exit, &stats);
         let next_step = self.resumes.and_then(|resumes| hints::next_step(resumes, exit, &stats));
         next_step.iter().for_each(|text| self.notice(text));
-        self.verbose_statistics(schedule, now, "released");
+        self.say_statistics(Report::Verbose, schedule, now, "released");
     }
 
     /// The messages at the end of a dry run. The summary, with `-v` or if a person is watching, has the time of the end
@@ -222,13 +222,7 @@ impl Reporter {
         if self.level == Some(Report::Verbose) || self.is_watched {
             self.notice(&hints::plan(&stats, wall));
         }
-        self.verbose_statistics(schedule, now, "would be released");
-    }
-
-    fn verbose_statistics(&self, schedule: &Schedule, now: Time, releases: &str) {
-        if self.level == Some(Report::Verbose) {
-            self.say_statistics(schedule, now, releases);
-        }
+        self.say_statistics(Report::Verbose, schedule, now, "would be released");
     }
 
     /// The statistics as JSON, if asked for: nothing may be printed after them.
@@ -240,15 +234,12 @@ impl Reporter {
 
     /// The statistics so far, on request.
     pub(crate) fn statistics(&self, schedule: &Schedule, now: Time) {
-        self.say_statistics(schedule, now, "released");
+        self.say_statistics(Report::Quiet, schedule, now, "released");
     }
 
-    fn say_statistics(&self, schedule: &Schedule, now: Time, releases: &str) {
+    fn say_statistics(&self, level: Report, schedule: &Schedule, now: Time, releases: &str) {
         let stats = schedule.stats();
-        let waits = stats::waits(&stats, &schedule.limit_stats());
-        [Some(stats::line(&stats, now, releases)), waits]
-            .iter()
-            .flatten()
-            .for_each(|text| self.say(Report::Quiet, text));
+        self.say(level, &stats::line(&stats, now, releases));
+        stats::waits(&stats, &schedule.limit_stats()).iter().for_each(|text| self.say(level, text));
     }
 }

@@ -17,7 +17,7 @@ pub(super) fn short(rate: &Rate) -> String {
         CountFrom::Running => "running".to_owned(),
         CountFrom::Start | CountFrom::Exit => format_duration(rate.period),
     };
-    let hours = rate.during().map(|hours| format!(" during {}", hours.week));
+    let hours = rate.during.as_ref().map(|hours| format!(" during {}", hours.week));
     format!("{}/{period}{}{}", rate.count, key.unwrap_or_default(), hours.unwrap_or_default())
 }
 

@@ -11,16 +11,20 @@ use crate::{store, ui};
 
 /// Lists states; describes, holds or resets one.
 pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
+    let missing =
+        |shared: &Shared| format!("there is no state {}: a run with limits creates it", shared.state);
     match upkeep {
         Upkeep::List => {
             let names: Vec<_> = store::names().iter().map(|name| escaped(name)).collect();
             if names.is_empty() { Ok(Exit::Done) } else { help(&names.join("\n")) }
         }
-        Upkeep::Status(shared) => help(&status(shared)?),
+        Upkeep::Status(shared) => {
+            let status = store::keeper(shared)?.status(Clock::Boot.now())?;
+            help(&ui::state::describe(&status.with_context(|| missing(shared))?))
+        }
         Upkeep::Hold(shared, length) => {
             let is_there = store::keeper(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;
-            let state = &shared.state;
-            ensure!(is_there, "there is no state {state}: a run with limits creates it");
+            ensure!(is_there, missing(shared));
             Ok(Exit::Done)
         }
         Upkeep::Reset(shared) => {
@@ -28,11 +32,4 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             Ok(Exit::Done)
         }
     }
-}
-
-fn status(shared: &Shared) -> Result<String> {
-    let status = store::keeper(shared)?.status(Clock::Boot.now())?;
-    let status = status
-        .with_context(|| format!("there is no state {}: a run with limits creates it", shared.state))?;
-    Ok(ui::state::describe(&status))
 }

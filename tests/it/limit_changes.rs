@@ -5,7 +5,7 @@ use std::ops::Range;
 
 use fastrand::Rng;
 use throttle::cli;
-use throttle::config::Rate;
+use throttle::config::{Rate, parse_limits};
 use throttle::exit::Exit;
 use throttle::rule::Algorithm;
 use throttle::time::SECOND;
@@ -176,7 +176,7 @@ impl History<'_> {
 
     fn check_release(&self, list: usize, rate: &Rate, release: usize) {
         let charge = Charge::new(rate, &self.releases[release]);
-        if charge.cost == 0 || rate.during().is_some() && charge.start < self.hours {
+        if charge.cost == 0 || rate.during.is_some() && charge.start < self.hours {
             return;
         }
         let known = self.known_since(list, rate);
@@ -304,7 +304,7 @@ fn for_each_case(check: impl Fn(&Case)) {
 
 fn rates(list: &[String]) -> Vec<Rate> {
     let config = cli::parse(["throttle", "-r1/s"].map(Into::into)).expect("a command line");
-    config.limits.parse(&list.join("\n")).expect("limits")
+    parse_limits(&list.join("\n"), &config.limits.defaults).expect("limits")
 }
 
 #[test]

@@ -14,7 +14,7 @@ use std::rc::Rc;
 use anyhow::Error;
 use fastrand::Rng;
 use throttle::cli;
-use throttle::config::{Config, Plan};
+use throttle::config::{Config, Plan, parse_limits};
 use throttle::exit::Exit;
 use throttle::records::JobLog;
 use throttle::runtime::sim::{Sim, SimClock};
@@ -132,7 +132,7 @@ impl Simulation {
     /// Changes the limits to `rates`, as in a file, at the instant `at`, which must be later than in all such calls so
     /// far.
     pub(crate) fn relimited(mut self, at: u64, rates: &[&str]) -> Self {
-        let rates = self.config.limits.parse(&rates.join("\n")).expect("limits");
+        let rates = parse_limits(&rates.join("\n"), &self.config.limits.defaults).expect("limits");
         self.events.push_back((at, Event::Limits(Ok(rates))));
         self
     }

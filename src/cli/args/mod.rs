@@ -72,9 +72,9 @@ pub struct Cli {
     pub(crate) help: Option<bool>,
 
     /// Print a manual page or a completion, for packages
-    #[arg(long, value_name = "WHAT", value_parser = PossibleValuesParser::new(packaged::names()))]
+    #[arg(long, value_name = "WHAT", value_parser = choice(packaged::GENERATED))]
     #[arg(exclusive = true, hide_short_help = true)]
-    pub(crate) generate: Option<String>,
+    pub(crate) generate: Option<&'static str>,
 
     /// Print version, commit and features
     #[arg(short = 'V', long, action = ArgAction::Version)]

@@ -165,7 +165,7 @@ impl Claims {
 
     /// Drops the slots that were not used in time. Returns true if there were any.
     pub(super) fn expire(&mut self, now: Time) -> bool {
-        self.keys.values_mut().map(|known| known.expire(now)).fold(false, |any, is_any| any | is_any)
+        self.leases().map(|lease| lease.expire(now)).fold(false, |any, is_any| any | is_any)
     }
 
     /// Takes out the slots after `now` that are not needed, to be given back; keeps the earliest. Those taken out can

@@ -58,7 +58,7 @@ impl KeyClaims {
     pub(super) fn hear(&mut self, now: Time, order: &Order, answer: &Answer) {
         // First drop the slots that are over, or they would be given up instead of ones that are too close to an
         // overrun.
-        self.expire(now);
+        self.leases.iter_mut().for_each(|lease| _ = lease.expire(now));
         self.reports -= usize::from(!order.is_for_slots()).min(self.reports);
         let is_first = self.heard.replace(now).is_none();
         let before = std::mem::replace(&mut self.overrun, answer.overruns.costs.clone());
@@ -98,10 +98,5 @@ impl KeyClaims {
             slots.pop_front();
             left.iter_mut().zip(costs.iter()).for_each(|(left, cost)| *left = left.saturating_sub(*cost));
         }
-    }
-
-    /// Drops the slots that were not used in time. Returns true if there were any.
-    pub(super) fn expire(&mut self, now: Time) -> bool {
-        self.leases.iter_mut().map(|lease| lease.expire(now)).fold(false, |any, is_any| any | is_any)
     }
 }

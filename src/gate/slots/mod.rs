@@ -14,6 +14,7 @@ pub use self::news::News;
 pub use self::order::{Answer, BookedBy, Order, Overruns, Slot, Turn};
 
 use self::claims::Claims;
+use self::order::Ordered;
 use self::orders::Orders;
 use super::charges::{Admitted, Claim};
 use super::{Charged, Charges, Gate, Opening, Own, Part, Properties, Request, Why};
@@ -120,11 +121,6 @@ impl Slots {
         self.claims.slots(request)
     }
 
-    /// The number of slots held.
-    pub fn count(&self) -> u64 {
-        self.claims.until(Time(u64::MAX))
-    }
-
     /// Adds the orders for `claims`, which lanes need, to `steps`.
     fn order(&mut self, now: Time, claims: &[Claim], vacancies: u64, steps: &mut Steps) {
         let soon = now.saturating_add(self.orders.lead());
@@ -145,7 +141,8 @@ impl Slots {
                 Err(again) => steps.again = steps.again.into_iter().chain(again).min(),
                 Ok(order) => {
                     vacancies -= order.count;
-                    lease.ordered = Some(self.orders.sent(now, order.count));
+                    self.orders.coming += order.count;
+                    lease.ordered = Some(Ordered::Coming(now, order.count));
                     steps.orders.push(order);
                 }
             }
@@ -393,15 +390,16 @@ mod tests {
             let booked_by = Some(BookedBy::Wall(Wall::new(Time(1), Time(shown))));
             Answer { slots: booked.into(), ask_again, booked_by, ..Answer::default() }
         };
+        let count = |slots: &Slots| slots.claims.until(Time(u64::MAX));
         slots.set_wall(Time(1), Wall::new(Time(1), Time(51)));
         slots.answered(Time(1), &order(2), &answer(50));
         // By up to half of the reserve, altogether.
         for shown in [53, 54, 55] {
             slots.set_wall(Time(4), Wall::new(Time(4), Time(shown)));
-            assert_eq!(slots.count(), 2);
+            assert_eq!(count(&slots), 2);
         }
         slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
-        assert_eq!(slots.count(), 0);
+        assert_eq!(count(&slots), 0);
         let since = Time(1);
         let demand = Demand { since, costs: &costs, keys: &[], count: 3, within: u64::MAX };
         let steps = slots.prepare(Time(4), &mut [demand].into_iter(), 9);
@@ -411,19 +409,19 @@ mod tests {
         // Those on their way were booked by the clock as it was.
         slots.answered(Time(5), &order(2), &answer(50));
         slots.set_wall(Time(5), Wall::new(Time(5), Time(57)));
-        assert_eq!((slots.count(), slots.surrendered.len()), (0, 1));
+        assert_eq!((count(&slots), slots.surrendered.len()), (0, 1));
         assert!(slots.claims.of(&key).lease(&costs).ordered.is_none());
         // Those of another run were booked by another clock, so that state has let go of ours.
         [52, 53].into_iter().for_each(|shown| slots.answered(Time(5), &order(2), &answer(shown)));
-        assert_eq!((slots.count(), slots.surrendered.len()), (2, 2));
+        assert_eq!((count(&slots), slots.surrendered.len()), (2, 2));
         // A server has its own clock.
         let mut far = Slots::new(slots.rates, slots.terms, true);
         for (times_set, given_up) in [(0, 0), (0, 0), (1, 1)] {
-            let slots = if times_set == 0 && far.count() > 0 { vec![] } else { booked.into() };
+            let slots = if times_set == 0 && count(&far) > 0 { vec![] } else { booked.into() };
             let booked_by = Some(BookedBy::Server(times_set));
             far.answered(Time(1), &order(2), &Answer { slots, booked_by, ..answer(50) });
             far.set_wall(Time(1), Wall::new(Time(1), Time(90)));
-            assert_eq!((far.count(), far.surrendered.len()), (2, given_up));
+            assert_eq!((count(&far), far.surrendered.len()), (2, given_up));
         }
     }
 }

@@ -95,12 +95,6 @@ impl Orders {
         Order { within, ..Order::new(key.clone(), &*lease.costs, count) }
     }
 
-    /// Notes that an order for `count` slots is sent.
-    pub(super) fn sent(&mut self, now: Time, count: u64) -> Ordered {
-        self.coming += count;
-        Ordered::Coming(now, count)
-    }
-
     /// Notes the answer to an order. Returns what is `ordered` for its claim from now on.
     pub(super) fn answered(
         &mut self,
@@ -163,7 +157,8 @@ mod tests {
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, next: None };
         let order = orders.plan(now, &Key::new(), &lease, heard, vacancies)?;
-        *ordered = Some(orders.sent(now, order.count));
+        orders.coming += order.count;
+        *ordered = Some(Ordered::Coming(now, order.count));
         Ok(order.count)
     }
 

@@ -4,11 +4,11 @@ mod retries;
 
 use std::collections::HashMap;
 
-pub(super) use self::retries::{Outcome, Retries};
+pub(super) use self::retries::Retries;
 use super::Action;
 use crate::config::{Halt, Output, Run};
 use crate::gate::OwnedRequest;
-use crate::source::Segment;
+use crate::source::Batch;
 use crate::time::Time;
 
 /// All running commands, and the rules for how they end.
@@ -41,15 +41,15 @@ impl Jobs {
     }
 
     pub(super) fn start(&mut self, attempt: Attempt) {
-        let first = attempt.first();
+        let first = attempt.batch.first();
         self.retries.failed_so_far.remove(&first);
-        self.items_in_flight += attempt.items();
+        self.items_in_flight += attempt.batch.items();
         self.in_flight.insert(first, attempt);
     }
 
     pub(super) fn end(&mut self, first: u64) -> Option<Attempt> {
         let attempt = self.in_flight.remove(&first)?;
-        self.items_in_flight -= attempt.items();
+        self.items_in_flight -= attempt.batch.items();
         Some(attempt)
     }
 
@@ -72,30 +72,9 @@ impl Jobs {
 /// Items whose command is running.
 pub struct Attempt {
     /// The items.
-    pub segments: Vec<Segment>,
+    pub batch: Batch,
     /// The request that was charged for all of them together.
     pub asked: OwnedRequest,
     /// The instant that was checked before the command started.
     pub started: Time,
-}
-
-impl Attempt {
-    /// The number of the first item.
-    pub(crate) fn first(&self) -> u64 {
-        self.segments.first().map_or(0, Segment::first)
-    }
-
-    pub(crate) fn items(&self) -> u64 {
-        self.segments.iter().map(Segment::items).sum()
-    }
-
-    /// The bytes of the items, with delimiters.
-    pub(crate) fn bytes(&self) -> u64 {
-        self.segments.iter().map(|segment| segment.bytes().len() as u64).sum()
-    }
-
-    /// The number of the attempt, counted from 1.
-    pub fn number(&self) -> u64 {
-        self.segments.first().map_or(1, Segment::attempt)
-    }
 }

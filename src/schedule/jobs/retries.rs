@@ -10,21 +10,6 @@ use crate::schedule::Failed;
 use crate::source::Segment;
 use crate::time::Time;
 
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Outcome {
-    /// Its items are done.
-    Completed,
-    /// Its items are tried again.
-    Retry {
-        /// The nanoseconds to wait first.
-        after: u64,
-        /// True if a server asks for the wait: everything with the same keys waits as well.
-        holds: bool,
-    },
-    /// Its items have failed for good.
-    Failed,
-}
-
 /// The rules for retries, and the items waiting for one.
 #[derive(Default)]
 pub(crate) struct Retries {
@@ -42,18 +27,14 @@ impl Retries {
         Retries { rules, jitter: Rng::with_seed(seed), ..Retries::default() }
     }
 
-    /// Judges the end of the `number`th attempt.
-    pub(crate) fn outcome(&mut self, ended: &JobEnd, number: u64) -> Outcome {
-        if ended.end == End::Exited(0) {
-            return Outcome::Completed;
-        }
+    /// The nanoseconds to wait before another attempt; `None` if the `number`th one, which has failed, was the last.
+    pub(crate) fn retry_after(&mut self, ended: &JobEnd, number: u64) -> Option<u64> {
         if number > self.rules.times || !self.is_worth_a_retry(ended.end) {
-            return Outcome::Failed;
+            return None;
         }
         let backoff = self.rules.backoff.as_ref();
         let jitter = backoff.map_or(0, |backoff| backoff_after(number, backoff, &mut self.jitter));
-        let hold = self.hold(ended);
-        Outcome::Retry { after: hold.unwrap_or(jitter), holds: hold.is_some() }
+        Some(self.hold(ended).unwrap_or(jitter))
     }
 
     /// The pause that a server asks for, in nanoseconds, up to `--max-hold`.
@@ -79,8 +60,7 @@ impl Retries {
 
     /// Takes out items whose backoff is over by `now`.
     pub(crate) fn take_due(&mut self, now: Time) -> Option<Vec<Segment>> {
-        let entry = self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?;
-        Some(entry.remove())
+        Some(self.backing_off.first_entry().filter(|entry| entry.key().0 <= now)?.remove())
     }
 }
 
@@ -122,14 +102,9 @@ mod tests {
             (2, Some("1..2"), End::Killed(15), 1, true),
         ];
         for (times, backoff, end, attempt, is_again) in table {
-            let outcome = retries(times, backoff).outcome(&ended(end), attempt);
-            assert_eq!(
-                matches!(outcome, Outcome::Retry { .. }),
-                is_again,
-                "{times} {backoff:?} {end:?} {attempt}"
-            );
+            let after = retries(times, backoff).retry_after(&ended(end), attempt);
+            assert_eq!(after.is_some(), is_again, "{times} {backoff:?} {end:?} {attempt}");
         }
-        assert_eq!(retries(0, None).outcome(&ended(End::Exited(0)), 1), Outcome::Completed);
     }
 
     #[test]
@@ -154,6 +129,6 @@ mod tests {
     #[test]
     fn what_a_command_asks_for_comes_first() {
         let ended = JobEnd { retry_after: Some(7), ..ended(End::Exited(1)) };
-        assert_eq!(retries(1, Some("1..2")).outcome(&ended, 1), Outcome::Retry { after: 7, holds: true });
+        assert_eq!(retries(1, Some("1..2")).retry_after(&ended, 1), Some(7));
     }
 }

@@ -84,10 +84,7 @@ impl Batcher {
             count += items.segment.items();
             cost = cost.saturating_add(items.charge.costs[limit].saturating_mul(items.segment.items()));
         }
-        match is_summed {
-            true => (count, cost),
-            false => (count, cost.div_ceil(self.most_items())),
-        }
+        (count, if is_summed { cost } else { cost.div_ceil(self.most_items()) })
     }
 
     /// Notes that a batch of this number of items was too long for the system.

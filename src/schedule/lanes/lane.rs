@@ -61,9 +61,6 @@ impl Lane {
 
     /// The arrival of the item at this place in the lane, counted from 1.
     fn arrival_of(&self, place: u64) -> Option<Time> {
-        if place > self.items {
-            return None;
-        }
         let mut before = 0;
         let items = self.waiting.iter().find(|items| {
             before += items.segment.items();
@@ -79,8 +76,7 @@ impl Lane {
 
     /// Lets nothing more join the next release.
     pub(crate) fn fix(&mut self) {
-        self.open = self.composed().cloned().map(Open::fixed);
-        self.ahead = None;
+        self.open = self.ahead.take().or(self.open.take()).map(Open::fixed);
     }
 
     pub(crate) fn is_fixed(&self) -> bool {
@@ -109,14 +105,10 @@ impl Lane {
     /// The number of items at the front that are charged the same, up to `most`.
     pub(crate) fn alike(&self, most: u64) -> u64 {
         let Some(front) = self.front() else { return 0 };
-        let mut count = 0;
-        for items in self.waiting().take_while(|items| items.charge == front.charge) {
-            count += items.segment.items();
-            if count >= most {
-                return most;
-            }
-        }
-        count
+        let alike = self.waiting().take_while(|items| items.charge == front.charge);
+        // Each has an item at least.
+        let parts = alike.take(usize::try_from(most).unwrap_or(usize::MAX));
+        parts.map(|items| items.segment.items()).sum::<u64>().min(most)
     }
 
     /// True if the next release is delayed beyond `now`, although the limits allow it.

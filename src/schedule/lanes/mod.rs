@@ -31,7 +31,7 @@ use crate::charge::Key;
 use crate::config::{OnLimit, Plan, QueueOptions};
 use crate::gate::{BatchTerms, Gate, Part, Why};
 use crate::rule::Verdict;
-use crate::source::{Delimiter, Items, Segment, Segments};
+use crate::source::{Batch, Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
 /// All waiting items, in lanes.
@@ -43,13 +43,6 @@ pub(super) struct Lanes {
     turns: Turns,
     deadlines: Option<Deadlines>,
     size: Size,
-}
-
-/// Items that gave way to a newer one, and the limit that they waited for, if any.
-#[derive(Default)]
-pub(super) struct Displaced {
-    pub(super) items: u64,
-    pub(super) limit: Option<usize>,
 }
 
 impl Lanes {
@@ -142,14 +135,13 @@ impl Lanes {
             .map_or_else(Vec::new, |whole| self.delimiter.trim(whole).to_vec())
     }
 
-    /// The first item of several segments.
-    pub(super) fn first_text(&self, segments: &[Segment]) -> Vec<u8> {
-        segments.first().map_or_else(Vec::new, |segment| self.text(segment))
+    /// The first item of a batch.
+    pub(super) fn first_text(&self, batch: &Batch) -> Vec<u8> {
+        batch.segments().first().map_or_else(Vec::new, |segment| self.text(segment))
     }
 
-    pub(super) fn failed(&self, segments: &[Segment], why: Failure) -> Failed {
-        let (item, text) = (segments.first().map_or(0, Segment::first), self.first_text(segments));
-        Failed { item, items: segments.iter().map(Segment::items).sum(), text, why }
+    pub(super) fn failed(&self, batch: &Batch, why: Failure) -> Failed {
+        Failed { item: batch.first(), items: batch.items(), text: self.first_text(batch), why }
     }
 
     /// Adds items to their empty lane, which is passed over until [`Lanes::finish`]. Returns the lane.
@@ -160,11 +152,12 @@ impl Lanes {
         at
     }
 
-    /// Adds items to their lane. Returns the others that they displaced.
-    pub(super) fn push(&mut self, now: Time, items: Items, gate: &dyn Gate) -> Displaced {
+    /// Adds items to their lane. Returns the number of others that gave way to them, and the limit that those waited
+    /// for, if any.
+    pub(super) fn push(&mut self, now: Time, items: Items, gate: &dyn Gate) -> (u64, Option<usize>) {
         let at = self.find(&items);
         let is_latest = self.options.on_limit == OnLimit::Latest;
-        let displaced = if is_latest { self.displace(at, now, gate) } else { Displaced::default() };
+        let displaced = if is_latest { self.displace(at, now, gate) } else { (0, None) };
         // A lane that is not empty keeps its place, unless the items complete a batch.
         let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();
         self.join(at, items);
@@ -241,12 +234,12 @@ impl Lanes {
         self.place(at, gate);
     }
 
-    /// Removes from a lane the items that were never sent, as a newer one replaces them.
-    fn displace(&mut self, at: usize, now: Time, gate: &dyn Gate) -> Displaced {
+    /// Removes from a lane the items that were never sent, as a newer one replaces them. Returns as [`Lanes::push`].
+    fn displace(&mut self, at: usize, now: Time, gate: &dyn Gate) -> (u64, Option<usize>) {
         let limit = self.why(at, gate, now).and_then(Why::limit);
         let gone = self.directory.entries[at].lane.take_fresh(&self.batcher);
         self.size.remove(gone.iter().map(|items| &items.segment), gone.len());
-        Displaced { items: gone.iter().map(|items| items.segment.items()).sum(), limit }
+        (gone.iter().map(|items| items.segment.items()).sum(), limit)
     }
 
     /// Takes out all that waits, in input order. `other_keys`: the limits' keys have changed, so lanes are not kept,
@@ -376,7 +369,7 @@ mod tests {
             let block = Segment::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };
             let displaced = lanes.push(Time(5), Items { segment: block.at(number, 0), charge }, &gate);
-            assert_eq!(displaced.items, u64::from(number > 10));
+            assert_eq!(displaced.0, u64::from(number > 10));
         }
         assert_eq!(lanes.size, Size { items: 1, bytes: 3, parts: 1 });
     }

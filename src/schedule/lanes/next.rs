@@ -154,13 +154,6 @@ impl Lanes {
         told.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// True if the store never has a slot for any waiting lane. Limits may have hours that complement one another, and
-    /// items that cost too much in all of them.
-    pub(crate) fn get_no_slots(&self, gate: &dyn Gate) -> bool {
-        let expected = |lane| gate.expected(&self.request(lane)?.1);
-        self.occupied().all(|lane| expected(lane) == Some(Time(u64::MAX)))
-    }
-
     /// The next release of each lane, for a store to book slots, with the number of releases like it, up to `most`.
     /// None waits beyond `latest`.
     pub(crate) fn demands(
@@ -206,14 +199,7 @@ impl Lanes {
         self.demote(gate, now);
         while let Some(&(_, position)) = self.turns.waiting.first().filter(|(verdict, _)| verdict.allows(now))
         {
-            let at = position.1;
-            let opening = self.ask_if_stale(at, gate, now);
-            self.turns.take(at);
-            let place = match opening.allows(now) {
-                true => Place::Ready(self.kind(at, gate)),
-                false => Place::Waiting(opening.from),
-            };
-            self.turns.set(at, position, place);
+            self.settle(position, gate, now);
         }
     }
 
@@ -224,24 +210,23 @@ impl Lanes {
             let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
             let stale = firsts.copied().find(|&(_, at)| self.is_stale(at, gate, now));
             let Some(position) = stale else { return };
-            let opening = self.ask_if_stale(position.1, gate, now);
-            if !opening.allows(now) {
-                self.turns.take(position.1);
-                self.turns.set(position.1, position, Place::Waiting(opening.from));
-            }
+            self.settle(position, gate, now);
         }
+    }
+
+    /// Puts a lane where the limits by key now want it.
+    fn settle(&mut self, position: Position, gate: &dyn Gate, now: Time) {
+        let (_, at) = position;
+        let kept = self.refreshed(self.directory.entries[at].kept, at, gate, Part::Keyed, now);
+        self.directory.entries[at].kept = kept;
+        self.turns.take(at);
+        let ready = kept.opening.allows(now).then(|| Place::Ready(self.kind(at, gate)));
+        self.turns.set(at, position, ready.unwrap_or(Place::Waiting(kept.opening.from)));
     }
 
     pub(super) fn is_stale(&self, at: usize, gate: &dyn Gate, now: Time) -> bool {
         let entry = &self.directory.entries[at];
         !entry.kept.stands(gate, Part::Keyed, entry.lane.since(), now)
-    }
-
-    /// The answer of the limits by key to a lane.
-    fn ask_if_stale(&mut self, at: usize, gate: &dyn Gate, now: Time) -> Opening {
-        self.directory.entries[at].kept =
-            self.refreshed(self.directory.entries[at].kept, at, gate, Part::Keyed, now);
-        self.directory.entries[at].kept.opening
     }
 
     /// The `kept` answer to a lane, if it still stands at `now`; otherwise a new one.

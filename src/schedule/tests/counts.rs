@@ -348,7 +348,7 @@ fn it_is_known_what_runs_and_when_the_next_release_may_be() {
     scene.actions(0);
     assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (1, Some(Time(10))));
     let attempt = scene.schedule.attempt(1).expect("it runs");
-    assert_eq!((attempt.number(), attempt.items(), attempt.bytes()), (1, 1, 2));
+    assert_eq!((attempt.batch.attempt(), attempt.batch.items(), attempt.batch.bytes()), (1, 1, 2));
     assert!(scene.schedule.attempt(2).is_none());
     for (at, event) in [(10, Due), (20, Due), (21, Ended(2, 1))] {
         scene.happens(Time(at), &event);

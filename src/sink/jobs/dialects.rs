@@ -43,10 +43,7 @@ const MILLISECONDS: u128 = 100 * LONGEST_DELAY;
 
 /// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date (RFC 9110, section 10.2.3).
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
-    match value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        true => seconds(value),
-        false => http_date(value).map(|at| wait_until(at, now)),
-    }
+    seconds(value).or_else(|| Some(wait_until(http_date(value)?, now)))
 }
 
 /// The nanoseconds until an exhausted quota has more; of several, the longest.
@@ -205,7 +202,7 @@ mod tests {
         for (text, seconds) in table {
             let wait =
                 seconds.map(|seconds| u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap());
-            assert_eq!(parse(text, now), wait, "{text}");
+            assert_eq!(parse(text, now).unwrap_or_default(), wait, "{text}");
         }
     }
 
@@ -216,7 +213,7 @@ mod tests {
             for header in ["retry-after: ", "", "RateLimit: limit=9, remaining=0, reset="] {
                 assert_eq!(
                     parse(&format!("{header}{number}"), UNIX_EPOCH),
-                    Some(u64::MAX),
+                    Ok(Some(u64::MAX)),
                     "{header}{number}"
                 );
             }
@@ -231,7 +228,7 @@ mod tests {
             "600y",
             "99999999999999999999h",
         ] {
-            assert_eq!(parse(&format!("{reset}{value}"), UNIX_EPOCH), Some(u64::MAX), "{value}");
+            assert_eq!(parse(&format!("{reset}{value}"), UNIX_EPOCH), Ok(Some(u64::MAX)), "{value}");
         }
     }
 }

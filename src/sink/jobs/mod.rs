@@ -17,6 +17,7 @@ mod stdin;
 mod tag;
 mod wait;
 
+use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -63,8 +64,8 @@ pub(crate) struct Commands {
     capacity: Capacity,
     parent: Parent,
     jobs: Vec<Job>,
-    /// For each slot that was ever taken, whether it is taken now.
-    slots: Vec<bool>,
+    /// The slots that were taken and are free again. If there are none, those of the jobs are the first ones.
+    free_slots: BTreeSet<usize>,
     outputs: Outputs,
     shortage: Shortage,
     /// The value of [`VARIABLE`] for commands, if it is set for us.
@@ -92,7 +93,7 @@ impl Commands {
             delimiter,
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
-            slots: Vec::new(),
+            free_slots: BTreeSet::new(),
             shortage: Shortage::default(),
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
@@ -183,7 +184,7 @@ impl Commands {
     fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
         let at = self.jobs.iter().position(|job| job.pid == pid)?;
         let job = self.jobs.swap_remove(at);
-        self.slots[job.slot] = false;
+        self.free_slots.insert(job.slot);
         if job.is_overdue {
             // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
             self.parent.signal(job.pid, Signal::SIGKILL);
@@ -218,11 +219,10 @@ impl Sink for Commands {
     }
 
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {
-        let slot = self.slots.iter().position(|is_taken| !is_taken).unwrap_or(self.slots.len());
+        let slot = self.free_slots.first().copied().unwrap_or(self.jobs.len());
         match self.start(batch, slot) {
             Ok(()) => {
-                self.slots.resize(self.slots.len().max(slot + 1), false);
-                self.slots[slot] = true;
+                self.free_slots.remove(&slot);
                 self.outputs.open(batch.first());
                 self.shortage.over();
                 Sent::All

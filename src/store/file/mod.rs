@@ -272,22 +272,17 @@ impl FileStore {
         }
         txn::fill(new, &first, &rules, now)
     }
-
-    /// Warns once of a loss.
-    fn tell_of_loss(&mut self, answer: &mut Answer) {
-        // The answer to a report does not say until when; the next answer will.
-        let is_for_slots = !answer.slots.is_empty() || answer.ask_again.is_some();
-        if is_for_slots && std::mem::take(&mut self.is_lost) {
-            let path = self.path.display();
-            answer.warning = Some(format!("{path}: it was removed, replaced or reset during the run"));
-        }
-    }
 }
 
 impl Store for FileStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let mut answer = self.act(&order.key, |txn, owner| txn.book(order, owner))?;
-        self.tell_of_loss(&mut answer);
+        // The answer to a report does not say until when nothing is released; the next answer will.
+        let is_for_slots = !answer.slots.is_empty() || answer.ask_again.is_some();
+        if is_for_slots && std::mem::take(&mut self.is_lost) {
+            let path = self.path.display();
+            answer.warning = Some(format!("{path}: it was removed, replaced or reset during the run"));
+        }
         Ok(answer)
     }
 

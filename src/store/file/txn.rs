@@ -100,22 +100,19 @@ impl<'a> StateTxn<'a> {
         self.header.began = Time::ZERO;
         if !ours.counts_from_boot() {
             let holds = self.ledgers()?.into_iter().map(|(_, ledger)| ledger.hold);
-            let longest = holds
-                .fold(self.header.hold, |one, other| if other.length > one.length { other } else { one });
-            self.header.hold = longest.restarted(self.now);
+            let longest = holds.chain([self.header.hold]).max_by_key(|hold| hold.length);
+            self.header.hold = longest.unwrap_or_default().restarted(self.now);
             self.header.silent = Some(self.now);
             return self.begin_anew().map(|()| true);
         }
         self.header.silent = self.header.silent.map(|_| Time::ZERO);
         self.header.hold = self.header.hold.restarted(Time::ZERO);
-        self.header.write(self.rows.connection)?;
-        for (key, ledger) in self.ledgers()? {
-            let mut rows = self.rows_of(&key);
+        let rules = self.rules;
+        let restarted = |ledger, rows: &mut KeyRows| {
             rows.forgets = true;
-            let ledger = self.rules.restart(&ledger, &mut rows)?;
-            rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
-        }
-        self.load().map(|()| true)
+            rules.restart(&ledger, rows)
+        };
+        self.rewrite(restarted).map(|()| true)
     }
 
     /// Notes the wall clock by which slots are booked, for all runs. If it was set, turns are void, and keys are idle
@@ -124,12 +121,7 @@ impl<'a> StateTxn<'a> {
         if std::mem::replace(&mut self.header.wall, self.rules.wall()) == self.header.wall {
             return Ok(());
         }
-        self.header.write(self.rows.connection)?;
-        for (key, ledger) in self.ledgers()? {
-            let ledger = Ledger { turns: Time::ZERO, ..ledger };
-            self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
-        }
-        self.load()
+        self.rewrite(|ledger, _| Ok(Ledger { turns: Time::ZERO, ..ledger }))
     }
 
     /// Evicts idle keys. If the wall clock is set back, it may show again a period in which they were used.
@@ -201,14 +193,10 @@ impl<'a> StateTxn<'a> {
     /// Holds all keys for `length` nanoseconds; 0 ends all holds.
     pub(super) fn set_hold(&mut self, length: u64) -> Result<()> {
         self.header.hold = Hold::new(self.now, self.now.saturating_add(length));
-        self.header.write(self.rows.connection)?;
-        if length == 0 {
-            for (key, ledger) in self.ledgers()? {
-                let ledger = Ledger { hold: Hold::default(), ..ledger };
-                self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
-            }
+        match length {
+            0 => self.rewrite(|ledger, _| Ok(Ledger { hold: Hold::default(), ..ledger })),
+            _ => Ok(self.header.write(self.rows.connection)?),
         }
-        self.load()
     }
 
     /// The fingerprint by which the state is recognised next time.
@@ -220,6 +208,17 @@ impl<'a> StateTxn<'a> {
             fresh_from: self.rules.fresh_from(&self.ledger),
             at: self.now,
         }
+    }
+
+    /// Writes the header, and changes the numbers of all keys.
+    fn rewrite(&mut self, change: impl Fn(Ledger, &mut KeyRows) -> Result<Ledger>) -> Result<()> {
+        self.header.write(self.rows.connection)?;
+        for (key, ledger) in self.ledgers()? {
+            let mut rows = self.rows_of(&key);
+            let ledger = change(ledger, &mut rows)?;
+            rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
+        }
+        self.load()
     }
 
     fn ledgers(&self) -> rusqlite::Result<Vec<(Vec<u8>, Ledger)>> {

@@ -146,9 +146,7 @@ impl BookingRules {
 
     /// The first instant at which [`BookingRules::silence`] equals a new state.
     pub fn end_of_silence(&self, last: Time) -> Time {
-        let rules = self.rules.iter().map(|limit| &limit.rule);
-        let ends = rules.map(|rule| rule.fresh_from(&rule.silent(last), Time::ZERO));
-        ends.max().unwrap_or(last)
+        self.fresh_from(&self.silence(last))
     }
 
     /// The first instant at which no slot that was given out matters any more.
@@ -170,7 +168,7 @@ impl BookingRules {
     pub fn restart(&self, ledger: &Ledger, log: &mut dyn UnitLog) -> Result<Ledger> {
         let mut accounts = Vec::with_capacity(ledger.accounts.len());
         for (limit, ((quota, in_hours), account)) in self.limits().zip(&ledger.accounts).enumerate() {
-            if quota.is_logged() && account.used > 0 {
+            if quota.algorithm.facts().is_logged && account.used > 0 {
                 log.forget(limit, account.used)?;
                 log.record(limit, 0..account.used, Time::ZERO)?;
             }
@@ -429,7 +427,7 @@ impl BookingRules {
 
     fn forget(&self, ledger: &Ledger, log: &mut dyn UnitLog) -> Result<()> {
         for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
-            if quota.is_logged() {
+            if quota.algorithm.facts().is_logged {
                 log.forget(limit, account.used.saturating_sub(quota.terms.count.into()))?;
             }
         }

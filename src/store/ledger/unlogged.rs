@@ -21,7 +21,7 @@ pub(super) struct Unlogged(Vec<(usize, Range<u128>, Time)>);
 impl Unlogged {
     /// Adds the units of a charge, if they are logged.
     pub(super) fn add(&mut self, debit: &Debit, mut units: Range<u128>, at: Time) {
-        if !debit.quota.is_logged() {
+        if !debit.quota.algorithm.facts().is_logged {
             return;
         }
         units.start -= units.start % u128::from(debit.quota.terms.count.div_ceil(MOST).max(1));

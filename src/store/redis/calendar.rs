@@ -45,7 +45,7 @@ fn periods(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> 
 /// A release that is as late as allowed must not be in the hours, even if the clock is set forward by as much; nor one
 /// after them, if it is set back by as much.
 fn hours(quota: &Quota, late: i128, reach: &Range<i128>) -> Option<Vec<i128>> {
-    let hours = quota.during()?;
+    let hours = quota.during.as_ref()?;
     let ahead = 2 * late;
     let mut told = vec![ahead / 1000, reach.start / 1000, reach.end / 1000];
     let mut at = reach.start;

@@ -80,12 +80,10 @@ impl ServerFailure {
 
     /// A failure to present user and password. The server's own words may repeat them, so they are not shown.
     pub(super) fn of_presenting(code: &str) -> Self {
-        match PASSING.contains(&code) {
-            true => of_reply(code, ""),
-            false => {
-                ServerFailure::refused(format!("it does not accept the user and password ({})", shown(code)))
-            }
+        if PASSING.contains(&code) {
+            return of_reply(code, "");
         }
+        ServerFailure::refused(format!("it does not accept the user and password ({})", shown(code)))
     }
 }
 

@@ -96,7 +96,7 @@ impl Observations {
             let seen = self.of(&order.key, index).seen;
             let is_distrusted = self.is_distrusted(&order.key, index, node);
             let by_calendar = |_| calendar(self.shown_by(node, now()), quota, policy);
-            let calendar = quota.hours.as_ref().map(by_calendar).unwrap_or_default();
+            let calendar = quota.terms.zone.map(by_calendar).unwrap_or_default();
             ScriptCharge { index, cost, seen, is_distrusted, calendar }
         };
         limits.filter(|(_, (_, cost))| **cost > 0).map(charge).collect()

@@ -30,7 +30,7 @@ impl ScriptTerms {
     fn of(quota: &Quota) -> Result<Self> {
         let Terms { count, period, burst, .. } = quota.terms;
         let micros = period.div_ceil(1000);
-        ensure!(count > 0 || quota.during().is_some(), "a count of 0 cannot be shared");
+        ensure!(count > 0 || quota.during.is_some(), "a count of 0 cannot be shared");
         // A count of 0 is no rate.
         let algorithm = if count > 0 { quota.algorithm } else { Algorithm::Fixed };
         ensure!(

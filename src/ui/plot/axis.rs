@@ -28,11 +28,7 @@ pub(super) fn times(span: f64, most: usize) -> Vec<Tick> {
         UNITS.into_iter().flat_map(|(unit, name, counts)| counts.iter().map(move |n| (n * unit, unit, name)));
     let fitting = steps.clone().find(|(step, ..)| span / step <= float(most));
     let Some((step, unit, name)) = fitting.or(steps.last()) else { return Vec::new() };
-    let tick = |at: f64| {
-        let label = if at == 0.0 { format!("0 {name}") } else { format!("{} {name}", at / unit) };
-        Tick { at, label }
-    };
-    multiples(step, span).map(tick).collect()
+    multiples(step, span).map(|at| Tick { at, label: format!("{} {name}", at / unit) }).collect()
 }
 
 /// Ticks of counts from 0 to `top`, at most `most` after the first.

@@ -59,7 +59,6 @@ struct Series {
 }
 
 /// A step of a trace.
-#[derive(Clone, Copy)]
 struct Point {
     from: f64,
     to: f64,
@@ -102,11 +101,8 @@ fn cannot_write(path: &Path) -> String {
 impl Plot {
     fn new(audit: &Audit) -> Self {
         let limits = audit.limits.iter().take(MOST_LIMITS);
-        let tallies = audit.limits.iter().map(|limit| limit.tally);
-        let (starts, ends): (Vec<_>, Vec<_>) =
-            tallies.filter_map(|tally| Some((tally.first?, tally.last))).unzip();
-        let start = starts.into_iter().min().unwrap_or(Time::ZERO);
-        let end = ends.into_iter().max().unwrap_or(start);
+        let start = audit.limits.iter().filter_map(|limit| limit.tally.first).min().unwrap_or(Time::ZERO);
+        let end = audit.limits.iter().map(|limit| limit.tally.last).max().unwrap_or(start);
         let span = float(end.since(start).max(1).into());
         Plot { span, charts: limits.map(|limit| Chart::new(limit, start, end)).collect() }
     }
@@ -117,15 +113,15 @@ impl Chart {
         let series = limit.traces(MOST_KEYS);
         let series = series.into_iter().map(|(key, trace)| Series {
             name: key.map(|key| escaped(&String::from_utf8_lossy(key)).chars().take(LONGEST_NAME).collect()),
-            points: points(trace, start, end, |at| limit.lasted(at)),
+            points: points(trace, start, end, |at| limit.facts().lasted(&limit.terms, at)),
         });
-        let has_hours = limit.rate.during().is_some();
-        let windows = if limit.rate.algorithm.facts().takes(Extra::Zone) { "current" } else { "last" };
+        let has_hours = limit.rate.during.is_some();
+        let windows = if limit.facts().takes(Extra::Zone) { "current" } else { "last" };
         let most = float(limit.most().into());
         let hours = if has_hours { " during its hours" } else { "" };
         Chart {
             title: escaped(&limit.rate.to_string()),
-            windows: format!("in the {windows} {}", format_duration(limit.period())),
+            windows: format!("in the {windows} {}", format_duration(limit.terms.period)),
             bound: format!("at most {} allowed{hours}", short(most)),
             allowed: if has_hours { Vec::new() } else { allowed(limit, start, end) },
             most,
@@ -160,25 +156,20 @@ fn points(trace: &Trace, start: Time, end: Time, lasted: impl Fn(Time) -> u64) -
     let mut steps = trace.steps.iter().peekable();
     for index in 0..=last {
         let from = float(u128::from(offset) + u128::from(index) * u128::from(length));
-        let point = Point { from, to: from + float(length.into()), total: 0.0, window: 0.0, is_early: false };
         let step = steps.next_if(|step| step.index == index);
-        let total = points.last().map_or(0.0, |before| before.total);
-        points.push(if let Some(step) = step {
-            let (total, window) = (float(step.total), float(step.window.into()));
-            Point { total, window, is_early: step.violations > 0, ..point }
+        let (total, window, is_early) = if let Some(step) = step {
+            (float(step.total), float(step.window.into()), step.violations > 0)
         } else {
             // The cost in the window at the start of the step, or a little more, but not more than at the last release:
             // a release that is a little late leaves no gap.
             let period = lasted(trace.start.saturating_add(index.saturating_mul(length)));
             let before = index.checked_sub(period.div_ceil(length) + 1);
             let before = before.and_then(|before| points.get(usize::try_from(before).ok()?));
-            let last = points.last().map_or(0.0, |last| last.window);
-            Point {
-                total,
-                window: last.min(total - before.map_or(float(trace.before), |before| before.total)),
-                ..point
-            }
-        });
+            let before = before.map_or(float(trace.before), |before| before.total);
+            let (total, window) = points.last().map_or((0.0, 0.0), |last| (last.total, last.window));
+            (total, window.min(total - before), false)
+        };
+        points.push(Point { from, to: from + float(length.into()), total, window, is_early });
     }
     points
 }
@@ -194,7 +185,7 @@ fn allowed(limit: &AuditedLimit, start: Time, end: Time) -> Vec<(f64, f64)> {
     let mut corners = Vec::new();
     let mut from = start;
     while from <= end {
-        let next = limit.next_stair(from);
+        let next = limit.facts().next_stair(&limit.terms, from);
         corners.extend([from, next.min(end)].map(|at| (float(at.since(start).into()), height)));
         if next <= from {
             // The end of time.

@@ -132,24 +132,20 @@ impl Panel {
         }
     }
 
-    /// Draws the line of a limit as far as it is within the panel.
+    /// Draws the line of a limit up to where it leaves the panel.
     fn limit(&self, out: &mut String, corners: &[(f64, f64)]) {
         let mut inside = Vec::new();
         for &(at, count) in corners {
             if count > self.top {
-                inside.extend(self.leave(inside.last().copied(), (at, count)));
+                if let Some(&(from, below)) = inside.last() {
+                    let part = (self.top - below) / (count - below);
+                    inside.push((from + (at - from) * part, self.top));
+                }
                 break;
             }
             inside.push((at, count));
         }
         self.path(out, "limit", inside.into_iter());
-    }
-
-    /// The point at which the line from one corner to the next leaves the panel.
-    fn leave(&self, from: Option<(f64, f64)>, to: (f64, f64)) -> Option<(f64, f64)> {
-        let from = from?;
-        let part = (self.top - from.1) / (to.1 - from.1);
-        Some((from.0 + (to.0 - from.0) * part, self.top))
     }
 
     fn path(&self, out: &mut String, class: &str, points: impl Iterator<Item = (f64, f64)>) {

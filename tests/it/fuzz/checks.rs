@@ -13,7 +13,7 @@ use std::time::{Duration, SystemTime};
 
 use serde_json::Value;
 use tempfile::NamedTempFile;
-use throttle::config::{Defaults, LimitOptions, Rate, RateText, Resume};
+use throttle::config::{Defaults, Rate, RateText, Resume, parse_limits};
 use throttle::exit::End;
 use throttle::records::{Completed, Entry, JobLog};
 use throttle::sink::parse_headers;
@@ -52,10 +52,10 @@ fn without_remark(rate: Rate) -> Rate {
 /// If that is not so.
 pub fn limits(data: &[u8]) {
     let Ok(text) = str::from_utf8(data) else { return };
-    let limits = LimitOptions { sources: Vec::new(), defaults: Defaults::default() };
-    if let Ok(rates) = limits.parse(text) {
+    let parse = |text: &str| parse_limits(text, &Defaults::default());
+    if let Ok(rates) = parse(text) {
         let printed = rates.iter().map(Rate::to_string).collect::<Vec<_>>().join("\n");
-        let read = limits.parse(&printed).unwrap_or_else(|error| panic!("{printed:?}: {error:#}"));
+        let read = parse(&printed).unwrap_or_else(|error| panic!("{printed:?}: {error:#}"));
         let plain = |rates: Vec<Rate>| rates.into_iter().map(without_remark).collect::<Vec<_>>();
         assert_eq!(plain(read), plain(rates), "{text:?} is printed as {printed:?}");
     }

@@ -169,7 +169,7 @@ fn headers_mean_what_they_were_written_to_mean() {
         let responses: Vec<_> = (0..random.u64(1..4)).map(|_| Response::new(&mut random, now)).collect();
         let text: String = responses.iter().map(|response| response.text(&mut random)).collect();
         let wait = responses.last().and_then(|response| response.wait).map(|seconds| seconds * SECOND);
-        assert_eq!(parse_headers(&text, at(now)), wait, "at {now}: {text}");
+        assert_eq!(parse_headers(&text, at(now)).unwrap_or_default(), wait, "at {now}: {text}");
     }
 }
 

@@ -52,7 +52,7 @@ impl Slots {
     }
 
     pub(super) fn count(&self) -> u64 {
-        self.held.count()
+        self.all().len() as u64
     }
 
     /// Whether the first usable slot has come.

@@ -66,7 +66,7 @@ impl Limit {
             }
             _ => Rule::AnyPeriod(single(quota.algorithm, terms)),
         };
-        let hours = InHours::of(quota.during(), Wall::EPOCH);
+        let hours = InHours::of(quota.during.as_deref(), Wall::EPOCH);
         Limit { rule, hours, late, gap, newest: 0 }
     }
 
@@ -219,7 +219,7 @@ impl State {
 
 /// When the first period that begins after `reach` opens.
 fn first_unknown(quota: &Quota, reach: u64) -> u64 {
-    let (civil, zone) = (Civil::new(quota.terms.period).unwrap(), quota.hours.as_ref().unwrap().zone);
+    let (civil, zone) = (Civil::new(quota.terms.period).unwrap(), quota.terms.zone.unwrap());
     let start = civil.around(zone, nanos(reach).0.into()).end;
     u64::try_from(start).unwrap() / 1000 + quota.terms.margin.div_ceil(1000)
 }

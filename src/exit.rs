@@ -12,7 +12,7 @@ use nix::sys::signal::Signal;
 pub enum End {
     /// Exited with this code.
     Exited(i32),
-    /// Killed by the signal with this number, also on a timeout.
+    /// Killed by the signal with this number; TERM if it exited on a timeout.
     Killed(i32),
 }
 

@@ -189,7 +189,10 @@ impl Commands {
             // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
-        let end = if job.is_overdue { End::Killed(Signal::SIGTERM as i32) } else { end };
+        let end = match end {
+            End::Exited(_) if job.is_overdue => End::Killed(Signal::SIGTERM as i32),
+            end => end,
+        };
         let (retry_after, unread) =
             job.headers.map_or((None, None), |path| self.header_files.take(&path, SystemTime::now()));
         self.outputs.take(job.first, job.capture);

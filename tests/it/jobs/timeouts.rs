@@ -1,5 +1,6 @@
 //! Commands that run too long.
 
+use std::fs;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -12,21 +13,27 @@ use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, is_ali
 
 #[test]
 fn a_command_that_runs_too_long_is_ended_with_what_it_started() {
-    // Nobody ignores TERM, the command does, or its child does; and the seconds of grace.
+    // Nobody ignores TERM, the command does, its child does, or it exits on it; the seconds of grace, and the end.
     let table = [
-        ("echo $$; exec sleep 1000", 0),
-        ("trap '' TERM; echo $$; exec sleep 1000", 2),
-        ("(trap '' TERM; exec sleep 1000) & echo $!; wait", 0),
+        ("echo $$; exec sleep 1000", 0, "143\t15"),
+        ("trap '' TERM; echo $$; exec sleep 1000", 2, "137\t9"),
+        ("(trap '' TERM; exec sleep 1000) & echo $!; wait", 0, "143\t15"),
+        ("trap 'exit 0' TERM; echo $$; sleep 1000 & wait", 0, "143\t15"),
     ];
-    for (script, grace) in table {
+    for (script, grace, end) in table {
+        let directory = Directory::new();
+        let log = directory.path().join("log");
+        let options = [UNLIMITED, "--timeout=300ms", "--log", log.to_str().unwrap()];
         let started = Instant::now();
-        let output = start(&[UNLIMITED, "--timeout=300ms"], script).write_stdin("1\n").output().unwrap();
+        let output = start(&options, script).write_stdin("1\n").output().unwrap();
         assert_eq!(output.status.code(), Some(125), "{script}");
         assert!(text(&output.stderr).contains("item 1 '1': ran longer than --timeout"));
         // On a busy machine it may have been ended before it started.
         if let Ok(pid) = text(&output.stdout).trim().parse() {
             assert!(started.elapsed() >= Duration::from_millis(300) + Duration::from_secs(grace));
             eventually("it is gone", || !is_alive(Pid::from_raw(pid)));
+            let log = fs::read_to_string(log).unwrap();
+            assert!(log.ends_with(&format!("\t1\t{end}\t1\n")), "{script}: {log}");
         }
     }
 }

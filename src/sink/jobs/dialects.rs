@@ -2,9 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jiff::Timestamp;
-
-use super::headers::Headers;
+use super::headers::{Headers, date};
 use crate::config::{clamped_duration, parse_seconds};
 use crate::time::{SECOND, nanos};
 
@@ -45,7 +43,7 @@ const MILLISECONDS: u128 = 100 * LONGEST_DELAY;
 pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
     match value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
         true => seconds(value),
-        false => http_date(value).map(|at| wait_until(at, now)),
+        false => date(value).map(|at| wait_until(at, now)),
     }
 }
 
@@ -127,14 +125,10 @@ fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
         Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
         Some(_) => Some(u64::MAX),
         None => {
-            let at = http_date(value).or_else(|| value.parse::<Timestamp>().ok()?.try_into().ok());
-            at.map(|at| wait_until(at, now)).or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
+            let wait = date(value).map(|at| wait_until(at, now));
+            wait.or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
         }
     }
-}
-
-fn http_date(value: &str) -> Option<SystemTime> {
-    httpdate::parse_http_date(value).ok()
 }
 
 fn wait_until(at: SystemTime, now: SystemTime) -> u64 {

@@ -126,7 +126,7 @@ fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
         Some(_) => Some(u64::MAX),
         None => {
             let wait = date(value).map(|at| wait_until(at, now));
-            wait.or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
+            wait.or_else(|| clamped_duration(value).ok())
         }
     }
 }

@@ -60,12 +60,6 @@ impl Input {
         place.id == out.id && place.offset < if appends { place.size } else { out.offset }
     }
 
-    /// True if it is the regular file at `path`.
-    pub(crate) fn is_at(&self, path: &Path) -> bool {
-        let theirs = fs::metadata(path).ok().map(|metadata| id(&metadata));
-        Place::of(&self.file).is_some_and(|place| Some(place.id) == theirs)
-    }
-
     /// True if it is a file that was not read to its end.
     pub(super) fn has_rest(&self) -> bool {
         Place::of(&self.file).is_some_and(|place| place.offset < place.size)
@@ -145,6 +139,17 @@ impl InputPosition {
     }
 }
 
+/// True if `open` is the regular file at `path`.
+pub(crate) fn is_at(open: impl AsFd, path: &Path) -> bool {
+    let place = as_file(open).ok().and_then(|file| Place::of(&file));
+    place.is_some_and(|place| Some(place.id) == id_of(path))
+}
+
+/// True if both are names of one file.
+pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
+    one == other || id_of(one).is_some_and(|id| Some(id) == id_of(other))
+}
+
 /// A position in a regular file.
 #[derive(Clone, Copy)]
 struct Place {
@@ -159,6 +164,10 @@ impl Place {
         let metadata = file.metadata().ok().filter(Metadata::is_file)?;
         Some(Place { offset: file.stream_position().ok()?, size: metadata.size(), id: id(&metadata) })
     }
+}
+
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| id(&metadata))
 }
 
 /// Device and inode.

@@ -46,7 +46,8 @@
 //!
 //! What `throttle(1)` promises of its algorithms holds for committed releases: with the default one, no window as long
 //! as the period has more releases than the limit, measured from the end of one release to the start of another. Items
-//! are admitted one at a time; the caller decides which goes first. Nothing is shared with other processes.
+//! are admitted one at a time; the caller decides which goes first. Time does not go back: an instant before the last
+//! commit stands for that commit. Nothing is shared with other processes.
 //!
 //! # Comparison
 //!
@@ -97,7 +98,10 @@ pub struct Item(Rc<OwnedRequest>);
 /// A release that was admitted. [Commit](Pace::commit) it once it has happened; dropped, it charges nothing.
 #[derive(Debug)]
 #[must_use = "what is not committed is not charged"]
-pub struct Admission(Item);
+pub struct Admission {
+    item: Item,
+    at: Time,
+}
 
 /// Why an item was not admitted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -113,6 +117,8 @@ pub struct Pace {
     gate: Own,
     charger: Charger,
     origin: Instant,
+    /// The latest commit. What is asked for after it cannot happen before it.
+    latest: Time,
     /// The items that are waiting; kept only if an answer depends on when they became next in line.
     waiting: Vec<Weak<OwnedRequest>>,
     /// Nothing was asked for yet.
@@ -134,7 +140,8 @@ impl Pace {
         }
         let charger = Charger::new(&rates, None);
         let gate = Own::new(rates, Time::ZERO, Wall::EPOCH);
-        let mut pace = Pace { gate, charger, origin: now, waiting: Vec::new(), is_new: true };
+        let latest = Time::ZERO;
+        let mut pace = Pace { gate, charger, origin: now, latest, waiting: Vec::new(), is_new: true };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)
     }
@@ -173,7 +180,7 @@ impl Pace {
     /// The first instant from `now` on at which `item` may be released, if nothing else is committed before; `None` if
     /// there is none.
     pub fn earliest(&self, item: &Item, now: Instant) -> Option<Instant> {
-        let at = self.gate.ask(Part::All, &item.0.request(), self.time(now)).from.instant()?;
+        let at = self.gate.ask(Part::All, &item.0.request(), self.no_earlier(now)).from.instant()?;
         self.origin.checked_add(Duration::from_nanos(at.0))
     }
 
@@ -183,16 +190,17 @@ impl Pace {
     /// # Errors
     /// The item may not be released yet.
     pub fn admit(&mut self, item: &Item, now: Instant) -> Result<Admission, Refusal> {
-        let at = self.time(now);
+        let at = self.no_earlier(now);
         if at >= item.0.since && self.gate.fits(&mut Charges::default(), at, &item.0.request()) {
-            return Ok(Admission(item.clone()));
+            return Ok(Admission { item: item.clone(), at });
         }
         Err(self.earliest(item, now.max(self.instant(item.0.since))).map_or(Refusal::Never, Refusal::Until))
     }
 
-    /// Charges what was admitted at `now`, an instant read after the release.
-    pub fn commit(&mut self, Admission(item): Admission, now: Instant) {
-        let now = self.time(now);
+    /// Charges what was admitted at `now`, an instant read after the release, so not before it was admitted.
+    pub fn commit(&mut self, Admission { item, at }: Admission, now: Instant) {
+        let now = self.no_earlier(now).max(at);
+        self.latest = now;
         self.gate.charge(now, &item.0.request());
         // It no longer waits, so it must not hold back the horizon below.
         drop(item);
@@ -201,6 +209,11 @@ impl Pace {
             let horizon = waiting.map(|item| item.since).fold(now, Time::min);
             self.gate.evict(now, horizon);
         }
+    }
+
+    /// `now`, but not before the latest commit: an instant may have been read long ago.
+    fn no_earlier(&self, now: Instant) -> Time {
+        self.time(now).max(self.latest)
     }
 
     fn time(&self, at: Instant) -> Time {

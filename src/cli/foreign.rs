@@ -3,14 +3,19 @@
 use std::ffi::OsString;
 
 /// In braces, these stand for the value that was typed, or else for their own names.
-const PLACEHOLDERS: [&str; 5] = ["DUR", "FILE", "N", "NAME", "S"];
+const PLACEHOLDERS: [&str; 4] = ["DUR", "FILE", "N", "S"];
 
 /// Options of other programs: their names, the programs, and what to do here.
 const OPTIONS: &[(&[&str], &str, &str)] = &[
     (&["--delay"], "parallel", "use -n 1 -p {DUR}"),
     (&["--joblog"], "parallel", "use --log {FILE}"),
     (&["--bar"], "parallel", "use --progress"),
-    (&["--eta", "-e"], "parallel and pv", "use --progress, which shows when the run ends"),
+    (&["--eta"], "parallel and pv", "use --progress, which shows when the run ends"),
+    (
+        &["-e"],
+        "pv, xargs and parallel",
+        "as with pv, use --progress; as with the others, cut the input first: sed '/^END$/,$d'",
+    ),
     (&["--timer"], "pv", "use -v, which prints the time at the end"),
     (
         &["-L"],
@@ -23,7 +28,12 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
         "pv",
         "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -A interval -r {N}/s for items",
     ),
-    (&["-l", "--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
+    (
+        &["-l"],
+        "pv and xargs",
+        "leave it out: items are lines unless -d or -0 says otherwise; as with xargs, -B {N}",
+    ),
+    (&["--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
     (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
     (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
     (&["-m", "-X", "--xargs"], "parallel", "use -B N, which gives a command up to N items"),
@@ -43,7 +53,7 @@ const OPTIONS: &[(&[&str], &str, &str)] = &[
     (
         &["--semaphore", "--sem"],
         "parallel",
-        "use --once -s {NAME} -r RATE, which waits for one release of a shared limit",
+        "use --once -s NAME -r RATE, which waits for one release of a shared limit",
     ),
     (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is reported, and the others go on"),
     (&["-E", "--eof"], "xargs", "cut the input first: sed '/^END$/,$d'"),
@@ -142,6 +152,8 @@ mod tests {
                  xargs, -B 10",
             ),
             ("-L", "throttle -L -j2", "or -A interval -r N/s for items"),
+            ("-l", "throttle -l2 echo", "as with xargs, -B 2"),
+            ("--sem", "throttle --sem echo", "use --once -s NAME -r RATE"),
             ("-L", "throttle -L M", "or -A interval -r N/s for items"),
             (
                 "-L",

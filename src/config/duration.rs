@@ -34,7 +34,9 @@ fn parse_any_duration(text: &str) -> Result<u128> {
     loop {
         let (number, tail) = rest.split_at(rest.find(char::is_alphabetic).ok_or_else(invalid)?);
         let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
-        let unit = humantime::parse_duration(&format!("1{unit}")).map_err(|_| invalid())?.as_nanos();
+        // Two letters look like the one for micro; humantime knows the sign, not the letter of the Greek.
+        let one = format!("1{unit}").replace('\u{3bc}', "\u{b5}");
+        let unit = humantime::parse_duration(&one).map_err(|_| invalid())?.as_nanos();
         let number = number.trim();
         ensure!(is_number(number), invalid());
         nanos = nanos.saturating_add(parse_number_of(number, unit)?);
@@ -107,6 +109,8 @@ mod tests {
             ("1m30s", 90 * SECOND),
             ("1.1s", 1_100_000_000),
             (".5s", SECOND / 2),
+            ("12\u{b5}s", 12_000),
+            ("12\u{3bc}s", 12_000),
             (".3333333333333333s", 333_333_334),
             ("0.3s", 300_000_000),
             ("1.3333333333333333s", 1_333_333_334),

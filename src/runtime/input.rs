@@ -5,7 +5,7 @@ use std::io::{self, Read, Seek, SeekFrom, Write};
 use std::ops::Range;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
-use std::path::Path;
+use std::path::{Path, absolute};
 
 use anyhow::{Context, Result, bail};
 use nix::errno::Errno;
@@ -57,12 +57,6 @@ impl Input {
         let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).unwrap_or_default();
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
         place.id == out.id && place.offset < if appends { place.size } else { out.offset }
-    }
-
-    /// True if it is the regular file at `path`.
-    pub(crate) fn is_at(&self, path: &Path) -> bool {
-        let theirs = fs::metadata(path).ok().map(|metadata| id(&metadata));
-        Place::of(&self.file).is_some_and(|place| Some(place.id) == theirs)
     }
 
     /// True if it is a file that was not read to its end.
@@ -133,6 +127,18 @@ impl InputPosition {
     }
 }
 
+/// True if `open` is the regular file at `path`.
+pub(crate) fn is_at(open: impl AsFd, path: &Path) -> bool {
+    let place = as_file(open).ok().and_then(|file| Place::of(&file));
+    place.is_some_and(|place| Some(place.id) == id_of(path))
+}
+
+/// True if both are names of one file.
+pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
+    let is_one_name = absolute(one).is_ok_and(|one| absolute(other).is_ok_and(|other| one == other));
+    is_one_name || id_of(one).is_some_and(|id| Some(id) == id_of(other))
+}
+
 /// A position in a regular file.
 #[derive(Clone, Copy)]
 struct Place {
@@ -147,6 +153,10 @@ impl Place {
         let metadata = file.metadata().ok().filter(Metadata::is_file)?;
         Some(Place { offset: file.stream_position().ok()?, size: metadata.size(), id: id(&metadata) })
     }
+}
+
+fn id_of(path: &Path) -> Option<(u64, u64)> {
+    fs::metadata(path).ok().map(|metadata| id(&metadata))
 }
 
 /// Device and inode.

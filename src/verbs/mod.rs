@@ -8,7 +8,7 @@ mod plan;
 mod run;
 mod state;
 
-use std::path::absolute;
+use std::io;
 
 use anyhow::{Result, ensure};
 
@@ -20,7 +20,7 @@ pub(crate) use self::run::run;
 pub(crate) use self::state::state;
 use crate::config::{Config, Once, Rate, Shared, State, Verb};
 use crate::records::Completed;
-use crate::runtime::{Input, InputPosition, LimitsFiles};
+use crate::runtime::{Input, InputPosition, LimitsFiles, are_same, is_at};
 use crate::source::{Delimiter, Done, Reader};
 use crate::store;
 use crate::ui::plot;
@@ -85,19 +85,19 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// Checks that no file is written that is read as input, or written for another option.
+/// Checks that no file is written that is read, as input or for its limits, or written to by others.
 fn check_written(config: &Config, input: &Input) -> Result<()> {
-    let mut written = Vec::new();
-    for (option, path) in config.written() {
+    let written: Vec<_> = config.written().collect();
+    for (at, (option, path)) in written.iter().enumerate() {
         let shown = path.display();
-        ensure!(!input.is_at(path), "{option} would write to the input, {shown}: name another file");
-        // `g` and `./g` are one.
-        let path = absolute(path)?;
-        ensure!(
-            !written.contains(&path),
-            "{option} would overwrite {shown} of another option: name another file"
-        );
-        written.push(path);
+        ensure!(!is_at(input, path), "{option} would write to the input, {shown}: name another file");
+        let is_limits = config.limits.files().any(|file| are_same(file, path));
+        ensure!(!is_limits, "{option} would overwrite the limits in {shown}: name another file");
+        let other = written[..at].iter().find(|(_, other)| are_same(other, path));
+        ensure!(other.is_none(), "{option} would overwrite {shown} of another option: name another file");
+        // The others are written at the end, or are no part of what goes there.
+        let is_output = *option == "--log" && (is_at(io::stdout(), path) || is_at(io::stderr(), path));
+        ensure!(!is_output, "{option} would write to {shown}, where outputs go: name another file");
     }
     Ok(())
 }

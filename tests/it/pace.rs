@@ -55,6 +55,37 @@ fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allo
     }
 }
 
+/// Instants that were read long before they are used, as by a task that has to wait for something else, too.
+#[test]
+fn property_an_instant_before_the_last_commit_stands_for_that_commit() {
+    for seed in seeds(100) {
+        println!("seed {seed}");
+        let mut random = Rng::with_seed(seed);
+        let (count, period) = (random.usize(1..5), random.u64(1..40));
+        let origin = Instant::now();
+        let at = |nanos: u64| origin + Duration::from_nanos(nanos);
+        let mut pace = Pace::new(&format!("{count}/{period}ns"), origin).unwrap();
+        let item = pace.item(b"", origin).unwrap();
+        let mut past = Past::new();
+        let mut latest = 0;
+        for _ in 0..60 {
+            let asked = latest + random.u64(..period) - random.u64(..=latest.min(period));
+            let now = latest.max(asked);
+            let first = sliding(&past, count, period, now);
+            assert_eq!(pace.earliest(&item, at(asked)), Some(at(first)));
+            let admitted = pace.admit(&item, at(asked));
+            assert_eq!(admitted.as_ref().err(), Some(&Refusal::Until(at(first))).filter(|_| first > now));
+            if let Ok(admission) = admitted {
+                // Nor is it charged before it was admitted.
+                let ended = now + random.u64(..9) - random.u64(..=now.min(9));
+                latest = now.max(ended);
+                pace.commit(admission, at(ended));
+                past.push(latest);
+            }
+        }
+    }
+}
+
 /// Idle histories are dropped when something is committed.
 #[test]
 fn nothing_is_dropped_that_an_item_or_an_admission_still_depends_on() {

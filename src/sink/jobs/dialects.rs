@@ -2,9 +2,7 @@
 
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use jiff::Timestamp;
-
-use super::headers::Headers;
+use super::headers::{Headers, date};
 use crate::config::{clamped_duration, parse_seconds};
 use crate::time::{SECOND, nanos};
 
@@ -59,7 +57,8 @@ const QUOTAS: &[(&str, &[&str])] = &[
     // Since 1970: www.fastly.com/documentation, "Using the API"; docs.sentry.io, "API Rate Limits".
     ("fastly-ratelimit-remaining", &["fastly-ratelimit-reset"]),
     ("x-sentry-rate-limit-remaining", &["x-sentry-rate-limit-reset"]),
-    // In seconds from now: developers.brevo.com, "Rate limit headers"; dev.fitbit.com, "Rate Limits"; ip-api.com, "JSON".
+    // In seconds from now: developers.brevo.com, "Rate limit headers"; dev.fitbit.com, "Rate Limits"; ip-api.com,
+    // "JSON".
     ("x-sib-ratelimit-remaining", &["x-sib-ratelimit-reset"]),
     ("fitbit-rate-limit-remaining", &["fitbit-rate-limit-reset"]),
     ("x-rl", &["x-ttl"]),
@@ -187,15 +186,10 @@ fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
         Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
         Some(_) => Some(u64::MAX),
         None => {
-            let at = date(value).map(|at| wait_until(at, now));
-            at.or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
+            let wait = date(value).map(|at| wait_until(at, now));
+            wait.or_else(|| clamped_duration(value).ok())
         }
     }
-}
-
-/// A date of HTTP or RFC 3339.
-fn date(value: &str) -> Option<SystemTime> {
-    httpdate::parse_http_date(value).ok().or_else(|| value.parse::<Timestamp>().ok()?.try_into().ok())
 }
 
 fn wait_until(at: SystemTime, now: SystemTime) -> u64 {
@@ -284,7 +278,8 @@ mod tests {
             ("X-Ratelimit-Remain: 0\nX-Ratelimit-Window: 5m\nX-Ratelimit-Reset: 1700000300", Some(300.0)),
             ("Fastly-RateLimit-Remaining: 0\nFastly-RateLimit-Reset: 1700003600", Some(3600.0)),
             (
-                "X-Sentry-Rate-Limit-Remaining: 0\nX-Sentry-Rate-Limit-Limit: 40\nX-Sentry-Rate-Limit-Reset: 1700000001",
+                "X-Sentry-Rate-Limit-Remaining: 0\nX-Sentry-Rate-Limit-Limit: 40\n\
+                 X-Sentry-Rate-Limit-Reset: 1700000001",
                 Some(1.0),
             ),
             ("x-sib-ratelimit-remaining: 0\nx-sib-ratelimit-reset: 591", Some(591.0)),

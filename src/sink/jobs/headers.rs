@@ -2,6 +2,8 @@
 
 use std::time::{Duration, SystemTime};
 
+use jiff::fmt::rfc2822::DateTimeParser;
+
 #[derive(Default)]
 pub(super) struct Headers<'a> {
     fields: Vec<(&'a str, &'a str)>,
@@ -42,10 +44,18 @@ impl<'a> Headers<'a> {
     /// The time by the server's clock, which its instants go by; ours may differ. A response from a cache was made
     /// earlier than that by its age (RFC 9111, section 5.1).
     pub(super) fn server_time(&self) -> Option<SystemTime> {
-        let date = httpdate::parse_http_date(self.get("date")?).ok()?;
+        let date = date(self.get("date")?)?;
         let age = self.get("age").and_then(|age| age.parse().ok()).unwrap_or(0);
         date.checked_add(Duration::from_secs(age))
     }
+}
+
+/// A date in any format of HTTP, as in e-mail (RFC 5322), which recipients should understand, too (RFC 9110, section
+/// 5.6.7), or in RFC 3339. A wrong weekday is ignored, as by other clients.
+pub(super) fn date(value: &str) -> Option<SystemTime> {
+    const EMAIL: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+    let others = || EMAIL.parse_timestamp(value).or_else(|_| value.parse()).ok()?.try_into().ok();
+    httpdate::parse_http_date(value).ok().or_else(others)
 }
 
 /// Parses a field (RFC 9110, section 5). A date has colons, too, but no name before the first.

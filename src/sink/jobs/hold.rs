@@ -125,7 +125,14 @@ mod tests {
             ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0)),
             ("Sunday, 06-Nov-94 08:49:40 GMT", Some(3 * SECOND)),
             ("Sun Nov  6 08:49:40 1994", Some(3 * SECOND)),
+            // As in e-mail, and with a wrong weekday.
+            ("Sun, 6 Nov 1994 08:49:40 UTC", Some(3 * SECOND)),
+            ("sun, 06 nov 1994 09:49:40 +0100", Some(3 * SECOND)),
+            ("6 Nov 1994 03:49:40 EST", Some(3 * SECOND)),
+            ("Mon, 06 Nov 1994 08:49:40 GMT", Some(3 * SECOND)),
             ("1994-11-06T08:49:40Z", Some(3 * SECOND)),
+            ("Sun, 31 Nov 1994 08:49:40 GMT", None),
+            ("Fri, 31 Dec 9999 23:59:59 GMT", Some(u64::MAX)),
             ("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nDate: x\r\n\r\n", Some(7 * SECOND)),
             (
                 "HTTP/1.1 302 x\r\nretry-after: 1\r\n\r\nHTTP/1.1 503 x\r\nretry-after: 2\r\n\r\n",

@@ -8,31 +8,71 @@ use super::headers::Headers;
 use crate::config::{clamped_duration, parse_seconds};
 use crate::time::{SECOND, nanos};
 
+/// The fields that say how long to wait, each with its source. The first that can be read counts: milliseconds are
+/// more exact.
+const WAITS: &[&str] = &[
+    // learn.microsoft.com, "Azure App Configuration: Throttling"; OpenAI and Azure OpenAI, whose clients prefer it.
+    "retry-after-ms",
+    // learn.microsoft.com, "Azure Cosmos DB: Common REST response headers".
+    "x-ms-retry-after-ms",
+    // RFC 9110, section 10.2.3. As in RFC 3339: developers.zoom.us, "Rate limits".
+    "Retry-After",
+    // openskynetwork.github.io, "REST API"; github.com/MarcGiffing/bucket4j-spring-boot-starter.
+    "X-Rate-Limit-Retry-After-Seconds",
+];
+
 /// The known quotas: the field that says how much is left, and the fields that say when there will be more, of which
-/// the first one present counts; each with its source.
+/// the first one that can be read counts; each with its source. In milliseconds if their names end so.
 const QUOTAS: &[(&str, &[&str])] = &[
     // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06. Since 1970: docs.gitlab.com, "User and IP rate
-    // limits".
-    ("ratelimit-remaining", &["ratelimit-reset"]),
+    // limits". As a date: docs.developer.yelp.com, "Rate Limiting".
+    ("ratelimit-remaining", &["ratelimit-reset", "ratelimit-resettime"]),
     // Since 1970: docs.github.com, "Rate limits for the REST API". In seconds from now: support.reddithelp.com, "Reddit
     // Data API Wiki". Both, with decimals, and preferably from now: docs.discord.com, "Rate Limits". As a date:
-    // developer.vimeo.com, "Rate limiting"; developer.atlassian.com, "Rate limiting".
-    ("x-ratelimit-remaining", &["x-ratelimit-reset-after", "x-ratelimit-reset"]),
+    // developer.vimeo.com, "Rate limiting"; developer.atlassian.com, "Rate limiting". Since 1970, too: symfony.com,
+    // "Rate Limiter".
+    ("x-ratelimit-remaining", &["x-ratelimit-reset-after", "x-ratelimit-reset", "x-ratelimit-retry-after"]),
     // As a date: techdocs.akamai.com, "Rate limiting".
     ("x-ratelimit-remaining", &["x-ratelimit-next"]),
+    // Since 1970: developer-specs.company-information.service.gov.uk, "Rate limiting".
+    ("x-ratelimit-remain", &["x-ratelimit-reset"]),
     // Since 1970: docs.x.com, "Rate limits"; developer.okta.com, "Rate limits".
     ("x-rate-limit-remaining", &["x-rate-limit-reset"]),
+    ("x-app-limit-24hour-remaining", &["x-app-limit-24hour-reset"]),
+    ("x-user-limit-24hour-remaining", &["x-user-limit-24hour-reset"]),
     // As durations, such as 6m0s: developers.openai.com, "Rate limits"; console.groq.com, "Rate Limits".
     ("x-ratelimit-remaining-requests", &["x-ratelimit-reset-requests"]),
     ("x-ratelimit-remaining-tokens", &["x-ratelimit-reset-tokens"]),
+    ("x-ratelimit-remaining-project-tokens", &["x-ratelimit-reset-project-tokens"]),
+    // In seconds from now, with decimals: inference-docs.cerebras.ai, "Rate Limits".
+    ("x-ratelimit-remaining-requests-day", &["x-ratelimit-reset-requests-day"]),
+    ("x-ratelimit-remaining-tokens-minute", &["x-ratelimit-reset-tokens-minute"]),
     // In milliseconds since 1970: linear.app/developers/rate-limiting.
     ("x-ratelimit-requests-remaining", &["x-ratelimit-requests-reset"]),
     ("x-ratelimit-complexity-remaining", &["x-ratelimit-complexity-reset"]),
+    ("x-ratelimit-endpoint-requests-remaining", &["x-ratelimit-endpoint-requests-reset"]),
     // In RFC 3339: platform.claude.com, "Rate limits".
     ("anthropic-ratelimit-requests-remaining", &["anthropic-ratelimit-requests-reset"]),
     ("anthropic-ratelimit-tokens-remaining", &["anthropic-ratelimit-tokens-reset"]),
     ("anthropic-ratelimit-input-tokens-remaining", &["anthropic-ratelimit-input-tokens-reset"]),
     ("anthropic-ratelimit-output-tokens-remaining", &["anthropic-ratelimit-output-tokens-reset"]),
+    // Since 1970: www.fastly.com/documentation, "Using the API"; docs.sentry.io, "API Rate Limits".
+    ("fastly-ratelimit-remaining", &["fastly-ratelimit-reset"]),
+    ("x-sentry-rate-limit-remaining", &["x-sentry-rate-limit-reset"]),
+    // In seconds from now: developers.brevo.com, "Rate limit headers"; dev.fitbit.com, "Rate Limits"; ip-api.com.
+    ("x-sib-ratelimit-remaining", &["x-sib-ratelimit-reset"]),
+    ("fitbit-rate-limit-remaining", &["fitbit-rate-limit-reset"]),
+    ("x-rl", &["x-ttl"]),
+    // The same: www.contentful.com/developers/docs, "Content Management API".
+    ("x-contentful-ratelimit-second-remaining", &["x-contentful-ratelimit-reset"]),
+    ("x-contentful-ratelimit-hour-remaining", &["x-contentful-ratelimit-reset"]),
+    // From now: docs.bigcommerce.com, "API Rate Limits".
+    ("x-rate-limit-requests-left", &["x-rate-limit-time-reset-ms"]),
+    // The length of the window: developers.hubspot.com, "API usage guidelines"; developer.atlassian.com/cloud/trello,
+    // "Rate Limits".
+    ("x-hubspot-ratelimit-remaining", &["x-hubspot-ratelimit-interval-milliseconds"]),
+    ("x-rate-limit-api-key-remaining", &["x-rate-limit-api-key-interval-ms"]),
+    ("x-rate-limit-api-token-remaining", &["x-rate-limit-api-token-interval-ms"]),
 ];
 
 /// A number of seconds below this (31 years) is a delay; above, an instant since 1970.
@@ -41,11 +81,29 @@ const LONGEST_DELAY: u128 = 1_000_000_000 * SECOND as u128;
 /// From here on, a number is in milliseconds since 1970 (in seconds, it would be the year 5138).
 const MILLISECONDS: u128 = 100 * LONGEST_DELAY;
 
-/// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date (RFC 9110, section 10.2.3).
-pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
-    match value.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.') {
-        true => seconds(value),
-        false => http_date(value).map(|at| wait_until(at, now)),
+/// The wait in nanoseconds that a response asks for.
+///
+/// # Errors
+/// The field that asks for one, if none can be read.
+pub(super) fn asked_for(headers: &Headers, now: SystemTime) -> Result<Option<u64>, String> {
+    let asked = || WAITS.iter().filter_map(|name| Some((*name, headers.get(name)?)));
+    let wait = asked().find_map(|(name, value)| read(name, value, |value| wait(value, now)));
+    match asked().find(|(_, value)| !value.is_empty()) {
+        Some((name, value)) if wait.is_none() => Err(format!("{name}: {value}")),
+        _ => Ok(wait),
+    }
+}
+
+/// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date.
+pub(super) fn wait(value: &str, now: SystemTime) -> Option<u64> {
+    seconds(value).or_else(|| date(value).map(|at| wait_until(at, now)))
+}
+
+/// The value of a field in nanoseconds: of milliseconds if its name ends so, or else by `otherwise`.
+fn read(name: &str, value: &str, otherwise: impl FnOnce(&str) -> Option<u64>) -> Option<u64> {
+    match name.ends_with("-ms") || name.ends_with("-milliseconds") {
+        true => number(value).map(|nanos| clamped(nanos / 1000)),
+        false => otherwise(value),
     }
 }
 
@@ -53,8 +111,7 @@ pub(super) fn retry_after(value: &str, now: SystemTime) -> Option<u64> {
 pub(super) fn exhausted_for(headers: &Headers, now: SystemTime) -> Option<u64> {
     let quotas = QUOTAS.iter().filter_map(|(remaining, resets)| {
         is_none_left(headers.get(remaining)?).then_some(())?;
-        let reset = resets.iter().find_map(|name| headers.get(name))?;
-        reset_in(reset, now)
+        resets.iter().find_map(|name| read(name, headers.get(name)?, |value| reset_in(value, now)))
     });
     quotas.chain(structured(headers)).max()
 }
@@ -127,14 +184,15 @@ fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
         Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
         Some(_) => Some(u64::MAX),
         None => {
-            let at = http_date(value).or_else(|| value.parse::<Timestamp>().ok()?.try_into().ok());
-            at.map(|at| wait_until(at, now)).or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
+            let at = date(value).map(|at| wait_until(at, now));
+            at.or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
         }
     }
 }
 
-fn http_date(value: &str) -> Option<SystemTime> {
-    httpdate::parse_http_date(value).ok()
+/// A date of HTTP or RFC 3339.
+fn date(value: &str) -> Option<SystemTime> {
+    httpdate::parse_http_date(value).ok().or_else(|| value.parse::<Timestamp>().ok()?.try_into().ok())
 }
 
 fn wait_until(at: SystemTime, now: SystemTime) -> u64 {
@@ -146,9 +204,7 @@ mod tests {
     use super::super::hold::parse;
     use super::*;
 
-    const NOW: u64 = 1_700_000_000;
-
-    /// The examples that services give, at 1700000000.
+    /// The examples that services give.
     #[test]
     fn services_say_until_when_a_quota_is_used_up() {
         let table: &[(&str, Option<f64>)] = &[
@@ -197,11 +253,71 @@ mod tests {
             ("RateLimit: limit=100, remaining=1, reset=5", None),
             ("x-ratelimit-remaining: -1\nx-ratelimit-reset: 60", None),
             ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 1600000000", Some(0.0)),
+            // The first reset that can be read counts.
+            (
+                "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 2023-11-14 22:13:30\nX-RateLimit-Retry-After: 7",
+                Some(7.0),
+            ),
             ("x-ratelimit-remaining: 0\nx-ratelimit-reset: soon", None),
             ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 1.2.3", None),
             ("x-ratelimit-remaining: 0\nx-ratelimit-reset: .", None),
         ];
-        let now = UNIX_EPOCH + Duration::from_secs(NOW);
+        assert_waits(table);
+    }
+
+    #[test]
+    fn some_services_have_fields_of_their_own() {
+        assert_waits(&[
+            (
+                "x-rate-limit-remaining: 99\nx-rate-limit-reset: 1700000900\n\
+                 x-app-limit-24hour-remaining: 0\nx-app-limit-24hour-reset: 1700080000",
+                Some(80_000.0),
+            ),
+            (
+                "RateLimit-DailyLimit: 500\nRateLimit-Remaining: 0\nRateLimit-ResetTime: 2023-11-15T00:00:00+00:00",
+                Some(6400.0),
+            ),
+            ("X-Ratelimit-Remain: 0\nX-Ratelimit-Window: 5m\nX-Ratelimit-Reset: 1700000300", Some(300.0)),
+            ("Fastly-RateLimit-Remaining: 0\nFastly-RateLimit-Reset: 1700003600", Some(3600.0)),
+            ("X-Sentry-Rate-Limit-Remaining: 0\nX-Sentry-Rate-Limit-Reset: 1700000001", Some(1.0)),
+            ("x-sib-ratelimit-remaining: 0\nx-sib-ratelimit-reset: 591", Some(591.0)),
+            ("fitbit-rate-limit-remaining: 0\nfitbit-rate-limit-reset: 2216", Some(2216.0)),
+            ("X-Rl: 0\nX-Ttl: 45", Some(45.0)),
+            ("X-Contentful-RateLimit-Second-Remaining: 0\nX-Contentful-RateLimit-Reset: 1", Some(1.0)),
+            ("X-Rate-Limit-Requests-Left: 0\nX-Rate-Limit-Time-Reset-Ms: 15000", Some(15.0)),
+            (
+                "X-HubSpot-RateLimit-Remaining: 0\nX-HubSpot-RateLimit-Interval-Milliseconds: 10000",
+                Some(10.0),
+            ),
+            (
+                "x-rate-limit-api-key-interval-ms: 10000\nx-rate-limit-api-key-remaining: 290\n\
+                 x-rate-limit-api-token-interval-ms: 9000\nx-rate-limit-api-token-remaining: 0",
+                Some(9.0),
+            ),
+            ("x-ratelimit-remaining-project-tokens: 0\nx-ratelimit-reset-project-tokens: 3s", Some(3.0)),
+            (
+                "x-ratelimit-remaining-requests-day: 0\nx-ratelimit-reset-requests-day: 33011.382867",
+                Some(33_011.382_867),
+            ),
+            (
+                "X-RateLimit-Endpoint-Requests-Remaining: 0\nX-RateLimit-Endpoint-Requests-Reset: 1700000060000",
+                Some(60.0),
+            ),
+            // Whatever the quotas say.
+            (
+                "retry-after-ms: 250\nretry-after: 1\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 60",
+                Some(0.25),
+            ),
+            ("x-ms-retry-after-ms: 50\nx-ms-substatus: 3200", Some(0.05)),
+            ("X-RateLimit-Remaining: 0\nRetry-After: 2023-11-15T00:00:00Z", Some(6400.0)),
+            ("X-Rate-Limit-Remaining: 0\nX-Rate-Limit-Retry-After-Seconds: 3600", Some(3600.0)),
+            ("retry-after-ms: soon\nretry-after: 2", Some(2.0)),
+        ]);
+    }
+
+    /// Checks what each text says at 1700000000, in seconds.
+    fn assert_waits(table: &[(&str, Option<f64>)]) {
+        let now = UNIX_EPOCH + Duration::from_secs(1_700_000_000);
         for (text, seconds) in table {
             let wait =
                 seconds.map(|seconds| u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap());
@@ -221,6 +337,7 @@ mod tests {
                 );
             }
         }
+        assert_eq!(parse(&format!("retry-after-ms: {large}"), UNIX_EPOCH), Some(u64::MAX));
         let reset = "x-ratelimit-remaining: 0\nx-ratelimit-reset: ";
         for value in [
             "18446744074",

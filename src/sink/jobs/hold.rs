@@ -54,26 +54,28 @@ pub fn parse(text: &str, now: SystemTime) -> Option<u64> {
 }
 
 fn understand(text: &str, now: SystemTime) -> Result<Option<u64>, Box<str>> {
+    // A date looks like a field: `2026-01-01T00` has all the bytes of a name.
+    if let Some(wait) = dialects::wait(text.trim(), now) {
+        return Ok(Some(wait));
+    }
     let headers = Headers::last(text);
     if headers.is_empty() {
-        return alone(text.trim(), now);
+        return without_headers(text.trim());
     }
     let now = headers.server_time().unwrap_or(now);
-    let said = headers.get("retry-after");
-    let retry_after = said.and_then(|value| dialects::retry_after(value, now));
-    let wait = retry_after.or_else(|| dialects::exhausted_for(&headers, now));
-    match said {
-        Some(value) if wait.is_none() && !value.is_empty() => Err(format!("Retry-After: {value}").into()),
-        _ => Ok(wait),
+    let asked = dialects::asked_for(&headers, now);
+    match asked.clone().unwrap_or_default().or_else(|| dialects::exhausted_for(&headers, now)) {
+        None => asked.map_err(Into::into),
+        wait => Ok(wait),
     }
 }
 
-/// The wait that a text without headers asks for. A response may have none, and jq prints null for what is missing.
-fn alone(text: &str, now: SystemTime) -> Result<Option<u64>, Box<str>> {
-    match dialects::retry_after(text, now) {
-        None if ["", "null"].contains(&text) || text.starts_with("HTTP/") => Ok(None),
-        None => Err(text.lines().next().unwrap_or_default().into()),
-        wait => Ok(wait),
+/// A text that asks for no wait, or cannot be read. A response may have no headers, and jq prints null for what is
+/// missing.
+fn without_headers(text: &str) -> Result<Option<u64>, Box<str>> {
+    match ["", "null"].contains(&text) || text.starts_with("HTTP/") {
+        true => Ok(None),
+        false => Err(text.lines().next().unwrap_or_default().into()),
     }
 }
 
@@ -122,6 +124,9 @@ mod tests {
             (" 0.5\n", Some(SECOND / 2)),
             ("Sun, 06 Nov 1994 08:49:40 GMT", Some(3 * SECOND)),
             ("Sun, 06 Nov 1994 08:49:30 GMT", Some(0)),
+            ("Sunday, 06-Nov-94 08:49:40 GMT", Some(3 * SECOND)),
+            ("Sun Nov  6 08:49:40 1994", Some(3 * SECOND)),
+            ("1994-11-06T08:49:40Z", Some(3 * SECOND)),
             ("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nDate: x\r\n\r\n", Some(7 * SECOND)),
             (
                 "HTTP/1.1 302 x\r\nretry-after: 1\r\n\r\nHTTP/1.1 503 x\r\nretry-after: 2\r\n\r\n",
@@ -161,6 +166,7 @@ mod tests {
             ("{\"error\": 429}", Err("{\"error\": 429}")),
             ("HTTP/2 429\r\nretry-after: 1m\r\n\r\n", Err("Retry-After: 1m")),
             ("retry-after: 1m\nx-ratelimit-remaining: 0\nx-ratelimit-reset: 5", Ok(Some(5 * SECOND))),
+            ("Retry-After: \nretry-after-ms: 1s", Err("retry-after-ms: 1s")),
             ("HTTP/2 200\r\nserver: x\r\n\r\n", Ok(None)),
             ("HTTP/1.0 200 OK\r\n\r\n", Ok(None)),
             (" \n", Ok(None)),

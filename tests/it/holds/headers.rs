@@ -10,11 +10,14 @@ use crate::support::seeds;
 const SECOND: u64 = 1_000_000_000;
 
 /// The names of a quota's fields, and the ways to write an instant for it.
-const QUOTAS: [(&str, &str, &[Writing]); 9] = [
+const QUOTAS: [(&str, &str, &[Writing]); 12] = [
     ("RateLimit-Remaining", "RateLimit-Reset", &[delay, epoch]),
     ("X-RateLimit-Remaining", "X-RateLimit-Reset", &[delay, epoch, http_date, rfc3339]),
     ("X-RateLimit-Remaining", "X-RateLimit-Reset-After", &[delay]),
+    ("X-RateLimit-Remaining", "X-RateLimit-Retry-After", &[epoch]),
     ("X-Rate-Limit-Remaining", "X-Rate-Limit-Reset", &[epoch]),
+    ("x-app-limit-24hour-remaining", "x-app-limit-24hour-reset", &[epoch]),
+    ("X-Rate-Limit-Requests-Left", "X-Rate-Limit-Time-Reset-Ms", &[millis]),
     ("x-ratelimit-remaining-requests", "x-ratelimit-reset-requests", &[go_duration]),
     ("x-ratelimit-remaining-tokens", "x-ratelimit-reset-tokens", &[go_duration]),
     ("X-RateLimit-Requests-Remaining", "X-RateLimit-Requests-Reset", &[epoch_millis]),
@@ -22,11 +25,23 @@ const QUOTAS: [(&str, &str, &[Writing]); 9] = [
     ("anthropic-ratelimit-output-tokens-remaining", "anthropic-ratelimit-output-tokens-reset", &[rfc3339]),
 ];
 
+/// The names under which a server asks for a wait, and the ways to write it.
+const RETRY_AFTER: [(&str, Writing); 4] = [
+    ("Retry-After", delay),
+    ("Retry-After", http_date),
+    ("Retry-After", rfc3339),
+    ("retry-after-ms", millis),
+];
+
 /// Writes a wait of this many seconds from an instant in seconds since 1970.
 type Writing = fn(u64, u64) -> String;
 
 fn delay(wait: u64, _: u64) -> String {
     wait.to_string()
+}
+
+fn millis(wait: u64, _: u64) -> String {
+    format!("{wait}000")
 }
 
 fn epoch(wait: u64, now: u64) -> String {
@@ -89,8 +104,8 @@ impl Response {
         let mut wait = waits.into_iter().max();
         if random.u8(..4) == 0 {
             let retry_after = random.u64(..9000);
-            let writing = *random.choice(&[delay as Writing, http_date]).expect("one");
-            lines.push(format!("Retry-After: {}", writing(retry_after, now)));
+            let (name, writing) = *random.choice(&RETRY_AFTER).expect("one");
+            lines.push(format!("{name}: {}", writing(retry_after, now)));
             wait = Some(retry_after);
         }
         if tells {

@@ -107,13 +107,14 @@ fn read(name: &str, value: &str, otherwise: impl FnOnce(&str) -> Option<u64>) ->
     }
 }
 
-/// The nanoseconds until an exhausted quota has more; of several, the longest.
+/// The nanoseconds until an exhausted quota has more; of several, the longest. `None` if all of them have more by now:
+/// a failed command is then tried again after its backoff, as this may be due to a clock that is off.
 pub(super) fn exhausted_for(headers: &Headers, now: SystemTime) -> Option<u64> {
     let quotas = QUOTAS.iter().filter_map(|(remaining, resets)| {
         is_none_left(headers.get(remaining)?).then_some(())?;
         resets.iter().find_map(|name| read(name, headers.get(name)?, |value| reset_in(value, now)))
     });
-    quotas.chain(structured(headers)).max()
+    quotas.chain(structured(headers)).max().filter(|wait| *wait > 0)
 }
 
 /// The same for the field `RateLimit`: a list of quotas with what is left (r) and for how many seconds (t), as in
@@ -252,7 +253,8 @@ mod tests {
             ("RateLimit: limit=100, remaining=0, reset=5", Some(5.0)),
             ("RateLimit: limit=100, remaining=1, reset=5", None),
             ("x-ratelimit-remaining: -1\nx-ratelimit-reset: 60", None),
-            ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 1600000000", Some(0.0)),
+            ("x-ratelimit-remaining: 0\nx-ratelimit-reset: 1600000000", None),
+            ("RateLimit: \"default\";r=0;t=0", None),
             // The first reset that can be read counts.
             (
                 "X-RateLimit-Remaining: 0\nX-RateLimit-Reset: 2023-11-14 22:13:30\nX-RateLimit-Retry-After: 7",

@@ -101,7 +101,7 @@ impl Response {
             lines.extend(line);
             waits.extend(wait);
         }
-        let mut wait = waits.into_iter().max();
+        let mut wait = waits.into_iter().max().filter(|wait| *wait > 0);
         if random.u8(..4) == 0 {
             let retry_after = random.u64(..9000);
             let (name, writing) = *random.choice(&RETRY_AFTER).expect("one");

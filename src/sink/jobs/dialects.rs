@@ -63,6 +63,8 @@ const QUOTAS: &[(&str, &[&str])] = &[
     ("x-sib-ratelimit-remaining", &["x-sib-ratelimit-reset"]),
     ("fitbit-rate-limit-remaining", &["fitbit-rate-limit-reset"]),
     ("x-rl", &["x-ttl"]),
+    // The same: Mistral, undocumented.
+    ("ratelimitbysize-remaining", &["ratelimitbysize-reset"]),
     // The same: www.contentful.com/developers/docs, "Content Management API".
     ("x-contentful-ratelimit-second-remaining", &["x-contentful-ratelimit-reset"]),
     ("x-contentful-ratelimit-hour-remaining", &["x-contentful-ratelimit-reset"]),
@@ -285,6 +287,7 @@ mod tests {
             ("x-sib-ratelimit-remaining: 0\nx-sib-ratelimit-reset: 591", Some(591.0)),
             ("fitbit-rate-limit-remaining: 0\nfitbit-rate-limit-reset: 2216", Some(2216.0)),
             ("X-Rl: 0\nX-Ttl: 45", Some(45.0)),
+            ("ratelimitbysize-remaining: 0\nratelimitbysize-reset: 28", Some(28.0)),
             ("X-Contentful-RateLimit-Second-Remaining: 0\nX-Contentful-RateLimit-Reset: 1", Some(1.0)),
             ("X-Rate-Limit-Requests-Left: 0\nX-Rate-Limit-Time-Reset-Ms: 15000", Some(15.0)),
             (

@@ -136,6 +136,13 @@ mod tests {
             // What follows a block is content.
             ("HTTP/1.1 200 x\r\nserver: x\r\n\r\nretry-after: 1\n", None),
             ("retry-after: 1\n\nretry-after: 2\n\n\n", Some(2 * SECOND)),
+            // As wget -S writes it.
+            (
+                "--1994-11-06 08:49:37--  http://x/\nHTTP request sent, awaiting response... \n  HTTP/1.1 302 Found\n  \
+                 Retry-After: 1\nReusing existing connection to x:80.\n  HTTP/1.1 429 Too Many\n  Retry-After: 2\n\
+                 1994-11-06 08:49:37 ERROR 429: Too Many.\n\n",
+                Some(2 * SECOND),
+            ),
             ("HTTP/1.1 500 x\r\nDate: Sun, 06 Nov 1994 08:49:37 GMT\r\n\r\n", None),
             // By the server's clock, which is ahead of ours.
             ("retry-after: Sun, 06 Nov 1994 09:00:01 GMT\ndate: Sun, 06 Nov 1994 09:00:00 GMT", Some(SECOND)),

@@ -1,5 +1,7 @@
 //! The ways in which services say that a quota is used up, and until when.
 
+use std::cell::LazyCell;
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use jiff::Timestamp;
@@ -126,19 +128,24 @@ fn structured(headers: &Headers) -> Option<u64> {
     let members: Vec<_> = headers.all("ratelimit").flat_map(|value| split(value, ',')).collect();
     let older = parameter(&members, "remaining").is_some_and(is_none_left);
     let older = parameter(&members, "reset").filter(|_| older).and_then(seconds);
+    // Found at once: a server may send thousands of each.
+    let windows = LazyCell::new(|| windows(headers));
     let exhausted = members.iter().filter_map(|member| {
         let parts: Vec<_> = split(member, ';').collect();
         is_none_left(parameter(&parts, "r")?).then_some(())?;
-        seconds(parameter(&parts, "t").or_else(|| window(headers, parts.first()?))?)
+        seconds(parameter(&parts, "t").or_else(|| *windows.get(parts.first()?)?)?)
     });
     exhausted.chain(older).max()
 }
 
-/// The length of the window (w) of the policy of this name. If nothing says when there is more, there is by its end.
-fn window<'a>(headers: &Headers<'a>, name: &str) -> Option<&'a str> {
-    let policies = headers.all("ratelimit-policy").flat_map(|value| split(value, ','));
-    let mut named = policies.filter(|policy| split(policy, ';').next() == Some(name));
-    parameter(&split(named.next()?, ';').collect::<Vec<_>>(), "w")
+/// The lengths of the windows (w) of policies, by name. If nothing says when there is more, there is by their end.
+fn windows<'a>(headers: &Headers<'a>) -> HashMap<&'a str, Option<&'a str>> {
+    let mut windows = HashMap::new();
+    for policy in headers.all("ratelimit-policy").flat_map(|value| split(value, ',')) {
+        let parts: Vec<_> = split(policy, ';').collect();
+        windows.entry(parts[0]).or_insert_with(|| parameter(&parts, "w"));
+    }
+    windows
 }
 
 fn parameter<'a>(parts: &[&'a str], name: &str) -> Option<&'a str> {
@@ -328,6 +335,15 @@ mod tests {
                 seconds.map(|seconds| u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap());
             assert_eq!(parse(text, now), wait, "{text}");
         }
+    }
+
+    /// All at once: comparing each quota with each policy would take minutes.
+    #[test]
+    fn a_server_may_have_any_number_of_policies() {
+        let list =
+            |from, end| (from..from + 20_000).map(|n| format!("\"{n}\";{end}")).collect::<Vec<_>>().join(",");
+        let text = format!("RateLimit: {}\nRateLimit-Policy: {}", list(0, "r=0"), list(19_999, "w=60"));
+        assert_eq!(parse(&text, UNIX_EPOCH), Some(60 * SECOND));
     }
 
     #[test]

@@ -98,9 +98,17 @@ pub(super) fn asked_for(headers: &Headers, now: SystemTime) -> Result<Option<u64
     }
 }
 
-/// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date.
+/// The value of `Retry-After` as a wait in nanoseconds: a number or a date. The size of a number shows whether it
+/// counts from now or, against the RFC (developer.moneybird.com, "Throttling"), from 1970.
 pub(super) fn wait(value: &str, now: SystemTime) -> Option<u64> {
-    seconds(value).or_else(|| date(value).map(|at| wait_until(at, now)))
+    let since_1970 = |nanos| wait_until(UNIX_EPOCH + Duration::from_nanos(clamped(nanos)), now);
+    match number(value) {
+        Some(nanos) if nanos < LONGEST_DELAY => Some(clamped(nanos)),
+        Some(nanos) if nanos < MILLISECONDS => Some(since_1970(nanos)),
+        Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
+        Some(_) => Some(u64::MAX),
+        None => date(value).map(|at| wait_until(at, now)),
+    }
 }
 
 /// The value of a field in nanoseconds: of milliseconds if its name ends so, or else by `otherwise`.
@@ -185,19 +193,9 @@ fn clamped(nanos: u128) -> u64 {
     u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
-/// The nanoseconds until there is more. The size of the number shows whether it counts from now or from 1970.
+/// The nanoseconds until there is more, which may also be given as a duration.
 fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
-    let since_1970 = |nanos| wait_until(UNIX_EPOCH + Duration::from_nanos(clamped(nanos)), now);
-    match number(value) {
-        Some(nanos) if nanos < LONGEST_DELAY => Some(clamped(nanos)),
-        Some(nanos) if nanos < MILLISECONDS => Some(since_1970(nanos)),
-        Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
-        Some(_) => Some(u64::MAX),
-        None => {
-            let at = date(value).map(|at| wait_until(at, now));
-            at.or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
-        }
-    }
+    wait(value, now).or_else(|| clamped_duration(&value.replace('µ', "u")).ok())
 }
 
 /// A date of HTTP or RFC 3339.
@@ -324,6 +322,7 @@ mod tests {
             ("X-RateLimit-Remaining: 0\nRetry-After: 2023-11-15T00:00:00Z", Some(6400.0)),
             ("X-Rate-Limit-Remaining: 0\nX-Rate-Limit-Retry-After-Seconds: 3600", Some(3600.0)),
             ("retry-after-ms: soon\nretry-after: 2", Some(2.0)),
+            ("Retry-After: 1700000007", Some(7.0)),
         ]);
     }
 

@@ -1,5 +1,7 @@
 //! The ways in which services say that a quota is used up, and until when.
 
+use std::cell::LazyCell;
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use super::headers::{Headers, date};
@@ -57,8 +59,7 @@ const QUOTAS: &[(&str, &[&str])] = &[
     // Since 1970: www.fastly.com/documentation, "Using the API"; docs.sentry.io, "API Rate Limits".
     ("fastly-ratelimit-remaining", &["fastly-ratelimit-reset"]),
     ("x-sentry-rate-limit-remaining", &["x-sentry-rate-limit-reset"]),
-    // In seconds from now: developers.brevo.com, "Rate limit headers"; dev.fitbit.com, "Rate Limits"; ip-api.com,
-    // "JSON".
+    // In seconds from now: developers.brevo.com, "Rate limit headers"; dev.fitbit.com, "Rate Limits"; ip-api.com.
     ("x-sib-ratelimit-remaining", &["x-sib-ratelimit-reset"]),
     ("fitbit-rate-limit-remaining", &["fitbit-rate-limit-reset"]),
     ("x-rl", &["x-ttl"]),
@@ -95,9 +96,17 @@ pub(super) fn asked_for(headers: &Headers, now: SystemTime) -> Result<Option<u64
     }
 }
 
-/// The value of `Retry-After` as a wait in nanoseconds: seconds, or a date.
+/// The value of `Retry-After` as a wait in nanoseconds: a number or a date. The size of a number shows whether it
+/// counts from now or, against the RFC (developer.moneybird.com, "Throttling"), from 1970.
 pub(super) fn wait(value: &str, now: SystemTime) -> Option<u64> {
-    seconds(value).or_else(|| date(value).map(|at| wait_until(at, now)))
+    let since_1970 = |nanos| wait_until(UNIX_EPOCH + Duration::from_nanos(clamped(nanos)), now);
+    match number(value) {
+        Some(nanos) if nanos < LONGEST_DELAY => Some(clamped(nanos)),
+        Some(nanos) if nanos < MILLISECONDS => Some(since_1970(nanos)),
+        Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
+        Some(_) => Some(u64::MAX),
+        None => date(value).map(|at| wait_until(at, now)),
+    }
 }
 
 /// The value of a field in nanoseconds: of milliseconds if its name ends so, or else by `otherwise`.
@@ -125,19 +134,24 @@ fn structured(headers: &Headers) -> Option<u64> {
     let members: Vec<_> = headers.all("ratelimit").flat_map(|value| split(value, ',')).collect();
     let older = parameter(&members, "remaining").is_some_and(is_none_left);
     let older = parameter(&members, "reset").filter(|_| older).and_then(seconds);
+    // Found at once: a server may send thousands of each.
+    let windows = LazyCell::new(|| windows(headers));
     let exhausted = members.iter().filter_map(|member| {
         let parts: Vec<_> = split(member, ';').collect();
         is_none_left(parameter(&parts, "r")?).then_some(())?;
-        seconds(parameter(&parts, "t").or_else(|| window(headers, parts.first()?))?)
+        seconds(parameter(&parts, "t").or_else(|| *windows.get(parts.first()?)?)?)
     });
     exhausted.chain(older).max()
 }
 
-/// The length of the window (w) of the policy of this name. If nothing says when there is more, there is by its end.
-fn window<'a>(headers: &Headers<'a>, name: &str) -> Option<&'a str> {
-    let policies = headers.all("ratelimit-policy").flat_map(|value| split(value, ','));
-    let mut named = policies.filter(|policy| split(policy, ';').next() == Some(name));
-    parameter(&split(named.next()?, ';').collect::<Vec<_>>(), "w")
+/// The lengths of the windows (w) of policies, by name. If nothing says when there is more, there is by their end.
+fn windows<'a>(headers: &Headers<'a>) -> HashMap<&'a str, Option<&'a str>> {
+    let mut windows = HashMap::new();
+    for policy in headers.all("ratelimit-policy").flat_map(|value| split(value, ',')) {
+        let parts: Vec<_> = split(policy, ';').collect();
+        windows.entry(parts[0]).or_insert_with(|| parameter(&parts, "w"));
+    }
+    windows
 }
 
 fn parameter<'a>(parts: &[&'a str], name: &str) -> Option<&'a str> {
@@ -177,19 +191,9 @@ fn clamped(nanos: u128) -> u64 {
     u64::try_from(nanos).unwrap_or(u64::MAX)
 }
 
-/// The nanoseconds until there is more. The size of the number shows whether it counts from now or from 1970.
+/// The nanoseconds until there is more, which may also be given as a duration.
 fn reset_in(value: &str, now: SystemTime) -> Option<u64> {
-    let since_1970 = |nanos| wait_until(UNIX_EPOCH + Duration::from_nanos(clamped(nanos)), now);
-    match number(value) {
-        Some(nanos) if nanos < LONGEST_DELAY => Some(clamped(nanos)),
-        Some(nanos) if nanos < MILLISECONDS => Some(since_1970(nanos)),
-        Some(nanos) if nanos < 1000 * MILLISECONDS => Some(since_1970(nanos / 1000)),
-        Some(_) => Some(u64::MAX),
-        None => {
-            let wait = date(value).map(|at| wait_until(at, now));
-            wait.or_else(|| clamped_duration(value).ok())
-        }
-    }
+    wait(value, now).or_else(|| clamped_duration(value).ok())
 }
 
 fn wait_until(at: SystemTime, now: SystemTime) -> u64 {
@@ -277,11 +281,7 @@ mod tests {
             ),
             ("X-Ratelimit-Remain: 0\nX-Ratelimit-Window: 5m\nX-Ratelimit-Reset: 1700000300", Some(300.0)),
             ("Fastly-RateLimit-Remaining: 0\nFastly-RateLimit-Reset: 1700003600", Some(3600.0)),
-            (
-                "X-Sentry-Rate-Limit-Remaining: 0\nX-Sentry-Rate-Limit-Limit: 40\n\
-                 X-Sentry-Rate-Limit-Reset: 1700000001",
-                Some(1.0),
-            ),
+            ("X-Sentry-Rate-Limit-Remaining: 0\nX-Sentry-Rate-Limit-Reset: 1700000001", Some(1.0)),
             ("x-sib-ratelimit-remaining: 0\nx-sib-ratelimit-reset: 591", Some(591.0)),
             ("fitbit-rate-limit-remaining: 0\nfitbit-rate-limit-reset: 2216", Some(2216.0)),
             ("X-Rl: 0\nX-Ttl: 45", Some(45.0)),
@@ -315,6 +315,7 @@ mod tests {
             ("X-RateLimit-Remaining: 0\nRetry-After: 2023-11-15T00:00:00Z", Some(6400.0)),
             ("X-Rate-Limit-Remaining: 0\nX-Rate-Limit-Retry-After-Seconds: 3600", Some(3600.0)),
             ("retry-after-ms: soon\nretry-after: 2", Some(2.0)),
+            ("Retry-After: 1700000007", Some(7.0)),
         ]);
     }
 
@@ -326,6 +327,15 @@ mod tests {
                 seconds.map(|seconds| u64::try_from(Duration::from_secs_f64(seconds).as_nanos()).unwrap());
             assert_eq!(parse(text, now).unwrap_or_default(), wait, "{text}");
         }
+    }
+
+    /// All at once: comparing each quota with each policy would take minutes.
+    #[test]
+    fn a_server_may_have_any_number_of_policies() {
+        let list =
+            |from, end| (from..from + 20_000).map(|n| format!("\"{n}\";{end}")).collect::<Vec<_>>().join(",");
+        let text = format!("RateLimit: {}\nRateLimit-Policy: {}", list(0, "r=0"), list(19_999, "w=60"));
+        assert_eq!(parse(&text, UNIX_EPOCH), Ok(Some(60 * SECOND)));
     }
 
     #[test]

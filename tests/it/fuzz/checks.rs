@@ -158,7 +158,8 @@ pub fn records(data: &[u8]) {
 pub fn advice(data: &[u8]) {
     let text = String::from_utf8_lossy(data);
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(784_111_777);
-    let alone = parse_headers(&text, now);
+    // The errors show what could not be read.
+    let wait = |text: &str| parse_headers(text, now).ok().flatten();
     let Some(value) = text.lines().next().filter(|_| text.lines().count() == 1) else { return };
     // The part of a date before its first colon is not a name.
     if value.split_once(':').is_some_and(|(name, _)| !name.trim().contains(' ')) {
@@ -168,7 +169,7 @@ pub fn advice(data: &[u8]) {
         format!("HTTP/1.1 429 x\r\nretry-after:{value}\r\nDate: x\r\n\r\n"),
         format!("HTTP/1.1 302 x\r\nRetry-After: 1\r\n\r\nHTTP/1.1 503 x\r\nRETRY-AFTER: {value}\n\n"),
     ] {
-        assert_eq!(parse_headers(&block, now), alone, "{block:?}");
+        assert_eq!(wait(&block), wait(&text), "{block:?}");
     }
 }
 

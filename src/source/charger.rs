@@ -51,10 +51,6 @@ impl Only {
         let key = if is_host { canonical_host(only) } else { only.clone().into_bytes() };
         Some(Only { index, key, matched: false })
     }
-
-    fn matches(&self, keys: &[Key]) -> bool {
-        keys[self.index].as_slice() == self.key
-    }
 }
 
 enum Cost {
@@ -140,11 +136,11 @@ impl Charger {
             return Ok(());
         }
         let record = self.fields.look(record, length);
-        self.write_keys(&record, &mut draft.keys);
+        draft.keys.resize_with(self.keys, Key::new);
+        draft.keys.iter_mut().enumerate().for_each(|(index, key)| record.part(index).write_to(key));
         draft.costs.clear();
         let mut charged = Ok(());
         for rule in &mut self.limits {
-            rule.remember(&draft.keys);
             let cost = rule.cost(&draft.keys, &record);
             draft.costs.push(*cost.as_ref().unwrap_or(&0));
             if let (Err(why), Ok(())) = (cost, &charged) {
@@ -170,11 +166,6 @@ impl Charger {
                 only.matched |= before.limits.iter().any(was_matched);
             }
         }
-    }
-
-    fn write_keys(&self, record: &Record, keys: &mut Vec<Key>) {
-        keys.resize_with(self.keys, Key::new);
-        keys.iter_mut().enumerate().for_each(|(index, key)| record.part(index).write_to(key));
     }
 }
 
@@ -211,15 +202,12 @@ fn why_no_cost(selector: &Selector, part: &Selected) -> String {
 }
 
 impl ChargeRule {
-    fn remember(&mut self, keys: &[Key]) {
+    fn cost(&mut self, keys: &[Key], record: &Record) -> Result<u64, String> {
         if let Some(only) = &mut self.only {
-            only.matched |= only.matches(keys);
-        }
-    }
-
-    fn cost(&self, keys: &[Key], record: &Record) -> Result<u64, String> {
-        if self.only.as_ref().is_some_and(|only| !only.matches(keys)) {
-            return Ok(0);
+            if keys[only.index].as_slice() != only.key {
+                return Ok(0);
+            }
+            only.matched = true;
         }
         let cost = self.cost.of(record)?;
         if self.most.is_some_and(|most| cost > most) {

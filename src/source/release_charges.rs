@@ -34,14 +34,12 @@ impl ReleaseCharges {
 
     /// The index of the charge to which a limit adds a record; the next index if there is none yet.
     fn place(&mut self, limit: usize, key: Option<usize>, record: &Draft) -> usize {
-        match key
-            .filter(|_| record.costs[limit] > 0)
-            .map(|key| (&record.keys[key], &self.charges[0].keys[key]))
+        if let Some(key) = key
+            && record.costs[limit] > 0
+            && record.keys[key] != self.charges[0].keys[key]
         {
-            Some((key, first)) if key != first => {
-                *self.places.entry((limit, key.clone())).or_insert(self.charges.len())
-            }
-            _ => 0,
+            return *self.places.entry((limit, record.keys[key].clone())).or_insert(self.charges.len());
         }
+        0
     }
 }

@@ -57,10 +57,8 @@ pub fn is_in_current_directory(name: &str) -> bool {
     let state = directory(|variable| env::var_os(variable)).map(|directory| directory.join(name));
     // A service may work where its states are.
     let is_it = |state: Metadata| (state.dev(), state.ino()) == (here.dev(), here.ino());
-    if state.and_then(|state| fs::metadata(state).ok()).is_some_and(is_it) {
-        return false;
-    }
-    may_be_state(Path::new(name))
+    let is_ours = state.and_then(|state| fs::metadata(state).ok()).is_some_and(is_it);
+    !is_ours && may_be_state(Path::new(name))
 }
 
 fn find(name: &str) -> Result<PathBuf> {

@@ -14,9 +14,9 @@ use throttle::time::{SECOND, Time};
 
 use crate::civil::{Span, first_of, place, shown, spans};
 use crate::simulated::{Simulation, block};
-use crate::support::{for_each_seed, seeds};
 #[cfg(any(feature = "sqlite", feature = "redis"))]
-use crate::support::{text, throttle};
+use crate::support::text;
+use crate::support::{for_each_seed, seeds, throttle};
 
 const MINUTE: u64 = 60 * SECOND;
 

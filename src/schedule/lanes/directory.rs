@@ -41,7 +41,7 @@ pub(super) struct Directory {
 
 impl Directory {
     pub(super) fn get(&self, name: &[Key]) -> Option<usize> {
-        if self.names.is_empty() { None } else { self.names.get(name).copied() }
+        self.names.get(name).copied()
     }
 
     /// The lane of this name, opened if there is none.

@@ -129,10 +129,8 @@ impl Lanes {
 
     /// The first item of a segment, without its delimiter.
     pub(super) fn text(&self, segment: &Segment) -> Vec<u8> {
-        segment
-            .records(&self.delimiter)
-            .next()
-            .map_or_else(Vec::new, |whole| self.delimiter.trim(whole).to_vec())
+        let whole = segment.records(&self.delimiter).next().unwrap_or_default();
+        self.delimiter.trim(whole).to_vec()
     }
 
     /// The first item of a batch.

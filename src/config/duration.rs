@@ -87,7 +87,7 @@ pub fn rounded_duration(nanos: u64) -> String {
         SECOND..MINUTE => 1_000_000,
         _ => SECOND,
     };
-    let nanos = nanos.checked_next_multiple_of(step).unwrap_or(nanos);
+    let nanos = nanos.checked_next_multiple_of(step).unwrap_or(nanos - nanos % step);
     let (unit, name) = match nanos {
         0..1_000 => return format!("{nanos}ns"),
         1_000..1_000_000 => (1_000, "us"),
@@ -166,6 +166,7 @@ mod tests {
             (59_999_999_999, "1m"),
             (60_990_000_000, "1m1s"),
             (100 * SECOND, "1m40s"),
+            (u64::MAX, "584years6months15days8h12m57s"),
         ] {
             assert_eq!(rounded_duration(nanos), text);
         }

@@ -89,7 +89,7 @@ pub fn rounded_duration(nanos: u64) -> String {
             return format!("{}{name}", number.trim_end_matches('0').trim_end_matches('.'));
         }
     }
-    format_duration(nanos.checked_next_multiple_of(SECOND).unwrap_or(nanos))
+    format_duration(nanos.checked_next_multiple_of(SECOND).unwrap_or(nanos - nanos % SECOND))
 }
 
 #[cfg(test)]
@@ -159,6 +159,7 @@ mod tests {
             (59_999_999_999, "1m"),
             (60_990_000_000, "1m1s"),
             (100 * SECOND, "1m40s"),
+            (u64::MAX, "584years6months15days8h12m57s"),
         ] {
             assert_eq!(rounded_duration(nanos), text);
         }

@@ -85,18 +85,25 @@ impl<'a> Setup<'a> {
     }
 }
 
-/// Checks that no file is written that is read, as input or for its limits, or written to by others.
+/// Checks that no file is written that is the input, keeps limits, or is written to by others.
 fn check_written(config: &Config, input: &Input) -> Result<()> {
+    let state = config.shared.as_ref().and_then(|shared| match &shared.state {
+        State::File(file) => Some(file.as_path()),
+        State::Name(_) | State::Server(_) => None,
+    });
     let written: Vec<_> = config.written().collect();
     for (at, (option, path)) in written.iter().enumerate() {
         let shown = path.display();
         ensure!(!is_at(input, path), "{option} would write to the input, {shown}: name another file");
-        let is_limits = config.limits.files().any(|file| are_same(file, path));
-        ensure!(!is_limits, "{option} would overwrite the limits in {shown}: name another file");
+        let keeps_limits = config.limits.files().chain(state).any(|file| are_same(file, path));
+        ensure!(!keeps_limits, "{option} would overwrite {shown}, where limits are kept: name another file");
         let other = written[..at].iter().find(|(_, other)| are_same(other, path));
         ensure!(other.is_none(), "{option} would overwrite {shown} of another option: name another file");
-        // The others are written at the end, or are no part of what goes there.
-        let is_output = *option == "--log" && (is_at(io::stdout(), path) || is_at(io::stderr(), path));
+        let is_output = match *option {
+            // A command may print nothing.
+            "--plot" => config.command.is_none() && is_at(io::stdout(), path),
+            _ => is_at(io::stdout(), path) || is_at(io::stderr(), path),
+        };
         ensure!(!is_output, "{option} would write to {shown}, where outputs go: name another file");
     }
     Ok(())

@@ -124,21 +124,37 @@ fn a_file_is_not_written_that_is_the_input_or_another_output() {
     }
 }
 
-/// The limits would be gone, and a log among outputs could not be resumed.
+/// Limits and outputs would be gone, and a log among outputs could not be resumed.
 #[test]
 fn a_file_is_not_written_that_has_the_limits_or_takes_outputs() {
     let directory = Directory::new();
     let file = |name: &str| fs::read_to_string(directory.path().join(name)).unwrap();
     for (args, told) in [
-        ("--stats prom:limits", "--stats prom: would overwrite the limits in limits: name another file"),
-        ("--stats prom:./same", "--stats prom: would overwrite the limits in ./same: name another file"),
-        ("--log out echo >out", "--log would write to out, where outputs go: name another file"),
-        ("--log out echo >>out", "--log would write to out, where outputs go: name another file"),
-        ("--log out echo 2>out", "--log would write to out, where outputs go: name another file"),
-        ("--log log --stats prom:out echo >/dev/null 2>&1", ""),
+        (
+            "-r@limits --stats prom:limits",
+            "--stats prom: would overwrite limits, where limits are kept: name another file",
+        ),
+        (
+            "-r@limits --stats prom:./same",
+            "--stats prom: would overwrite ./same, where limits are kept: name another file",
+        ),
+        (
+            "-r9/s -s ./limits --plot limits",
+            "--plot would overwrite limits, where limits are kept: name another file",
+        ),
+        ("-r9/s --log out echo >out", "--log would write to out, where outputs go: name another file"),
+        (
+            "-r9/s --stats prom:out >out",
+            "--stats prom: would write to out, where outputs go: name another file",
+        ),
+        ("-r9/s --plot out >out", "--plot would write to out, where outputs go: name another file"),
+        ("-r9/s --plot out true >out", ""),
+        ("-r9/s --log out echo >>out", "--log would write to out, where outputs go: name another file"),
+        ("-r9/s --log out echo 2>out", "--log would write to out, where outputs go: name another file"),
+        ("-r@limits --log log --stats prom:out echo >/dev/null 2>&1", ""),
     ] {
         directory.file("limits", "9/s\n");
-        let script = format!("ln -f limits same; rm -f out; throttle -r@limits {args}");
+        let script = format!("ln -f limits same; rm -f out; throttle {args}");
         let output = sh(&script).current_dir(directory.path()).write_stdin("x\n").output().unwrap();
         assert_eq!(output.status.success(), told.is_empty(), "{args}");
         if args.contains("out") {

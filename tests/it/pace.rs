@@ -86,6 +86,51 @@ fn property_an_instant_before_the_last_commit_stands_for_that_commit() {
     }
 }
 
+/// With keys, idle histories are dropped; a limit without a key keeps its history.
+#[test]
+fn property_a_key_is_limited_as_if_it_had_a_limit_of_its_own() {
+    for seed in seeds(200) {
+        println!("seed {seed}");
+        let mut random = Rng::with_seed(seed);
+        let algorithm = random.choice(["sliding", "bucket", "bucket,burst=2", "interval", "fixed"]).unwrap();
+        let start = random.choice(["full", "empty"]).unwrap();
+        let (count, period) = (random.u64(1..5), random.u64(1..40));
+        let limit =
+            format!("{count}/{}ms,algo={algorithm},start={start},margin=20ms,cost=col:2", 100 * period);
+        let origin = Instant::now();
+        // Idle histories are not looked for more often than once a second.
+        let at = |tenths: u64| origin + Duration::from_millis(100 * tenths);
+        let mut keyed = Pace::new(&format!("{limit},key=col:1"), origin).unwrap();
+        let mut alone: Vec<_> = (0..4).map(|_| Pace::new(&limit, origin).unwrap()).collect();
+        let mut waiting = Vec::new();
+        let mut now = 0;
+        for _ in 0..60 {
+            let most = if random.u8(..6) == 0 { period * 4 } else { 6 };
+            now += random.u64(..most);
+            if waiting.is_empty() || random.bool() {
+                let key = random.usize(..alone.len());
+                // Only a bucket and a gap serve what costs more.
+                let dearest = if ["sliding", "fixed"].contains(&algorithm) { count } else { 9 };
+                let text = format!("{key} {}", random.u64(..=dearest));
+                let item = |pace: &mut Pace| pace.item(text.as_bytes(), at(now)).unwrap();
+                waiting.push((key, item(&mut keyed), item(&mut alone[key])));
+            }
+            // Not the first: others have to wait while many are released.
+            let next = random.usize(..waiting.len());
+            let (key, item, own) = &waiting[next];
+            assert_eq!(keyed.earliest(item, at(now)), alone[*key].earliest(own, at(now)), "{limit} at {now}");
+            let (one, other) = (keyed.admit(item, at(now)), alone[*key].admit(own, at(now)));
+            assert_eq!(one.as_ref().err(), other.as_ref().err(), "{limit} at {now}");
+            if let (Ok(one), Ok(other)) = (one, other) {
+                now += random.u64(..4);
+                keyed.commit(one, at(now));
+                alone[*key].commit(other, at(now));
+                waiting.swap_remove(next);
+            }
+        }
+    }
+}
+
 /// Idle histories are dropped when something is committed.
 #[test]
 fn nothing_is_dropped_that_an_item_or_an_admission_still_depends_on() {

@@ -60,12 +60,7 @@ impl Interrupt {
         self.raised.store(true, SeqCst);
     }
 
-    /// Nudges the thread until it has heard of the stop. To be called from another thread.
-    pub(crate) fn nudge_until_heard(&self) {
-        self.nudge_while(|| !self.heard.load(SeqCst));
-    }
-
-    /// Nudges the thread for as long as it is in a call.
+    /// Nudges the thread for as long as it is in a call. To be called from another thread.
     ///
     /// One nudge is not enough: it may come just before the call blocks.
     pub(crate) fn nudge_while(&self, is_in_call: impl Fn() -> bool) {

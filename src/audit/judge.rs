@@ -27,8 +27,8 @@ pub(super) trait Judge {
 }
 
 pub(super) struct Judged {
-    /// The instant from which the release would have been allowed.
-    pub(super) verdict: Verdict,
+    /// Nanoseconds by which the release was too early, 0 if it was not; `None` if it is never allowed.
+    pub(super) early: Option<u64>,
     /// The cost in the period that ends with the release, and the oldest instant in that period.
     pub(super) count: u64,
     pub(super) start: Time,
@@ -121,18 +121,18 @@ impl<R: Rule> Judge for Ruled<R> {
 
 impl<R: Rule> Ruling<R> {
     fn judge(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Judged {
-        let verdict = self.commit(released, at, cost);
+        let early = self.commit(released, at, cost).instant().map(|allowed| allowed.since(at));
         released.window.push(at, cost, R::FACTS.lasted(&self.terms, at), self.terms.count);
         released.releases += 1;
         released.cost = released.cost.saturating_add(cost);
-        if !verdict.allows(at) {
+        if early != Some(0) {
             let (violations, earliest) = &mut **released.early.get_or_insert_default();
-            (*violations, *earliest) = (*violations + 1, by(verdict, at).unwrap_or(0).max(*earliest));
+            (*violations, *earliest) = (*violations + 1, early.unwrap_or(0).max(*earliest));
         }
         let count = released.window.cost();
         let is_worst = count > released.worst;
         released.worst = released.worst.max(count);
-        Judged { verdict, count, start: released.window.start(), is_worst, total: released.cost }
+        Judged { early, count, start: released.window.start(), is_worst, total: released.cost }
     }
 
     /// Charges a release as it happened, allowed or not. Returns the instant from which it would have been allowed: at
@@ -171,11 +171,6 @@ impl<S> Released<S> {
         let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
         Findings { releases: self.releases, violations, earliest, worst: Worst::default() }
     }
-}
-
-/// Nanoseconds by which a release at `at` was too early; `None` if it is never allowed.
-pub(super) fn by(verdict: Verdict, at: Time) -> Option<u64> {
-    verdict.instant().map(|allowed| allowed.since(at))
 }
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::Violation;
 use super::distinct::{Distinct, KeyCount};
-use super::judge::{self, Judge};
+use super::judge::{self, Judge, Judged};
 use super::ranked::Ranked;
 use super::tally::{Findings, Tally, Worst};
 use super::trace::Trace;
@@ -72,20 +72,18 @@ impl AuditedLimit {
         if self.judge.keys() >= self.evict_at {
             self.evict(at);
         }
-        let judged = self.judge.judge(key, at, cost);
-        let (count, is_early) = (judged.count, !judged.verdict.allows(at));
-        let early = judge::by(judged.verdict, at).filter(|_| is_early);
-        let worst = Worst { count, start: judged.start, end: at, number };
+        let Judged { early, count, start, is_worst, total } = self.judge.judge(key, at, cost);
+        let is_early = early != Some(0);
+        let worst = Worst { count, start, end: at, number };
         let (violations, earliest) = (is_early.into(), early.unwrap_or(0));
         self.tally.add(at, cost, self.terms.period, Findings { releases: 1, violations, earliest, worst });
-        if self.key.is_some() && judged.is_worst {
+        if self.key.is_some() && is_worst {
             let entry = self.worst_keys.entry(key, Findings::default);
             *entry = entry.with(Findings { worst, ..Findings::default() });
         }
         if let Some(traces) = &mut self.traces {
             // A key may become one of the busiest only after a while.
-            let before = judged.total - cost;
-            traces.entry(key, || Trace::new(at, before.into())).push(at, cost, count, is_early);
+            traces.entry(key, || Trace::new(at, (total - cost).into())).push(at, cost, count, is_early);
         }
         let key = self.key.is_some().then_some(key);
         is_early.then_some(Violation { number, at, rate: &self.rate, key, count, early })

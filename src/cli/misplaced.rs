@@ -9,15 +9,12 @@ use crate::printable::quoted;
 
 /// Why there is no limit, and what to do.
 pub(super) fn no_limit(command: &[OsString], jobs: Option<NonZeroUsize>) -> String {
-    format!("no limit given: {}", after(command).unwrap_or_else(|| suggested(jobs)))
-}
-
-/// What to add. With `jobs` alone, as for xargs, the number of running commands may be all that matters.
-fn suggested(jobs: Option<NonZeroUsize>) -> String {
+    // As for xargs, the number of running commands may be all that matters.
     let other = jobs.map_or("throttle -h lists options".to_owned(), |jobs| {
         format!("for a limit on running commands only, -r {jobs}/running")
     });
-    format!("add one, such as -n 10 -p 1m or -r 10/s; {other}")
+    let add = || format!("add one, such as -n 10 -p 1m or -r 10/s; {other}");
+    format!("no limit given: {}", after(command).unwrap_or_else(add))
 }
 
 /// A limit among the arguments of the command.

@@ -48,14 +48,12 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
     };
     let cli = Cli::read(&args).map_err(|error| usage(&error, &args))?;
     let options = &args[1..args.len() - cli.command.len()];
-    if let Some(advice) = options.iter().find_map(|option| long_with_one_hyphen(option.to_str()?)) {
+    let advice = options.iter().find_map(|option| long_with_one_hyphen(option.to_str()?));
+    if let Some(advice) = advice.or_else(|| foreign::source_advice(&args)) {
         return Err(Instead::Mistake(advice));
     }
     if let Some(text) = cli.generate {
         return Err(Instead::Help(text.to_owned()));
-    }
-    if let Some(advice) = foreign::source_advice(&args) {
-        return Err(Instead::Mistake(advice));
     }
     let mistake = |error: Error| Instead::Mistake(format!("{error:#}"));
     check_command(&cli, &args).map_err(mistake)?;

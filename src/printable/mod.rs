@@ -23,24 +23,23 @@ pub(crate) fn is_printable(c: char) -> bool {
 
 /// Escapes everything unprintable in a text, which makes it one line.
 pub(crate) fn escaped(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for c in text.chars() {
-        if is_printable(c) { escaped.push(c) } else { escaped.extend(c.escape_default()) }
-    }
-    escaped
+    replaced(text, |escaped, c| escaped.extend(c.escape_default()))
 }
 
 /// Escapes everything unprintable in JSON. Such characters occur only in strings.
 pub(crate) fn escaped_json(json: &str) -> String {
-    let mut escaped = String::with_capacity(json.len());
-    for c in json.chars() {
-        if is_printable(c) {
-            escaped.push(c);
-        } else {
-            c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(escaped, "\\u{unit:04x}"));
-        }
+    replaced(json, |escaped, c| {
+        c.encode_utf16(&mut [0; 2]).iter().for_each(|unit| _ = write!(escaped, "\\u{unit:04x}"));
+    })
+}
+
+/// A text in which `escape` writes each unprintable character.
+fn replaced(text: &str, escape: impl Fn(&mut String, char)) -> String {
+    let mut replaced = String::with_capacity(text.len());
+    for c in text.chars() {
+        if is_printable(c) { replaced.push(c) } else { escape(&mut replaced, c) }
     }
-    escaped
+    replaced
 }
 
 /// The beginning of a text from the input, in shell quotes.

@@ -10,10 +10,7 @@ pub(super) fn escape(item: &[u8]) -> String {
     let mut text = String::with_capacity(item.len());
     for chunk in item.utf8_chunks() {
         for c in chunk.valid().chars() {
-            match c {
-                c if c == '\\' || c.is_control() => text.extend(c.escape_default()),
-                c => text.push(c),
-            }
+            if c == '\\' || c.is_control() { text.extend(c.escape_default()) } else { text.push(c) }
         }
         for byte in chunk.invalid() {
             let _ = write!(text, "\\x{byte:02x}");

@@ -1,7 +1,7 @@
 //! Hints for a person: why nothing happens, how long it takes, how to continue.
 
 use super::line::reason;
-use super::stats::items;
+use super::stats::{counted, items};
 use super::wall::{clock_at, words};
 use crate::exit::Exit;
 use crate::schedule::{Forecast, Stats, WaitReason};
@@ -36,8 +36,7 @@ pub(super) fn plan(stats: &Stats, wall: Option<Wall>) -> String {
     let nanos = stats.times.last.since(stats.times.started);
     let wall = wall.filter(|_| stats.released > 0);
     let ends = wall.map(|wall| format!(", ends {}", clock_at(wall, stats.times.started, stats.times.last)));
-    let refused = (stats.refused > 0).then(|| format!(", {} refused", stats.refused));
-    let (ends, refused) = (ends.unwrap_or_default(), refused.unwrap_or_default());
+    let (ends, refused) = (ends.unwrap_or_default(), counted(stats.refused, "refused"));
     format!("{}, {}{ends}{refused}", items(stats.released), words(nanos))
 }
 

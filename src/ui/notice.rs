@@ -15,15 +15,11 @@ impl Reporter {
     /// Prints a notice. `wall` turns its instants, which are on the same time line as `now`, into clock times.
     pub(crate) fn tell(&self, notice: &Notice, wall: Wall, now: Time) {
         match notice {
-            Notice::Failed(failed) => self.failed(failed),
-            Notice::FailedSoFar(failed) => {
-                let (items, why) = (items_of(failed), reason(failed.why));
-                self.say_failed(
-                    Report::Normal,
-                    failed.items,
-                    &format!("{items}: {why}; the run ended before it was retried"),
-                );
+            Notice::Failed(failed) => {
+                let is_last = failed.why == Failure::Ended(End::Exited(255));
+                self.failed(failed, if is_last { ", which ends the run" } else { "" });
             }
+            Notice::FailedSoFar(failed) => self.failed(failed, "; the run ended before it was retried"),
             Notice::BadItem(error) => self.say_failed(Report::Normal, 1, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let counts_exits = limit.as_ref().is_some_and(Rate::counts_exits);
@@ -78,12 +74,9 @@ impl Reporter {
             Some(away) => format!("the next release is {away} away: longer than --max-wait"),
             None => "there is no release within --max-wait".to_owned(),
         };
-        let why = if had_slot {
-            "; a slot expired before this busy machine used it: with a larger margin=, slots last longer"
-        } else {
-            ""
-        };
-        self.notice(&format_args!("{what}{why}"));
+        let slot =
+            "; a slot expired before this busy machine used it: with a larger margin=, slots last longer";
+        self.notice(&format_args!("{what}{}", if had_slot { slot } else { "" }));
     }
 
     fn hold(&self, hold: &HoldBegun, wall: Wall, now: Time) {
@@ -99,20 +92,17 @@ impl Reporter {
         ));
     }
 
-    fn failed(&self, failed: &Failed) {
-        let ends = if failed.why == Failure::Ended(End::Exited(255)) { ", which ends the run" } else { "" };
-        let text = format!("{}: {}{ends}", items_of(failed), reason(failed.why));
+    /// `ends` is what follows from the failure.
+    fn failed(&self, Failed { item, items, text, why }: &Failed, ends: &str) {
+        let more = if *items > 1 { format!(" and {} more", items - 1) } else { String::new() };
         // A command that was not even started is an error.
-        let is_error = matches!(failed.why, Failure::ArgumentError(_));
-        self.say_failed(if is_error { Report::Quiet } else { Report::Normal }, failed.items, &text);
-    }
-}
-
-fn items_of(failed: &Failed) -> String {
-    let Failed { item, items, text, .. } = failed;
-    match items {
-        1 => format!("item {item} {}", excerpt(text)),
-        _ => format!("item {item} {} and {} more", excerpt(text), items - 1),
+        let is_error = matches!(why, Failure::ArgumentError(_));
+        let level = if is_error { Report::Quiet } else { Report::Normal };
+        self.say_failed(
+            level,
+            *items,
+            &format!("item {item} {}{more}: {}{ends}", excerpt(text), reason(*why)),
+        );
     }
 }
 

@@ -53,10 +53,9 @@ impl<'a> Setup<'a> {
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(config));
         let rates = files.load()?;
         reporter.limits(&rates);
-        let jitter = config.queue.jitter.iter();
-        jitter.for_each(|jitter| {
+        if let Some(jitter) = config.queue.jitter {
             reporter.detail(&format_args!("each release is delayed at random: --jitter {jitter}"));
-        });
+        }
         let input = match config.action {
             Verb::Once(_) => Input::blank()?,
             _ => Input::open(config.input.file.as_deref())?,

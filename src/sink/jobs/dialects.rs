@@ -21,60 +21,42 @@ const WAITS: &[&str] = &[
     "X-Rate-Limit-Retry-After-Seconds",
 ];
 
-/// The known quotas: the field that says how much is left, and the fields that say when there will be more, of which
-/// the first one that can be read counts; each with its source. In milliseconds if their names end so.
-const QUOTAS: &[(&str, &[&str])] = &[
-    // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06. Since 1970: docs.gitlab.com, "User and IP rate
-    // limits". As a date: docs.developer.yelp.com, "Rate Limiting".
-    ("ratelimit-remaining", &["ratelimit-reset", "ratelimit-resettime"]),
-    // Since 1970: docs.github.com, "Rate limits for the REST API". In seconds from now: support.reddithelp.com, "Reddit
-    // Data API Wiki". Both, with decimals, and preferably from now: docs.discord.com, "Rate Limits". As a date:
-    // developer.vimeo.com, "Rate limiting"; developer.atlassian.com, "Rate limiting". Since 1970, too: symfony.com,
-    // "Rate Limiter".
-    ("x-ratelimit-remaining", &["x-ratelimit-reset-after", "x-ratelimit-reset", "x-ratelimit-retry-after"]),
+/// What stands in place of `remaining` in the field that says when there will be more of a quota; of several, the first
+/// that can be read counts.
+const RESETS: &[&str] = &[
+    // In seconds from now, with decimals: docs.discord.com, "Rate Limits".
+    "reset-after",
+    // In seconds from now: draft-ietf-httpapi-ratelimit-headers-06; support.reddithelp.com, "Reddit Data API Wiki";
+    // developers.brevo.com, "Rate limit headers"; inference-docs.cerebras.ai, "Rate Limits". Since 1970:
+    // docs.github.com, "Rate limits for the REST API"; docs.gitlab.com, "User and IP rate limits"; docs.x.com, "Rate
+    // limits"; in milliseconds: linear.app/developers/rate-limiting. As a date: developer.vimeo.com, "Rate limiting";
+    // developer.atlassian.com, "Rate limiting"; platform.claude.com, "Rate limits". As durations, such as 6m0s:
+    // developers.openai.com, "Rate limits"; console.groq.com, "Rate Limits".
+    "reset",
+    // As a date: docs.developer.yelp.com, "Rate Limiting".
+    "resettime",
+    // Since 1970: symfony.com, "Rate Limiter".
+    "retry-after",
     // As a date: techdocs.akamai.com, "Rate limiting".
-    ("x-ratelimit-remaining", &["x-ratelimit-next"]),
-    // Since 1970: developer-specs.company-information.service.gov.uk, "Rate limiting".
-    ("x-ratelimit-remain", &["x-ratelimit-reset"]),
-    // Since 1970: docs.x.com, "Rate limits"; developer.okta.com, "Rate limits".
-    ("x-rate-limit-remaining", &["x-rate-limit-reset"]),
-    ("x-app-limit-24hour-remaining", &["x-app-limit-24hour-reset"]),
-    ("x-user-limit-24hour-remaining", &["x-user-limit-24hour-reset"]),
-    // As durations, such as 6m0s: developers.openai.com, "Rate limits"; console.groq.com, "Rate Limits".
-    ("x-ratelimit-remaining-requests", &["x-ratelimit-reset-requests"]),
-    ("x-ratelimit-remaining-tokens", &["x-ratelimit-reset-tokens"]),
-    ("x-ratelimit-remaining-project-tokens", &["x-ratelimit-reset-project-tokens"]),
-    // In seconds from now, with decimals: inference-docs.cerebras.ai, "Rate Limits".
-    ("x-ratelimit-remaining-requests-day", &["x-ratelimit-reset-requests-day"]),
-    ("x-ratelimit-remaining-tokens-minute", &["x-ratelimit-reset-tokens-minute"]),
-    // In milliseconds since 1970: linear.app/developers/rate-limiting.
-    ("x-ratelimit-requests-remaining", &["x-ratelimit-requests-reset"]),
-    ("x-ratelimit-complexity-remaining", &["x-ratelimit-complexity-reset"]),
-    ("x-ratelimit-endpoint-requests-remaining", &["x-ratelimit-endpoint-requests-reset"]),
-    // In RFC 3339: platform.claude.com, "Rate limits".
-    ("anthropic-ratelimit-requests-remaining", &["anthropic-ratelimit-requests-reset"]),
-    ("anthropic-ratelimit-tokens-remaining", &["anthropic-ratelimit-tokens-reset"]),
-    ("anthropic-ratelimit-input-tokens-remaining", &["anthropic-ratelimit-input-tokens-reset"]),
-    ("anthropic-ratelimit-output-tokens-remaining", &["anthropic-ratelimit-output-tokens-reset"]),
-    // Since 1970: www.fastly.com/documentation, "Using the API"; docs.sentry.io, "API Rate Limits".
-    ("fastly-ratelimit-remaining", &["fastly-ratelimit-reset"]),
-    ("x-sentry-rate-limit-remaining", &["x-sentry-rate-limit-reset"]),
-    // In seconds from now: developers.brevo.com, "Rate limit headers"; dev.fitbit.com, "Rate Limits"; ip-api.com.
-    ("x-sib-ratelimit-remaining", &["x-sib-ratelimit-reset"]),
-    ("fitbit-rate-limit-remaining", &["fitbit-rate-limit-reset"]),
-    ("x-rl", &["x-ttl"]),
-    // The same: Mistral, undocumented.
-    ("ratelimitbysize-remaining", &["ratelimitbysize-reset"]),
-    // The same: www.contentful.com/developers/docs, "Content Management API".
-    ("x-contentful-ratelimit-second-remaining", &["x-contentful-ratelimit-reset"]),
-    ("x-contentful-ratelimit-hour-remaining", &["x-contentful-ratelimit-reset"]),
-    // From now: docs.bigcommerce.com, "API Rate Limits".
-    ("x-rate-limit-requests-left", &["x-rate-limit-time-reset-ms"]),
+    "next",
     // The length of the window: developers.hubspot.com, "API usage guidelines"; developer.atlassian.com/cloud/trello,
     // "Rate Limits".
-    ("x-hubspot-ratelimit-remaining", &["x-hubspot-ratelimit-interval-milliseconds"]),
-    ("x-rate-limit-api-key-remaining", &["x-rate-limit-api-key-interval-ms"]),
-    ("x-rate-limit-api-token-remaining", &["x-rate-limit-api-token-interval-ms"]),
+    "interval-milliseconds",
+    "interval-ms",
+];
+
+/// Quotas whose fields have other names: the field that says how much is left, and the one that says when there will be
+/// more; each with its source.
+const OTHER_QUOTAS: &[(&str, &str)] = &[
+    // Since 1970: developer-specs.company-information.service.gov.uk, "Rate limiting".
+    ("x-ratelimit-remain", "x-ratelimit-reset"),
+    // In seconds from now: ip-api.com, "JSON".
+    ("x-rl", "x-ttl"),
+    // The same: www.contentful.com/developers/docs, "Content Management API".
+    ("x-contentful-ratelimit-second-remaining", "x-contentful-ratelimit-reset"),
+    ("x-contentful-ratelimit-hour-remaining", "x-contentful-ratelimit-reset"),
+    // From now: docs.bigcommerce.com, "API Rate Limits".
+    ("x-rate-limit-requests-left", "x-rate-limit-time-reset-ms"),
 ];
 
 /// A number of seconds below this (31 years) is a delay; above, an instant since 1970.
@@ -120,11 +102,15 @@ fn read(name: &str, value: &str, otherwise: impl FnOnce(&str) -> Option<u64>) ->
 /// The nanoseconds until an exhausted quota has more; of several, the longest. `None` if all of them have more by now:
 /// a failed command is then tried again after its backoff, as this may be due to a clock that is off.
 pub(super) fn exhausted_for(headers: &Headers, now: SystemTime) -> Option<u64> {
-    let quotas = QUOTAS.iter().filter_map(|(remaining, resets)| {
-        is_none_left(headers.get(remaining)?).then_some(())?;
-        resets.iter().find_map(|name| read(name, headers.get(name)?, |value| reset_in(value, now)))
+    let is_exhausted = |remaining: &str| headers.get(remaining).is_some_and(is_none_left);
+    let reset = |name: &str| read(name, headers.get(name)?, |value| reset_in(value, now));
+    let alike = headers.names().filter(|name| name.contains("limit") && name.contains("remaining"));
+    let alike = alike.filter(|remaining| is_exhausted(remaining)).filter_map(|remaining| {
+        RESETS.iter().find_map(|other| reset(&remaining.replacen("remaining", other, 1)))
     });
-    quotas.chain(structured(headers)).max().filter(|wait| *wait > 0)
+    let others = OTHER_QUOTAS.iter().filter(|(remaining, _)| is_exhausted(remaining));
+    let others = others.filter_map(|(_, other)| reset(other));
+    alike.chain(others).chain(structured(headers)).max().filter(|wait| *wait > 0)
 }
 
 /// The same for the field `RateLimit`: a list of quotas with what is left (r) and for how many seconds (t), as in
@@ -285,6 +271,9 @@ mod tests {
             ("x-sib-ratelimit-remaining: 0\nx-sib-ratelimit-reset: 591", Some(591.0)),
             ("fitbit-rate-limit-remaining: 0\nfitbit-rate-limit-reset: 2216", Some(2216.0)),
             ("X-Rl: 0\nX-Ttl: 45", Some(45.0)),
+            // Of a service that nobody knows.
+            ("X-Api-Limit-Remaining-Writes: 0\nX-API-Limit-Reset-Writes: 9", Some(9.0)),
+            ("Remaining: 0\nReset: 9", None),
             ("ratelimitbysize-remaining: 0\nratelimitbysize-reset: 28", Some(28.0)),
             ("X-Contentful-RateLimit-Second-Remaining: 0\nX-Contentful-RateLimit-Reset: 1", Some(1.0)),
             ("X-Rate-Limit-Requests-Left: 0\nX-Rate-Limit-Time-Reset-Ms: 15000", Some(15.0)),
@@ -331,10 +320,13 @@ mod tests {
 
     /// All at once: comparing each quota with each policy would take minutes.
     #[test]
-    fn a_server_may_have_any_number_of_policies() {
+    fn a_server_may_have_any_number_of_quotas() {
         let list =
             |from, end| (from..from + 20_000).map(|n| format!("\"{n}\";{end}")).collect::<Vec<_>>().join(",");
         let text = format!("RateLimit: {}\nRateLimit-Policy: {}", list(0, "r=0"), list(19_999, "w=60"));
+        assert_eq!(parse(&text, UNIX_EPOCH), Ok(Some(60 * SECOND)));
+        let quota = |n| format!("{n}-limit-remaining: 0\n{n}-limit-reset: 60\n");
+        let text: String = (0..20_000).map(quota).collect();
         assert_eq!(parse(&text, UNIX_EPOCH), Ok(Some(60 * SECOND)));
     }
 

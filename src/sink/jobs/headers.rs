@@ -1,12 +1,14 @@
 //! The header fields of HTTP responses.
 
+use std::collections::HashMap;
 use std::time::{Duration, SystemTime};
 
 use jiff::fmt::rfc2822::DateTimeParser;
 
 #[derive(Default)]
 pub(super) struct Headers<'a> {
-    fields: Vec<(&'a str, &'a str)>,
+    /// The values of each field, by its name in lower case. A server may send any number of fields.
+    fields: HashMap<String, Vec<&'a str>>,
 }
 
 impl<'a> Headers<'a> {
@@ -22,7 +24,9 @@ impl<'a> Headers<'a> {
                 (last, has_ended) = (Headers::default(), false);
             }
             has_ended |= line.is_empty();
-            last.fields.extend(field.filter(|_| !has_ended));
+            if let Some((name, value)) = field.filter(|_| !has_ended) {
+                last.fields.entry(name.to_ascii_lowercase()).or_default().push(value);
+            }
         }
         last
     }
@@ -38,7 +42,12 @@ impl<'a> Headers<'a> {
 
     /// The values of all fields with this name: together, they are one list.
     pub(super) fn all(&self, name: &str) -> impl DoubleEndedIterator<Item = &'a str> {
-        self.fields.iter().filter(move |(other, _)| other.eq_ignore_ascii_case(name)).map(|(_, value)| *value)
+        self.fields.get(&name.to_ascii_lowercase()).into_iter().flatten().copied()
+    }
+
+    /// The names of all fields, in lower case.
+    pub(super) fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.keys().map(String::as_str)
     }
 
     /// The time by the server's clock, which its instants go by; ours may differ. A response from a cache was made

@@ -113,8 +113,8 @@ impl Schedule {
         }
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
         let failed = queue.lanes.failed(&attempt.batch, why);
-        let retry_after = results.jobs.retries.retry_after(ended, attempt.batch.attempt());
-        let Some(after) = retry_after.filter(|_| !results.course.is_stopping) else {
+        let delay = results.jobs.retries.delay(ended, attempt.batch.attempt());
+        let Some(delay) = delay.filter(|_| !results.course.is_stopping) else {
             if !results.have_succeeded && results.course.exit != Exit::READER_GONE {
                 results.course.tell(Notice::Failed(failed));
             }
@@ -124,7 +124,7 @@ impl Schedule {
         results.account.stats.retrying += attempt.batch.items();
         results.jobs.retries.failed_so_far.insert(ended.first, failed);
         // A shared hold is kept by the store, where it may be lifted.
-        let until = if is_shared { now } else { now.saturating_add(after) };
+        let until = if is_shared { now } else { now.saturating_add(delay) };
         let segments = attempt.batch.segments().iter().cloned();
         let again = segments.map(|segment| segment.again(ended.first, until));
         // A backoff delays only its own items; a pause that a server asked for delays the lane.

@@ -104,8 +104,8 @@ pub(crate) fn eventually(what: &str, mut condition: impl FnMut() -> bool) {
     }
 }
 
-/// Where directories of tests are. Their paths stand in shell scripts and in `LD_PRELOAD`, so if the path of this clone
-/// would fall into words there, they are elsewhere.
+/// The parent of the directories of tests. Shell scripts and `LD_PRELOAD` split their paths at spaces, so it is not in
+/// a clone whose path has any, or anything else that a shell might read in its own way.
 fn scratch() -> &'static Path {
     let path = env!("CARGO_TARGET_TMPDIR");
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b"/._+-".contains(&byte);

@@ -28,7 +28,7 @@ impl Retries {
     }
 
     /// The nanoseconds to wait before another attempt; `None` if the `number`th one, which has failed, was the last.
-    pub(crate) fn retry_after(&mut self, ended: &JobEnd, number: u64) -> Option<u64> {
+    pub(crate) fn delay(&mut self, ended: &JobEnd, number: u64) -> Option<u64> {
         if number > self.rules.times || !self.is_worth_a_retry(ended.end) {
             return None;
         }
@@ -102,7 +102,7 @@ mod tests {
             (2, Some("1..2"), End::Killed(15), 1, true),
         ];
         for (times, backoff, end, attempt, is_again) in table {
-            let after = retries(times, backoff).retry_after(&ended(end), attempt);
+            let after = retries(times, backoff).delay(&ended(end), attempt);
             assert_eq!(after.is_some(), is_again, "{times} {backoff:?} {end:?} {attempt}");
         }
     }
@@ -129,6 +129,6 @@ mod tests {
     #[test]
     fn what_a_command_asks_for_comes_first() {
         let ended = JobEnd { retry_after: Some(7), ..ended(End::Exited(1)) };
-        assert_eq!(retries(1, Some("1..2")).retry_after(&ended, 1), Some(7));
+        assert_eq!(retries(1, Some("1..2")).delay(&ended, 1), Some(7));
     }
 }

@@ -67,7 +67,7 @@ pub(super) fn date(value: &str) -> Option<SystemTime> {
     httpdate::parse_http_date(value).ok().or_else(others)
 }
 
-/// Parses a field (RFC 9110, section 5). A date has colons, too, but no name before the first.
+/// Parses a field (RFC 9110, section 5). A date of HTTP has colons, too, but no name before the first.
 fn field(line: &str) -> Option<(&str, &str)> {
     let (name, value) = line.split_once(':')?;
     let is_token = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);

@@ -1,4 +1,4 @@
-//! The wait that a command asks for: seconds, an HTTP date, or HTTP headers.
+//! The wait that a command asks for: seconds, a date, or HTTP headers.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};

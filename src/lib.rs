@@ -35,7 +35,7 @@
 //!   `lease`)
 //! - `config`: what the options mean: rates, selectors, quantities, where state is kept
 //! - `rule`: everything about an algorithm, in one file and one script: when a release is allowed and how it is charged
-//!   (`Rule`), slots (`SlotRule`), name, options and everything else (`Facts`)
+//!   (`Rule`), for a run's own limits and for shared ones; name, options and everything else (`Facts`)
 //! - `pace`: the same limits for other programs: a library with a stable interface; all that is built without the
 //!   feature `cli`
 //! - `time`: instants (`Time`), the wall clock (`Wall`), and the calendar: zones, civil periods, hours of the week

@@ -1,7 +1,8 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous, exact refill.
 
-use super::slots::instant;
-use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::{Ask, Extra, Facts, Rule, Terms, Verdict};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -16,7 +17,11 @@ pub struct Bucket {
 }
 
 /// The grains missing from a full bucket at an instant.
-type Lacking = SlotAccount;
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Lacking {
+    at: Time,
+    used: u128,
+}
 
 impl Bucket {
     fn grains(&self, cost: u64) -> u128 {
@@ -69,7 +74,6 @@ impl Rule for Bucket {
         at_once: |terms| terms.burst,
         most: |terms| terms.burst.saturating_add(terms.count),
         check: |_| Ok(()),
-        slots: |terms| Box::new(Bucket::new(terms)),
         script: include_str!("bucket.lua"),
     };
 
@@ -127,6 +131,10 @@ impl Rule for Bucket {
         *lacking = Lacking { used: self.full(), at };
     }
 
+    fn restart(&self, lacking: &mut Lacking) {
+        lacking.at = Time::ZERO;
+    }
+
     fn carry_over(&self, lacking: &mut Lacking, new: &Self, now: Time, _: Option<Time>) {
         let now = now.max(lacking.at);
         let level = self.full().saturating_sub(self.lack(lacking, now));
@@ -135,28 +143,6 @@ impl Rule for Bucket {
         let level = units * new.grains(1) + rest * u128::from(new.terms.period) / self.grains(1);
         let full = new.grains(new.terms.burst);
         *lacking = Lacking { used: full.saturating_sub(level), at: now };
-    }
-}
-
-impl SlotRule for Bucket {
-    fn first_slot(&self, account: &SlotAccount, ask: Ask, _: u64, _: Option<Time>) -> Time {
-        instant(self.earliest(account, ask))
-    }
-
-    fn book(&self, account: &mut SlotAccount, ask: Ask) {
-        self.commit(account, ask.since, ask);
-    }
-
-    fn waive_debt(&self, account: &mut SlotAccount) {
-        Rule::waive_debt(self, account);
-    }
-
-    fn silent(&self, at: Time) -> SlotAccount {
-        Lacking { used: self.full(), at }
-    }
-
-    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
-        instant(self.idle_at(account))
     }
 }
 

@@ -3,10 +3,9 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
+use serde::{Deserialize, Serialize};
 
-use super::facts::narrow;
-use super::slots::instant;
-use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, Terms, Verdict};
 use crate::time::{Civil, Time, Wall, Zone};
 
 /// At most `count` in each civil period of a zone.
@@ -19,12 +18,13 @@ pub struct Calendar {
     civil: Civil,
     zone: Zone,
     margin: i128,
+    late: i128,
     wall: Wall,
 }
 
 /// The last period in which something was released; there was none if `used` is 0. Instants are those that the wall
 /// clock shows, so they stay right when it is set.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct LastPeriod {
     start: Time,
     end: Time,
@@ -64,12 +64,16 @@ impl Calendar {
         self.wall.nanos(at).max(if state.used > 0 { state.start.0.into() } else { i128::MIN })
     }
 
-    /// The first stretch, on the wall clock, in which a release of this cost is allowed.
+    /// The first stretch, on the wall clock, in which a release of this cost is allowed. It must be in its period even
+    /// if it is late.
     fn opening(&self, state: &LastPeriod, at: i128, cost: u64) -> Option<Range<i128>> {
         let mut at = at;
+        if 2 * self.margin + self.late >= self.civil.longest().into() {
+            return None;
+        }
         while cost <= self.count && at <= u64::MAX.into() {
             let period = self.around(state, at);
-            let (start, end) = (at.max(period.start + self.margin), period.end - self.margin);
+            let (start, end) = (at.max(period.start + self.margin), period.end - self.margin - self.late);
             if start < end && Self::used(state, &period) <= self.count - cost {
                 return Some(start..end);
             }
@@ -87,14 +91,6 @@ impl Calendar {
         let Range { start, end } = self.civil.around(self.zone, at);
         let [start, end, last] = [start, end, at].map(Time::clamped);
         LastPeriod { start, end, used, last, forgotten: Time::ZERO }
-    }
-
-    fn state_of(&self, account: &SlotAccount) -> LastPeriod {
-        if account.used == 0 {
-            LastPeriod::default()
-        } else {
-            self.state_at(account.at.0.into(), narrow(account.used))
-        }
     }
 }
 
@@ -123,7 +119,6 @@ impl Rule for Calendar {
         at_once: |terms| terms.count,
         most: |terms| terms.count,
         check,
-        slots: |terms| Box::new(Calendar::new(terms)),
         script: include_str!("calendar.lua"),
     };
 
@@ -135,6 +130,7 @@ impl Rule for Calendar {
             civil: Civil::new(terms.period).unwrap_or(Civil::Part(terms.period)),
             zone: terms.zone.unwrap_or_else(Zone::utc),
             margin: terms.margin.into(),
+            late: terms.late.into(),
             wall: terms.wall,
         }
     }
@@ -190,6 +186,21 @@ impl Rule for Calendar {
         *state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
     }
 
+    /// If nothing is left of the period, the one before it is over all the same.
+    fn uncommit(&self, state: &mut LastPeriod, at: Time, cost: u64) {
+        if state.used == 0 || self.state_at(self.wall.nanos(at), 0).start != state.start {
+            return;
+        }
+        state.used = state.used.saturating_sub(cost);
+        if state.used == 0 {
+            let before = self.state_at(i128::from(state.start.0) - 1, self.count);
+            *state = LastPeriod { forgotten: state.forgotten, ..before };
+        }
+    }
+
+    /// The wall clock does not restart.
+    fn restart(&self, _: &mut LastPeriod) {}
+
     /// Under other terms, the current period may also include releases from before the last one, which are not known:
     /// then all of it counts as used, whatever the new count.
     fn carry_over(&self, state: &mut LastPeriod, new: &Self, now: Time, _: Option<Time>) {
@@ -223,58 +234,6 @@ impl Rule for Calendar {
 
     fn note_forgotten(&self, state: &mut LastPeriod, evicted: &LastPeriod) {
         state.forgotten = state.forgotten.max(evicted.forgotten);
-    }
-}
-
-/// `at` is what the wall clock shows at the start of the period, `used` the cost of the slots in it; 0 if there was
-/// none yet.
-impl SlotRule for Calendar {
-    /// A release must be in its period even if it is `late`.
-    fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
-        let state = self.state_of(account);
-        let mut at = self.shown(&state, ask.since);
-        if 2 * self.margin + i128::from(late) >= self.civil.longest().into() {
-            return Time(u64::MAX);
-        }
-        while let Some(opening) = self.opening(&state, at, ask.cost) {
-            if opening.start + i128::from(late) < opening.end {
-                return self.wall.when(opening.start).unwrap_or(Time(u64::MAX));
-            }
-            at = self.around(&state, opening.start).end;
-        }
-        Time(u64::MAX)
-    }
-
-    fn book(&self, account: &mut SlotAccount, ask: Ask) {
-        let mut state = self.state_of(account);
-        self.commit(&mut state, ask.since, ask);
-        *account = SlotAccount { at: state.start, used: state.used.into() };
-    }
-
-    /// If nothing is left of the period, the one before it is over all the same.
-    fn unbook(&self, account: &mut SlotAccount, ask: Ask) {
-        if account.used == 0 || self.state_at(self.wall.nanos(ask.since), 0).start != account.at {
-            return;
-        }
-        account.used = account.used.saturating_sub(ask.cost.into());
-        if account.used == 0 {
-            let before = self.state_at(i128::from(account.at.0) - 1, self.count);
-            *account = SlotAccount { at: before.start, used: before.used.into() };
-        }
-    }
-
-    fn silent(&self, at: Time) -> SlotAccount {
-        let state = self.state_at(self.wall.nanos(at), self.count);
-        SlotAccount { at: state.start, used: state.used.into() }
-    }
-
-    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
-        instant(self.idle_at(&self.state_of(account)))
-    }
-
-    /// Unchanged: the wall clock does not restart.
-    fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
-        *account
     }
 }
 
@@ -333,11 +292,11 @@ mod tests {
     fn slots_that_are_taken_back_leave_room_in_their_period_but_do_not_open_the_one_before() {
         let rule = Calendar::new(terms(4, DAY, "UTC"));
         let ask = |since| Ask { since: Time(since), cost: 2 };
-        let mut account = SlotAccount::default();
-        [DAY, 2 * DAY, 2 * DAY + 1].into_iter().for_each(|at| rule.book(&mut account, ask(at)));
+        let mut state = LastPeriod::default();
+        [DAY, 2 * DAY, 2 * DAY + 1].into_iter().for_each(|at| rule.commit(&mut state, Time(at), ask(at)));
         let mut used = |at| {
-            rule.unbook(&mut account, ask(at));
-            (account.at, account.used)
+            rule.uncommit(&mut state, Time(at), 2);
+            (state.start, state.used)
         };
         let instants = [DAY, 2 * DAY + 1, 2 * DAY, 2 * DAY];
         let expected = [(2, 4), (2, 2), (1, 4), (1, 4)].map(|(day, used)| (Time(day * DAY), used));
@@ -439,16 +398,10 @@ mod tests {
 
     #[test]
     fn slots_end_as_long_before_a_boundary_as_their_releases_may_be_late() {
-        let rule = Calendar::new(Terms { margin: 10, ..terms(2, DAY, "UTC") });
-        let (mut account, late) = (SlotAccount::default(), 5);
-        let mut book = |since: u64| {
-            let at = rule.first_slot(&account, one(since), late, None);
-            SlotRule::book(&rule, &mut account, one(at.0));
-            at.0
-        };
-        let late_slots = [0, DAY - 16, DAY - 16, 2 * DAY - 15].map(&mut book);
+        let rule = Calendar::new(Terms { margin: 10, late: 5, ..terms(2, DAY, "UTC") });
+        let mut limiter = Stateful::new(rule);
+        let late_slots = limiter.instants(&[0, DAY - 16, DAY - 16, 2 * DAY - 15]);
         assert_eq!(late_slots, [10, DAY - 16, DAY + 10, 2 * DAY + 10]);
-        assert_eq!(rule.fresh_from(&account, Time(0)), Time(3 * DAY));
-        assert_eq!(rule.silent(Time(5)), SlotAccount { at: Time(0), used: 2 });
+        assert_eq!(limiter.idle_at(), Verdict::At(Time(3 * DAY)));
     }
 }

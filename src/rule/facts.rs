@@ -2,7 +2,7 @@
 
 use anyhow::Result;
 
-use super::{SlotRule, Terms};
+use super::Terms;
 use crate::time::{Civil, Time, Zone};
 
 /// The name of an algorithm, the options it takes, and the numbers it allows. The methods derive the rest.
@@ -15,8 +15,7 @@ pub struct Facts {
     pub takes: &'static [Extra],
     /// The quota accrues continuously, N per P. Otherwise all of it is available again when a window ends.
     pub accrues: bool,
-    /// A store keeps the instant of each unit of cost, as the two numbers of a [`SlotAccount`](super::SlotAccount) are
-    /// not enough.
+    /// A server keeps the instant of each unit of cost.
     pub is_logged: bool,
     /// The number of releases of cost 1 that may go at once when the limit is idle.
     pub at_once: fn(&Terms) -> u64,
@@ -24,8 +23,6 @@ pub struct Facts {
     pub most: fn(&Terms) -> u64,
     /// Checks that the terms are possible.
     pub check: fn(&Terms) -> Result<()>,
-    /// The rule for booking slots.
-    pub slots: fn(Terms) -> Box<dyn SlotRule>,
     /// The rule for booking slots in Lua, for a Redis server; see `store/redis/scripts/state.lua`.
     pub script: &'static str,
 }
@@ -57,6 +54,10 @@ pub struct Stairs {
 /// Steps of one release that are shorter than this, in nanoseconds, become a slope: they are too short to draw, and
 /// their length would be rounded too much.
 const SHORTEST: u64 = 1000;
+
+/// The most instants that the log of a shared limit keeps apart: a few kilobytes for any count, and 0.1 % of the rate
+/// is lost at most.
+const INSTANTS: u64 = 1024;
 
 /// A civil period is always shorter than its nominal length times this.
 const LONGER: u64 = 2;
@@ -105,6 +106,7 @@ impl Facts {
 
     /// The terms that slots must keep so that releases up to `late` nanoseconds after their slots keep `terms`.
     pub fn slot_terms(&self, terms: &Terms, late: u64) -> Terms {
+        let terms = &Terms { instants: INSTANTS, ..*terms };
         if self.takes(Extra::Zone) {
             return Terms { burst: 0, ..*terms };
         }

@@ -1,8 +1,8 @@
 //! The fixed window counter.
 
-use super::facts::narrow;
-use super::slots::instant;
-use super::{Ask, Facts, Rule, SlotAccount, SlotRule, Terms, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::{Ask, Facts, Rule, Terms, Verdict};
 use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
@@ -13,10 +13,15 @@ use crate::time::Time;
 pub struct Fixed {
     count: u64,
     period: u64,
+    late: u64,
 }
 
 /// The last window: the instant of its first release, and the cost of all releases in it. There was none if that is 0.
-type Window = SlotAccount;
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Window {
+    at: Time,
+    used: u64,
+}
 
 impl Fixed {
     fn current(&self, window: Window, now: Time) -> Option<Window> {
@@ -35,31 +40,31 @@ impl Rule for Fixed {
         at_once: |terms| terms.count,
         most: |terms| terms.count.saturating_mul(2),
         check: |_| Ok(()),
-        slots: |terms| Box::new(Fixed::new(terms)),
         script: include_str!("fixed.lua"),
     };
 
     type State = Window;
 
     fn new(terms: Terms) -> Self {
-        Fixed { count: terms.count, period: terms.period }
+        Fixed { count: terms.count, period: terms.period, late: terms.late }
     }
 
     fn earliest(&self, window: &Window, ask: Ask) -> Verdict {
         if ask.cost > self.count {
             return Verdict::Never;
         }
+        let is_full = |window: &Window| window.used > self.count - ask.cost;
+        // A release must be in its window even if it is late.
+        let is_over = |window: &Window| ask.since.saturating_add(self.late).since(window.at) >= self.period;
         match self.current(*window, ask.since) {
-            Some(window) if window.used > (self.count - ask.cost).into() => {
-                Verdict::after(window.at, self.period)
-            }
+            Some(window) if is_full(&window) || is_over(&window) => Verdict::after(window.at, self.period),
             _ => Verdict::At(ask.since),
         }
     }
 
     fn available(&self, window: &Window, now: Time, ask: Ask, pending: u64) -> u64 {
         let used = self.current(*window, now).map_or(0, |window| window.used);
-        self.count.saturating_sub(narrow(used)).saturating_sub(pending) / ask.cost
+        self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
     fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Verdict {
@@ -78,7 +83,7 @@ impl Rule for Fixed {
 
     fn commit(&self, window: &mut Window, now: Time, ask: Ask) {
         let current = self.current(*window, now).unwrap_or(Window { at: now, used: 0 });
-        *window = Window { used: current.used.saturating_add(ask.cost.into()), ..current };
+        *window = Window { used: current.used.saturating_add(ask.cost), ..current };
     }
 
     fn idle_at(&self, window: &Window) -> Verdict {
@@ -91,7 +96,11 @@ impl Rule for Fixed {
     fn exhaust(&self, window: &mut Window, at: Time) {
         // By other terms, more than the count may have been released in it.
         let used = self.current(*window, at).map_or(0, |window| window.used);
-        *window = Window { at, used: used.max(self.count.into()) };
+        *window = Window { at, used: used.max(self.count) };
+    }
+
+    fn restart(&self, window: &mut Window) {
+        window.at = Time::ZERO;
     }
 
     fn memory(&self) -> Option<u64> {
@@ -104,30 +113,9 @@ impl Rule for Fixed {
         *window = match (forgotten.filter(|at| now.since(*at) < new.period), current) {
             (None, current) => current.unwrap_or_default(),
             // One that is over may be older than what was forgotten, as that of a key that was evicted.
-            (Some(at), None) => Window { at, used: new.count.into() },
-            (Some(_), Some(window)) => Window { used: window.used.max(new.count.into()), ..window },
+            (Some(at), None) => Window { at, used: new.count },
+            (Some(_), Some(window)) => Window { used: window.used.max(new.count), ..window },
         };
-    }
-}
-
-impl SlotRule for Fixed {
-    fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, _: Option<Time>) -> Time {
-        let end = account.at.saturating_add(self.period);
-        // A release must be in its window even if it is `late`.
-        let is_too_late = account.used > 0 && ask.since < end && ask.since.saturating_add(late) >= end;
-        if is_too_late { end } else { instant(self.earliest(account, ask)) }
-    }
-
-    fn book(&self, account: &mut SlotAccount, ask: Ask) {
-        self.commit(account, ask.since, ask);
-    }
-
-    fn silent(&self, at: Time) -> SlotAccount {
-        SlotAccount { at, used: self.count.into() }
-    }
-
-    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
-        instant(self.idle_at(account))
     }
 }
 

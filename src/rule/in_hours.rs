@@ -1,6 +1,6 @@
 //! Limits that count always but are asked only in their hours.
 
-use super::{Ask, SlotAccount, SlotRule, Verdict};
+use super::{AnyRule, AnyState, Ask, Verdict};
 use crate::time::{Hours, Time, Wall};
 
 /// Hours of the week, on the time line of a run.
@@ -42,48 +42,45 @@ impl InHours {
     }
 }
 
-/// The slots of a limit that may be asked only in some hours.
-#[derive(Debug)]
-pub struct SlotsInHours {
+/// A rule that may be asked only in some hours.
+#[derive(Clone, Debug)]
+pub struct RuleInHours {
     /// The rule in those hours, and for all that does not depend on them.
-    pub rule: Box<dyn SlotRule>,
+    pub rule: AnyRule,
     /// The hours, if it is not always asked.
     pub hours: Option<InHours>,
     /// The most that a release may cost while the limit is asked; one that costs more waits until the hours end.
-    pub most: u64,
+    pub max_cost: u64,
+    /// As [`Terms::late`](super::Terms::late): a release outside the hours must be outside them even if it is late.
+    pub late: u64,
 }
 
-impl SlotsInHours {
-    /// As [`SlotRule::deciding_unit`].
-    pub fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {
-        if cost > self.most { None } else { self.rule.deciding_unit(account, cost) }
-    }
-
-    /// As [`SlotRule::first_slot`]. A release in a slot outside the hours must be outside them even if it is `late`.
-    pub fn first_slot(&self, account: &SlotAccount, ask: Ask, late: u64, decided: Option<Time>) -> Time {
-        let free = self.hours.as_ref().map(|hours| hours.first_free(ask.since, late));
-        if let Some(free) = free.filter(|free| *free <= ask.since || ask.cost > self.most) {
-            return free;
+impl RuleInHours {
+    /// The first instant, at or after `ask.since`, at which a release is allowed.
+    pub fn earliest(&self, state: &AnyState, ask: Ask) -> Verdict {
+        let free = self.hours.as_ref().map(|hours| hours.first_free(ask.since, self.late));
+        match free {
+            Some(free) if free <= ask.since || ask.cost > self.max_cost => Verdict::At(free),
+            Some(free) => self.rule.earliest(state, ask).min(Verdict::At(free)),
+            None => self.rule.earliest(state, ask),
         }
-        let first = self.rule.first_slot(account, ask, late, decided);
-        free.map_or(first, |free| free.min(first))
     }
 
-    /// As [`SlotRule::book`].
-    pub fn book(&self, account: &mut SlotAccount, ask: Ask) {
-        self.rule.book(account, ask);
-        self.waive_debt(account, ask.since);
+    /// As [`AnyRule::commit`]. Outside the hours, nothing is owed.
+    pub fn commit(&self, state: &mut AnyState, now: Time, ask: Ask) {
+        self.rule.commit(state, now, ask);
+        self.waive_debt(state, now);
     }
 
-    /// As [`SlotRule::overrun`].
-    pub fn overrun(&self, account: &mut SlotAccount, ask: Ask) {
-        self.rule.overrun(account, ask);
-        self.waive_debt(account, ask.since);
+    /// As [`AnyRule::overrun`]. Outside the hours, nothing is owed.
+    pub fn overrun(&self, state: &mut AnyState, at: Time, ask: Ask) {
+        self.rule.overrun(state, at, ask);
+        self.waive_debt(state, at);
     }
 
-    fn waive_debt(&self, account: &mut SlotAccount, at: Time) {
+    fn waive_debt(&self, state: &mut AnyState, at: Time) {
         if self.hours.as_ref().is_some_and(|hours| !hours.contain(at)) {
-            self.rule.waive_debt(account);
+            self.rule.waive_debt(state);
         }
     }
 }

@@ -1,7 +1,6 @@
 //! The minimum gap, also known as pacing, or as GCRA (ITU-T I.371) with no tolerance.
 
-use super::facts::narrow;
-use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Usage, Verdict};
+use super::{Ask, Extra, Facts, Rule, Terms, Usage, Verdict};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -18,11 +17,6 @@ impl Interval {
     /// The nanoseconds that must pass after a release of this cost.
     fn gap(&self, cost: u64) -> u128 {
         if cost == 1 { self.shortest.into() } else { self.terms.gap(cost) }
-    }
-
-    /// The account after a slot of this cost at `at`.
-    fn after(&self, at: Time, cost: u64) -> SlotAccount {
-        SlotAccount { at: at.saturating_add(narrow(self.gap(cost))), used: 0 }
     }
 
     /// The end of the gap after the last release.
@@ -46,7 +40,6 @@ impl Rule for Interval {
         at_once: |_| 1,
         most: |terms| terms.count,
         check: |_| Ok(()),
-        slots: |terms| Box::new(Interval::new(terms)),
         script: include_str!("interval.lua"),
     };
 
@@ -77,14 +70,27 @@ impl Rule for Interval {
         *last = Usage { at: now, cost: ask.cost };
     }
 
+    fn overrun(&self, last: &mut Usage, at: Time, ask: Ask) {
+        if self.next(last) < Verdict::after(at, self.gap(ask.cost)) {
+            self.commit(last, at, ask);
+        }
+    }
+
     fn idle_at(&self, last: &Usage) -> Verdict {
         self.next(last)
     }
 
     fn exhaust(&self, last: &mut Usage, at: Time) {
-        if self.next(last) < Verdict::after(at, self.gap(1)) {
-            *last = Usage { at, cost: 1 };
-        }
+        self.overrun(last, at, Ask { since: at, cost: 1 });
+    }
+
+    /// As if a whole count of releases had been made at once.
+    fn silence(&self, last: &mut Usage, at: Time) {
+        self.overrun(last, at, Ask { since: at, cost: self.terms.count.max(1) });
+    }
+
+    fn restart(&self, last: &mut Usage) {
+        last.at = Time::ZERO;
     }
 
     fn carry_over(&self, _: &mut Usage, _: &Self, _: Time, _: Option<Time>) {}
@@ -92,42 +98,6 @@ impl Rule for Interval {
     /// As if the latest release had cost as much as the dearest.
     fn note_evicted(&self, evicted: &mut Usage, last: &Usage) {
         *evicted = Usage { at: evicted.at.max(last.at), cost: evicted.cost.max(last.cost) };
-    }
-}
-
-/// `at` is the first instant at which a slot is allowed.
-impl SlotRule for Interval {
-    fn first_slot(&self, account: &SlotAccount, ask: Ask, _: u64, _: Option<Time>) -> Time {
-        ask.since.max(account.at)
-    }
-
-    fn book(&self, account: &mut SlotAccount, ask: Ask) {
-        *account = self.after(ask.since, ask.cost);
-    }
-
-    fn overrun(&self, account: &mut SlotAccount, ask: Ask) {
-        account.at = account.at.max(self.after(ask.since, ask.cost).at);
-    }
-
-    fn exhausted(&self, at: Time) -> SlotAccount {
-        self.after(at, 1)
-    }
-
-    fn silent(&self, at: Time) -> SlotAccount {
-        SlotAccount { at: at.saturating_add(self.terms.period), used: 0 }
-    }
-
-    fn fresh_from(&self, account: &SlotAccount, _: Time) -> Time {
-        account.at
-    }
-
-    /// The gap after the last slot shows in how much later than `newest` the next one may be.
-    fn restarted(&self, account: &SlotAccount, newest: Option<Time>) -> SlotAccount {
-        match newest {
-            _ if *account == SlotAccount::default() => *account,
-            Some(newest) => SlotAccount { at: Time(account.at.since(newest)), used: 0 },
-            None => self.silent(Time::ZERO),
-        }
     }
 }
 

@@ -7,6 +7,7 @@
 //! is ever early.
 #![doc = include_str!("earliest.md")]
 
+mod any;
 mod bucket;
 mod calendar;
 mod facts;
@@ -14,25 +15,26 @@ mod fixed;
 mod in_hours;
 mod interval;
 mod sliding;
-mod slots;
 mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
 
+pub use any::{AnyRule, AnyState};
 pub use bucket::Bucket;
 pub use calendar::Calendar;
 pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
-pub use in_hours::{InHours, SlotsInHours};
+pub use in_hours::{InHours, RuleInHours};
 pub use interval::Interval;
 pub use sliding::Sliding;
-pub use slots::{SlotAccount, SlotRule};
 pub use terms::{Ask, Terms, Usage, Verdict};
 
-use std::fmt;
+use std::fmt::{self, Debug};
 use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use crate::time::Time;
 
@@ -120,12 +122,12 @@ impl fmt::Display for Algorithm {
 /// The arithmetic of an algorithm under given terms.
 ///
 /// For each state, the caller must pass `commit` instants that do not decrease.
-pub trait Rule: Clone + 'static {
+pub trait Rule: Clone + Debug + Send + Sync + 'static {
     /// Its name, options and numbers.
     const FACTS: Facts;
 
     /// The memory of past releases. The default is the state of an unused limit.
-    type State: Clone + Default;
+    type State: Clone + Default + PartialEq + Debug + Send + Sync + Serialize + DeserializeOwned;
 
     /// The rule under these terms.
     fn new(terms: Terms) -> Self;
@@ -151,6 +153,14 @@ pub trait Rule: Clone + 'static {
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
 
+    /// Charges a release again that was over only at `at`. Nothing was charged after `at`.
+    fn overrun(&self, state: &mut Self::State, at: Time, ask: Ask) {
+        self.commit(state, at, ask);
+    }
+
+    /// Takes back a charge made at `at`, as far as possible: the wall clock that it was made by has been set.
+    fn uncommit(&self, _state: &mut Self::State, _at: Time, _cost: u64) {}
+
     /// Waives what was charged beyond what was available. Only a bucket can owe anything.
     fn waive_debt(&self, _state: &mut Self::State) {}
 
@@ -162,6 +172,14 @@ pub trait Rule: Clone + 'static {
 
     /// Uses up the whole limit at `at`.
     fn exhaust(&self, state: &mut Self::State, at: Time);
+
+    /// Uses up an unused limit at `at`, by releases of unknown cost.
+    fn silence(&self, state: &mut Self::State, at: Time) {
+        self.exhaust(state, at);
+    }
+
+    /// Follows a clock that has restarted at 0: all that is known of counts as released then.
+    fn restart(&self, state: &mut Self::State);
 
     /// The nanoseconds for which a release is remembered at least; `None` if for ever, or if the
     /// state itself keeps what it has forgotten.

@@ -2,7 +2,9 @@
 
 use std::collections::VecDeque;
 
-use super::{Ask, Extra, Facts, Rule, SlotAccount, SlotRule, Terms, Usage, Verdict};
+use serde::{Deserialize, Serialize};
+
+use super::{Ask, Extra, Facts, Rule, Terms, Usage, Verdict};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -12,11 +14,15 @@ use crate::time::Time;
 pub struct Sliding {
     count: u64,
     period: u64,
+    /// The cost of releases that may share a run although they were made at different instants; they count as made at
+    /// the last of these.
+    grain: u64,
 }
 
 /// Past releases as runs of `(instant, cost)`. Releases at the same instant share a run, so a burst takes one entry. A
 /// large `count` allocates nothing in advance.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[serde(try_from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
 pub struct ReleaseLog {
     /// The sum of the costs of all runs.
     used: u64,
@@ -45,12 +51,31 @@ impl ReleaseLog {
     }
 }
 
-impl Sliding {
-    /// The end of the window that began at a [`mark`]; the origin if there is no mark.
-    fn end(&self, mark: Time) -> Time {
-        mark.0.checked_sub(1).map_or(Time::ZERO, |at| Time(at).saturating_add(self.period))
+/// Each run as the nanoseconds since the one before, and its cost.
+impl From<ReleaseLog> for Vec<(u64, u64)> {
+    fn from(log: ReleaseLog) -> Self {
+        let mut last = Time::ZERO;
+        let gap = |run: &Usage| (run.at.since(std::mem::replace(&mut last, run.at)), run.cost);
+        log.runs().map(gap).collect()
     }
+}
 
+impl TryFrom<Vec<(u64, u64)>> for ReleaseLog {
+    type Error = &'static str;
+
+    fn try_from(runs: Vec<(u64, u64)>) -> Result<Self, Self::Error> {
+        let (mut older, mut at, mut used) = (VecDeque::with_capacity(runs.len()), 0u64, 0u64);
+        for (gap, cost) in runs {
+            at = at.checked_add(gap).ok_or("an instant past the end of time")?;
+            used = used.checked_add(cost).filter(|_| cost > 0).ok_or("a cost that cannot be")?;
+            older.push_back(Usage { at: Time(at), cost });
+        }
+        let newest = older.pop_back().unwrap_or_default();
+        Ok(ReleaseLog { used, newest, older: Some(Box::new(older)).filter(|older| !older.is_empty()) })
+    }
+}
+
+impl Sliding {
     fn is_over(&self, run: &Usage, now: Time) -> bool {
         now.since(run.at) >= self.period
     }
@@ -78,14 +103,14 @@ impl Rule for Sliding {
         at_once: |terms| terms.count,
         most: |terms| terms.count,
         check: |_| Ok(()),
-        slots: |terms| Box::new(Sliding::new(terms)),
         script: include_str!("sliding.lua"),
     };
 
     type State = ReleaseLog;
 
     fn new(terms: Terms) -> Self {
-        Sliding { count: terms.count, period: terms.period }
+        let grain = terms.count.div_ceil(terms.instants).max(1);
+        Sliding { count: terms.count, period: terms.period, grain }
     }
 
     fn earliest(&self, log: &ReleaseLog, ask: Ask) -> Verdict {
@@ -131,7 +156,9 @@ impl Rule for Sliding {
         if log.older.as_ref().is_none_or(|older| older.len() == older.capacity()) {
             self.expire(log, now);
         }
-        if log.newest.cost > 0 && log.newest.at != now {
+        // What is reported late may be older than what counts as used since a loss.
+        let now = now.max(log.newest.at);
+        if log.newest.cost >= self.grain && log.newest.at != now {
             log.older.get_or_insert_default().push_back(log.newest);
             log.newest.cost = 0;
         }
@@ -175,6 +202,10 @@ impl Rule for Sliding {
         *log = ReleaseLog { used, newest: Usage { at, cost: used }, older: None };
     }
 
+    fn restart(&self, log: &mut ReleaseLog) {
+        *log = ReleaseLog { used: log.used, newest: Usage { at: Time::ZERO, cost: log.used }, older: None };
+    }
+
     fn memory(&self) -> Option<u64> {
         Some(self.period)
     }
@@ -186,41 +217,6 @@ impl Rule for Sliding {
             log.prepend(Usage { at, cost: unknown });
         }
     }
-}
-
-/// `at` marks the instant at which the limit last counted as used up, if ever; `used` is the cost of all slots since
-/// then, whose instants are in the log.
-impl SlotRule for Sliding {
-    /// The last unit asked for must be one period later than the unit N before it.
-    fn deciding_unit(&self, account: &SlotAccount, cost: u64) -> Option<u128> {
-        (account.used + u128::from(cost) - 1).checked_sub(self.count.into())
-    }
-
-    fn first_slot(&self, account: &SlotAccount, ask: Ask, _: u64, decided: Option<Time>) -> Time {
-        ask.since.max(self.end(decided.map_or(account.at, |at| account.at.max(mark(at)))))
-    }
-
-    fn book(&self, account: &mut SlotAccount, ask: Ask) {
-        account.used += u128::from(ask.cost);
-    }
-
-    fn silent(&self, at: Time) -> SlotAccount {
-        SlotAccount { at: mark(at), used: 0 }
-    }
-
-    fn fresh_from(&self, account: &SlotAccount, newest: Time) -> Time {
-        let last = newest.saturating_add(if account.used > 0 { self.period } else { 0 });
-        last.max(self.end(account.at))
-    }
-
-    fn restarted(&self, account: &SlotAccount, _: Option<Time>) -> SlotAccount {
-        SlotAccount { at: account.at.min(mark(Time::ZERO)), ..*account }
-    }
-}
-
-/// An instant plus one, so that 0 can mean no instant.
-fn mark(at: Time) -> Time {
-    at.saturating_add(1)
 }
 
 #[cfg(test)]

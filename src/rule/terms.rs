@@ -1,5 +1,7 @@
 //! A rule's terms, the question it is asked, and its answer.
 
+use serde::{Deserialize, Serialize};
+
 use crate::time::{Time, Wall, Zone};
 
 /// A release, as one limit is asked about it.
@@ -13,7 +15,7 @@ pub struct Ask {
 }
 
 /// The cost of what was released at an instant; nothing was if it is 0.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Usage {
     pub(super) at: Time,
     pub(super) cost: u64,
@@ -71,12 +73,18 @@ pub struct Terms {
     pub zone: Option<Zone>,
     /// The wall clock that the calendar goes by.
     pub wall: Wall,
+    /// The nanoseconds by which a release may be later than it was allowed: it must then still be in its window. 0
+    /// unless it is a slot that is booked.
+    pub late: u64,
+    /// The most instants that a log keeps apart. Beyond, a release counts as made at the instant of a later one.
+    pub instants: u64,
 }
 
 impl Terms {
     /// A `count` per `period` nanoseconds, with a burst.
     pub const fn new(count: u64, period: u64, burst: u64) -> Self {
-        Terms { count, period, burst, margin: 0, zone: None, wall: Wall::EPOCH }
+        let (zone, wall, instants) = (None, Wall::EPOCH, u64::MAX);
+        Terms { count, period, burst, margin: 0, zone, wall, late: 0, instants }
     }
 
     /// The nanoseconds in which this cost accrues, rounded up. A count of 0 is taken as 1.

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 
 use super::reserve::{MILLISECOND, Reserve};
 use crate::config::{Defaults, Rate, RateText, format_duration};
-use crate::rule::{Algorithm, Extra, InHours, SlotsInHours, Terms};
+use crate::rule::{Algorithm, AnyRule, Extra, InHours, RuleInHours, Terms};
 use crate::time::{Civil, Hours, SECOND, Wall};
 
 /// One limit as a store keeps it: its terms are those for slots, with the reserve included.
@@ -37,11 +37,11 @@ impl Quota {
         self.algorithm.facts().dearest_slot(&self.terms)
     }
 
-    /// The rule for booking slots, by this wall clock.
-    pub fn rule(&self, wall: Wall) -> SlotsInHours {
-        let rule = (self.algorithm.facts().slots)(Terms { wall, ..self.terms });
+    /// The rule for booking slots that are valid for `late` nanoseconds, by this wall clock.
+    pub fn rule(&self, wall: Wall, late: u64) -> RuleInHours {
+        let rule = AnyRule::new(self.algorithm, Terms { wall, late, ..self.terms });
         let hours = InHours::of(self.during.as_deref(), wall);
-        SlotsInHours { rule, hours, most: self.dearest() }
+        RuleInHours { rule, hours, max_cost: self.dearest(), late }
     }
 
     /// As [`Facts::at_once`](crate::rule::Facts::at_once).
@@ -86,6 +86,11 @@ impl Policy {
             text: rates.iter().map(text).collect::<Vec<_>>().join(" "),
             quotas: rates.iter().map(quota).collect(),
         }
+    }
+
+    /// The rules for booking slots, by this wall clock.
+    pub fn rules(&self, wall: Wall) -> Box<[RuleInHours]> {
+        self.quotas.iter().map(|quota| quota.rule(wall, self.deadline)).collect()
     }
 
     /// Checks that slots are possible at all.

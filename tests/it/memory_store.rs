@@ -1,13 +1,11 @@
 //! A store in memory that lasts as long as the process: the rules of booking, with nothing in between. The library's
 //! unit tests use it too.
 
-use std::collections::{BTreeMap, HashMap};
-use std::ops::Range;
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use throttle::charge::Key;
-use throttle::exit::Exit;
-use throttle::store::ledger::{BookingRules, Ledger, Owner, UnitLog};
+use throttle::store::ledger::{BookingRules, Ledger, Owner};
 use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError};
 use throttle::time::{Time, Wall};
 
@@ -23,7 +21,7 @@ struct MemoryBooks {
     clock: Box<dyn Fn() -> Time + Send>,
     wall: Box<dyn Fn() -> Wall + Send>,
     began: Time,
-    states: HashMap<Key, (Ledger, MemoryLog)>,
+    states: HashMap<Key, Ledger>,
 }
 
 impl MemoryStore {
@@ -50,11 +48,9 @@ impl Store for MemoryStore {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let MemoryBooks { rules, clock, wall, began, states } = &mut *books;
         rules.follow_wall(rules.wall(), wall());
-        let fresh = || (rules.begin(*began), MemoryLog::default());
-        let (ledger, log) = states.entry(order.key.clone()).or_insert_with(fresh);
+        let ledger = states.entry(order.key.clone()).or_insert_with(|| rules.begin(*began));
         let now = clock();
-        let answer = rules.book(ledger, log, now, order);
-        let answer = answer.map_err(|error| StoreError { exit: Exit::Error, error })?;
+        let answer = rules.book(ledger, now, order);
         let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > now);
         ledger.owned.add(USERS, &order.costs, rules.wall(), ahead);
         Ok(answer)
@@ -63,39 +59,10 @@ impl Store for MemoryStore {
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
         let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let MemoryBooks { rules, clock, states, .. } = &mut *books;
-        if let Some((ledger, _)) = states.get_mut(&order.key) {
+        if let Some(ledger) = states.get_mut(&order.key) {
             let slots: Vec<_> = slots.iter().map(|slot| slot.at).collect();
             let slots = ledger.owned.remove(USERS, &order.costs, &slots);
             rules.give_back(ledger, clock(), &order.costs, slots);
-        }
-        Ok(())
-    }
-}
-
-/// The units of one key, for each limit.
-#[derive(Clone, Default, Debug)]
-pub(crate) struct MemoryLog {
-    /// By the first of some units: the end of these units, and the instant at which they were used.
-    pub(crate) units: Vec<BTreeMap<u128, (u128, Time)>>,
-}
-
-impl UnitLog for MemoryLog {
-    fn used_at(&mut self, limit: usize, unit: u128) -> anyhow::Result<Time> {
-        let noted = self.units[limit].range(..=unit).next_back();
-        Ok(noted.expect("what is asked for was noted").1.1)
-    }
-
-    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> anyhow::Result<()> {
-        let missing = (limit + 1).saturating_sub(self.units.len());
-        self.units.extend((0..missing).map(|_| BTreeMap::new()));
-        self.units[limit].insert(units.start, (units.end, at));
-        Ok(())
-    }
-
-    fn forget(&mut self, limit: usize, unit: u128) -> anyhow::Result<()> {
-        let Some(units) = self.units.get_mut(limit) else { return Ok(()) };
-        while let Some(first) = units.first_entry().filter(|first| first.get().0 <= unit) {
-            first.remove();
         }
         Ok(())
     }

@@ -215,8 +215,7 @@ impl FileStore {
         (now, wall, looks): (Time, Wall, bool),
         task: &mut impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
     ) -> Result<(T, bool)> {
-        let reading = (now, wall, looks);
-        let mut txn = StateTxn::begin(&transaction, &database.path, &mut self.rules, key, reading)?;
+        let mut txn = StateTxn::begin(&transaction, &database.path, &mut self.rules, key, (now, wall))?;
         let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
         txn.note_wall()?;
         if let Some(known) = &self.known {

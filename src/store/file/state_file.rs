@@ -59,7 +59,7 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
     let wall = Wall::new(now, shown());
     // Rolled back.
     let transaction = database.connection.unchecked_transaction()?;
-    let mut txn = StateTxn::begin(&transaction, &database.path, &mut rules, b"", (now, wall, false))?;
+    let mut txn = StateTxn::begin(&transaction, &database.path, &mut rules, b"", (now, wall))?;
     txn.carry_over_restart(&setting.clock)?;
     txn.ledger.owned.inherit(|owner| owner::has_ended(&database.file, owner), || now);
     let rules = txn.rules;
@@ -69,21 +69,20 @@ fn look(database: &Database, setting: &Setting, now: Time) -> anyhow::Result<Sta
     let last_turn = Some(txn.ledger.turns.since(now)).filter(|turn| *turn > rules.policy().horizon);
     let limit = |(at, rate): (usize, &Rate)| {
         let capacity = rules.policy().quotas[at].at_once();
-        let (free, next) = rules.left(&txn.ledger, &mut txn.rows, now, (at, capacity))?;
+        let (free, next) = rules.left(&txn.ledger, now, (at, capacity));
         let keys = rate.is_by_key().then(KeysInUse::default);
-        Ok(LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now), keys })
+        LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now), keys }
     };
-    let mut limits = rates.iter().enumerate().map(limit).collect::<anyhow::Result<Vec<_>>>()?;
+    let mut limits: Vec<_> = rates.iter().enumerate().map(limit).collect();
     let mut last_slot = None;
     for key in tables::keys(&transaction, Some(now))? {
-        let mut rows = txn.rows_of(&key);
-        let ledger = rows.ledger()?.unwrap_or_default();
+        let ledger = txn.rows_of(&key).ledger()?.unwrap_or_default();
         let until = ledger.hold.in_force(now).filter(|_| !key.is_empty() && held.len() < most_held);
         held.extend(until.map(|until| (Some(key.clone()), until.since(now))));
         last_slot = last_slot.max(ledger.owned.last(|owner| owner::has_ended(&database.file, owner)));
         for (at, LimitStatus { capacity, keys, .. }) in limits.iter_mut().enumerate() {
             let Some(keys) = keys else { continue };
-            let (free, _) = rules.left(&ledger, &mut rows, now, (at, *capacity))?;
+            let (free, _) = rules.left(&ledger, now, (at, *capacity));
             keys.count(&key, capacity.saturating_sub(free));
         }
     }

@@ -48,7 +48,7 @@ impl<'a> StateTxn<'a> {
         path: &'a Path,
         rules: &'a mut BookingRules,
         key: &'a [u8],
-        (now, wall, tidies): (Time, Wall, bool),
+        (now, wall): (Time, Wall),
     ) -> Result<Self> {
         let header = Header::read(connection)?;
         let limits = &rules.policy().text;
@@ -62,7 +62,7 @@ impl<'a> StateTxn<'a> {
             return Err(bad(path, &why).into());
         }
         rules.follow_wall(header.wall, wall);
-        let rows = KeyRows::new(connection, header.generation, key, tidies);
+        let rows = KeyRows::new(connection, header.generation, key);
         let mut txn = StateTxn { path, rules, now, header, rows, ledger: Ledger::default(), is_new: true };
         txn.load()?;
         Ok(txn)
@@ -73,7 +73,7 @@ impl<'a> StateTxn<'a> {
         let found = self.rows.ledger()?;
         self.is_new = found.is_none();
         self.ledger = match found {
-            Some(ledger) if ledger.accounts.len() == self.rules.policy().quotas.len() => ledger,
+            Some(ledger) if self.rules.is_of(&ledger) => ledger,
             // The row of the empty key is never removed.
             None if !self.rows.key.is_empty() => self.header.fresh(self.rules, self.now),
             _ => return Err(rusqlite::Error::InvalidQuery.into()),
@@ -108,11 +108,7 @@ impl<'a> StateTxn<'a> {
         self.header.silent = self.header.silent.map(|_| Time::ZERO);
         self.header.hold = self.header.hold.restarted(Time::ZERO);
         let rules = self.rules;
-        let restarted = |ledger, rows: &mut KeyRows| {
-            rows.forgets = true;
-            rules.restart(&ledger, rows)
-        };
-        self.rewrite(restarted).map(|()| true)
+        self.rewrite(|ledger| rules.restart(ledger)).map(|()| true)
     }
 
     /// Notes the wall clock by which slots are booked, for all runs. If it was set, turns are void, and keys are idle
@@ -121,7 +117,7 @@ impl<'a> StateTxn<'a> {
         if std::mem::replace(&mut self.header.wall, self.rules.wall()) == self.header.wall {
             return Ok(());
         }
-        self.rewrite(|ledger, _| Ok(Ledger { turns: Time::ZERO, ..ledger }))
+        self.rewrite(|ledger| Ledger { turns: Time::ZERO, ..ledger })
     }
 
     /// Evicts idle keys. If the wall clock is set back, it may show again a period in which they were used.
@@ -161,7 +157,7 @@ impl<'a> StateTxn<'a> {
             let until = self.ledger.hold.in_force(self.now).map_or(of_all, |until| until.max(of_all));
             return Ok(self.rules.answer_held(&self.ledger, self.now, until, order));
         }
-        let answer = self.rules.book(&mut self.ledger, &mut self.rows, self.now, order)?;
+        let answer = self.rules.book(&mut self.ledger, self.now, order);
         let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > self.now);
         self.ledger.owned.add(owner, &order.costs, self.rules.wall(), ahead);
         self.save().map(|()| answer)
@@ -194,7 +190,7 @@ impl<'a> StateTxn<'a> {
     pub(super) fn set_hold(&mut self, length: u64) -> Result<()> {
         self.header.hold = Hold::new(self.now, self.now.saturating_add(length));
         match length {
-            0 => self.rewrite(|ledger, _| Ok(Ledger { hold: Hold::default(), ..ledger })),
+            0 => self.rewrite(|ledger| Ledger { hold: Hold::default(), ..ledger }),
             _ => Ok(self.header.write(self.rows.connection)?),
         }
     }
@@ -211,12 +207,11 @@ impl<'a> StateTxn<'a> {
     }
 
     /// Writes the header, and changes the numbers of all keys.
-    fn rewrite(&mut self, change: impl Fn(Ledger, &mut KeyRows) -> Result<Ledger>) -> Result<()> {
+    fn rewrite(&mut self, change: impl Fn(Ledger) -> Ledger) -> Result<()> {
         self.header.write(self.rows.connection)?;
         for (key, ledger) in self.ledgers()? {
-            let mut rows = self.rows_of(&key);
-            let ledger = change(ledger, &mut rows)?;
-            rows.set_ledger(&ledger, self.rules.idle_at(&ledger))?;
+            let ledger = change(ledger);
+            self.rows_of(&key).set_ledger(&ledger, self.rules.idle_at(&ledger))?;
         }
         self.load()
     }
@@ -227,7 +222,7 @@ impl<'a> StateTxn<'a> {
     }
 
     pub(super) fn rows_of<'k>(&'k self, key: &'k [u8]) -> KeyRows<'k> {
-        KeyRows::new(self.rows.connection, self.header.generation, key, false)
+        KeyRows::new(self.rows.connection, self.header.generation, key)
     }
 
     fn save(&self) -> Result<()> {
@@ -237,9 +232,9 @@ impl<'a> StateTxn<'a> {
     /// Replaces all numbers with what follows from the header.
     fn begin_anew(&mut self) -> Result<()> {
         let connection = self.rows.connection;
-        connection.execute_batch("DELETE FROM account; DELETE FROM slot")?;
+        connection.execute_batch("DELETE FROM account")?;
         fill(connection, &self.header, self.rules, self.now)?;
-        self.rows = KeyRows::new(connection, self.header.generation, self.rows.key, false);
+        self.rows = KeyRows::new(connection, self.header.generation, self.rows.key);
         self.load()
     }
 }
@@ -292,5 +287,5 @@ impl Header {
 pub(super) fn fill(connection: &Connection, header: &Header, rules: &BookingRules, now: Time) -> Result<()> {
     header.write(connection)?;
     let ledger = header.fresh(rules, now);
-    Ok(KeyRows::new(connection, header.generation, b"", false).set_ledger(&ledger, rules.idle_at(&ledger))?)
+    Ok(KeyRows::new(connection, header.generation, b"").set_ledger(&ledger, rules.idle_at(&ledger))?)
 }

@@ -1,31 +1,24 @@
 //! The rules of booking. Pure: they read no clock, and do not know where their numbers are kept.
 //!
-//! A state consists of a [`Ledger`] for each key, with a few numbers for each limit and the slots that may be handed
-//! on; and, for sliding windows, of a [`UnitLog`] of the instants at which units of cost were used. All zeros and an
-//! empty log are the state of limits that were never used. Booking a slot takes a few reads and writes for each limit,
-//! whatever its count.
+//! A state consists of a [`Ledger`] for each key, with an account for each limit and the slots that may be handed on: a
+//! value of a few kilobytes, whatever the counts.
 
 mod owned;
 #[cfg(test)]
 mod tests;
 mod turns;
-mod unlogged;
 
-use std::ops::Range;
 use std::sync::Arc;
 
-use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use self::owned::OwnerSlots;
 pub use self::owned::{NOBODY, OwnedSlots, Owner};
 #[cfg(feature = "redis")]
 pub(super) use self::turns::LONGEST_QUEUE;
-use self::unlogged::Unlogged;
 use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot};
 use crate::charge::Key;
-pub use crate::rule::SlotAccount;
-use crate::rule::{Ask, SlotsInHours};
+use crate::rule::{AnyState, Ask, RuleInHours, Verdict};
 use crate::time::{SECOND, Time, Wall};
 
 /// The nanoseconds after which a process may ask again at the earliest.
@@ -35,14 +28,14 @@ pub(super) const PAUSE: u64 = SECOND / 1000;
 pub(super) const NEAR: u64 = SECOND / 10;
 
 /// The numbers of all limits.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 pub struct Ledger {
     /// The newest slot that was given out. No other is after it, and no new one before it.
     pub newest: Time,
     /// The first instant that no turn is for.
     pub turns: Time,
     /// One for each limit.
-    pub accounts: Box<[SlotAccount]>,
+    pub accounts: Box<[AnyState]>,
     /// Slots that may be handed on.
     #[serde(rename = "held")]
     pub owned: OwnedSlots,
@@ -52,41 +45,19 @@ pub struct Ledger {
     pub hold: Hold,
 }
 
-/// The instants at which units of cost were used, for the limits with a sliding window. Units are numbered from 0 in
-/// the order of use.
-pub trait UnitLog {
-    /// The instant at which `unit` was used. The unit must have been recorded and not forgotten.
-    ///
-    /// # Errors
-    /// It cannot be read.
-    fn used_at(&mut self, limit: usize, unit: u128) -> Result<Time>;
-
-    /// Records that `units` were used at `at`, replacing any record with the same first unit.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    fn record(&mut self, limit: usize, units: Range<u128>, at: Time) -> Result<()>;
-
-    /// Forgets records that end at or before `unit`.
-    ///
-    /// # Errors
-    /// It cannot be written.
-    fn forget(&mut self, limit: usize, unit: u128) -> Result<()>;
-}
-
 /// Books slots under a policy.
 #[derive(Clone, Debug)]
 pub struct BookingRules {
     policy: Policy,
     wall: Wall,
-    rules: Arc<[SlotsInHours]>,
+    rules: Arc<[RuleInHours]>,
 }
 
 /// A limit that an order charges.
 struct Debit<'a> {
     limit: usize,
     quota: &'a Quota,
-    rule: &'a SlotsInHours,
+    rule: &'a RuleInHours,
     cost: u64,
 }
 
@@ -99,7 +70,7 @@ impl Debit<'_> {
 impl BookingRules {
     /// The rules of `policy`.
     pub fn new(policy: Policy) -> Self {
-        let rules = policy.quotas.iter().map(|quota| quota.rule(Wall::EPOCH)).collect();
+        let rules = policy.rules(Wall::EPOCH).into();
         BookingRules { policy, wall: Wall::EPOCH, rules }
     }
 
@@ -112,7 +83,7 @@ impl BookingRules {
     pub fn set_wall(&mut self, wall: Wall) {
         if self.policy.goes_by_wall() && wall != self.wall {
             self.wall = wall;
-            self.rules = self.policy.quotas.iter().map(|quota| quota.rule(wall)).collect();
+            self.rules = self.policy.rules(wall).into();
         }
     }
 
@@ -129,19 +100,33 @@ impl BookingRules {
 
     /// The state of limits that begin at `now`.
     pub fn begin(&self, now: Time) -> Ledger {
-        let accounts = self.limits().map(|(quota, limit)| match quota.starts_empty {
-            true => limit.rule.exhausted(now),
-            false => SlotAccount::default(),
-        });
-        Ledger { accounts: accounts.collect(), ..Ledger::default() }
+        self.new_ledger(|quota, rule, account| {
+            if quota.starts_empty {
+                rule.rule.exhaust(account, now);
+            }
+        })
     }
 
     /// The state of limits of which nothing is known except that they were used no later than `last`.
     ///
     /// They count as used up at `last`, so nothing is released for one window from then on.
     pub fn silence(&self, last: Time) -> Ledger {
-        let accounts = self.rules.iter().map(|limit| limit.rule.silent(last));
-        Ledger { accounts: accounts.collect(), ..Ledger::default() }
+        self.new_ledger(|_, rule, account| rule.rule.silence(account, last))
+    }
+
+    fn new_ledger(&self, fill: impl Fn(&Quota, &RuleInHours, &mut AnyState)) -> Ledger {
+        let account = |(quota, rule): (&Quota, &RuleInHours)| {
+            let mut account = rule.rule.unused();
+            fill(quota, rule, &mut account);
+            account
+        };
+        Ledger { accounts: self.limits().map(account).collect(), ..Ledger::default() }
+    }
+
+    /// True if it can be a state of these limits.
+    pub fn is_of(&self, ledger: &Ledger) -> bool {
+        let mut limits = self.rules.iter().zip(&ledger.accounts);
+        self.rules.len() == ledger.accounts.len() && limits.all(|(limit, account)| limit.rule.is_of(account))
     }
 
     /// The first instant at which [`BookingRules::silence`] equals a new state.
@@ -152,8 +137,8 @@ impl BookingRules {
     /// The first instant at which no slot that was given out matters any more.
     pub fn fresh_from(&self, ledger: &Ledger) -> Time {
         let limits = self.rules.iter().zip(&ledger.accounts);
-        let fresh = limits.map(|(limit, account)| limit.rule.fresh_from(account, ledger.newest));
-        fresh.max().unwrap_or_default()
+        let idle = limits.map(|(limit, account)| limit.rule.idle_at(account));
+        idle.max().map_or(Time::ZERO, instant)
     }
 
     /// The first instant at which the state equals that of limits that were never used.
@@ -162,48 +147,34 @@ impl BookingRules {
     }
 
     /// The state after the clock has restarted at 0: all past use counts as made then.
-    ///
-    /// # Errors
-    /// The log cannot be written.
-    pub fn restart(&self, ledger: &Ledger, log: &mut dyn UnitLog) -> Result<Ledger> {
-        let mut accounts = Vec::with_capacity(ledger.accounts.len());
-        for (limit, ((quota, in_hours), account)) in self.limits().zip(&ledger.accounts).enumerate() {
-            if quota.algorithm.facts().is_logged && account.used > 0 {
-                log.forget(limit, account.used)?;
-                log.record(limit, 0..account.used, Time::ZERO)?;
-            }
-            // After a silence, nothing has been booked yet, so the newest slot says nothing.
-            let is_alone = ledger.accounts.len() == 1 && ledger.newest > Time::ZERO;
-            let newest = Some(ledger.newest).filter(|_| is_alone);
-            accounts.push(in_hours.rule.restarted(account, newest));
-        }
-        Ok(Ledger { accounts: accounts.into(), hold: ledger.hold.restarted(Time::ZERO), ..Ledger::default() })
+    pub fn restart(&self, mut ledger: Ledger) -> Ledger {
+        let limits = self.rules.iter().zip(&mut ledger.accounts);
+        limits.for_each(|(limit, account)| limit.rule.restart(account));
+        let hold = ledger.hold.restarted(Time::ZERO);
+        Ledger { accounts: ledger.accounts, hold, ..Ledger::default() }
     }
 
     /// Books slots at `now`, as [`Store::book`](super::Store::book) does. None may cost more than [`Quota::most`].
-    ///
-    /// # Errors
-    /// The log cannot be read or written. The ledger and the log must then not be used any more.
-    pub fn book(
-        &self,
-        ledger: &mut Ledger,
-        log: &mut dyn UnitLog,
-        now: Time,
-        order: &Order,
-    ) -> Result<Answer> {
+    pub fn book(&self, ledger: &mut Ledger, now: Time, order: &Order) -> Answer {
+        self.expire(ledger, now);
         if let Some(over) = order.overrun {
-            self.overrun(ledger, log, over.min(now), order)?;
-            return Ok(Answer { overruns: ledger.overruns.clone(), ..Answer::default() });
+            self.overrun(ledger, over.min(now), order);
+            return Answer { overruns: ledger.overruns.clone(), ..Answer::default() };
         }
         ledger.hold = ledger.hold.after(now, order);
         if let Some(until) = ledger.hold.in_force(now) {
-            return Ok(self.answer_held(ledger, now, until, order));
+            return self.answer_held(ledger, now, until, order);
         }
         self.unbook(ledger);
         let mut answer = self.hand_on(ledger, now, order);
-        self.book_new(ledger, log, now, order, &mut answer)?;
-        self.forget(ledger, log)?;
-        Ok(answer)
+        self.book_new(ledger, now, order, &mut answer);
+        answer
+    }
+
+    /// Forgets releases that no slot depends on any more.
+    fn expire(&self, ledger: &mut Ledger, now: Time) {
+        let limits = self.rules.iter().zip(&mut ledger.accounts);
+        limits.for_each(|(limit, account)| limit.rule.expire(account, now));
     }
 
     /// An answer with the slots that were given back, as many as the order can use. None is later than the newest slot,
@@ -218,22 +189,11 @@ impl BookingRules {
     }
 
     /// Books the slots that an answer lacks, until the order has to ask again.
-    fn book_new(
-        &self,
-        ledger: &mut Ledger,
-        log: &mut dyn UnitLog,
-        now: Time,
-        order: &Order,
-        answer: &mut Answer,
-    ) -> Result<()> {
-        // True if no slot of this order depends on another one of it.
-        let is_small =
-            self.debits(order).all(|debit| debit.cost.saturating_mul(order.count) <= debit.quota.terms.count);
-        let mut unlogged = Unlogged::default();
+    fn book_new(&self, ledger: &mut Ledger, now: Time, order: &Order, answer: &mut Answer) {
         let mut lacking = order.count - answer.slots.len() as u64;
         let mut is_first = true;
         while lacking > 0 {
-            let at = self.earliest(ledger, log, now, order)?;
+            let at = self.earliest(ledger, now, order);
             if self.put_off(ledger, now, at, is_first, order, answer) {
                 break;
             }
@@ -242,13 +202,9 @@ impl BookingRules {
                 lacking = self.share(lacking, at.since(now));
             }
             lacking -= 1;
-            self.book_at(ledger, &mut unlogged, at, order);
-            if !is_small {
-                unlogged.record(log)?;
-            }
+            self.book_at(ledger, at, order);
             answer.slots.push(self.slot(at));
         }
-        unlogged.record(log)
     }
 
     /// Says in the answer when to ask again, if the order gets no slot at `at`. Returns whether it gets none.
@@ -280,16 +236,7 @@ impl BookingRules {
     /// The part of a limit that is left at `now`, at most `most`, and the instant of the next slot. That slot charges 1
     /// to this limit alone, or was given back and charges 1 to each limit. It is the next one for a run without a turn:
     /// runs that have turns may be gone.
-    ///
-    /// # Errors
-    /// The log cannot be read.
-    pub fn left(
-        &self,
-        ledger: &Ledger,
-        log: &mut dyn UnitLog,
-        now: Time,
-        (limit, most): (usize, u64),
-    ) -> Result<(u64, Time)> {
+    pub fn left(&self, ledger: &Ledger, now: Time, (limit, most): (usize, u64)) -> (u64, Time) {
         let order = |cost| {
             let costs: Vec<_> =
                 (0..self.rules.len()).map(|other| if other == limit { cost } else { 0 }).collect();
@@ -299,16 +246,16 @@ impl BookingRules {
         let (mut left, mut too_much) = (0, most.saturating_add(1));
         while too_much - left > 1 {
             let cost = left + (too_much - left) / 2;
-            let is_free = self.earliest(ledger, log, now, &order(cost))? <= now;
+            let is_free = self.earliest(ledger, now, &order(cost)) <= now;
             *(if is_free { &mut left } else { &mut too_much }) = cost;
         }
         let one = order(1);
         // Most slots that were given back are from runs that were charged by all limits.
         let returned = [&vec![1; self.rules.len()], &*one.costs].map(|costs| ledger.owned.of(NOBODY, costs));
         if let Some(first) = returned.into_iter().flatten().filter(|at| **at >= now).min() {
-            return Ok((left, *first));
+            return (left, *first);
         }
-        Ok((left, self.earliest(ledger, log, now, &one)?))
+        (left, self.earliest(ledger, now, &one))
     }
 
     /// The answer to an order during a hold. The order keeps its turn.
@@ -334,27 +281,23 @@ impl BookingRules {
         for OwnerSlots { costs, wall, slots, .. } in ledger.owned.take_others(self.wall) {
             let charged = self.policy.quotas.iter().zip(&mut ledger.accounts).zip(&costs);
             for ((quota, account), &cost) in charged {
-                let rule = quota.rule(wall).rule;
-                slots.iter().for_each(|&since| rule.unbook(account, Ask { since, cost }));
+                let rule = quota.rule(wall, self.policy.deadline).rule;
+                slots.iter().for_each(|&at| rule.uncommit(account, at, cost));
             }
         }
     }
 
     /// Charges the releases of an order once more, as they were over only at `over`.
-    fn overrun(&self, ledger: &mut Ledger, log: &mut dyn UnitLog, over: Time, order: &Order) -> Result<()> {
-        // Booked slots stay booked, and the log is in time order.
+    fn overrun(&self, ledger: &mut Ledger, over: Time, order: &Order) {
+        // Booked slots stay booked, and accounts are in time order.
         let at = over.max(ledger.newest);
-        let mut unlogged = Unlogged::default();
         if ledger.overruns.costs.is_empty() {
             ledger.overruns.costs = vec![0; ledger.accounts.len()].into();
         }
         for debit in self.debits(order) {
             let debit = Debit { cost: debit.cost.saturating_mul(order.count), ..debit };
             let Debit { limit, quota, rule, cost } = debit;
-            let account = &mut ledger.accounts[limit];
-            let before = account.used;
-            rule.overrun(account, debit.ask(at));
-            unlogged.add(&debit, before..account.used, at);
+            rule.overrun(&mut ledger.accounts[limit], at, debit.ask(at));
             let overruns = &mut ledger.overruns;
             overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
             let matters_for = quota.algorithm.facts().matters_for(&quota.terms, cost);
@@ -363,8 +306,6 @@ impl BookingRules {
         ledger.newest = at;
         // Their holders may give them up; then no one else may get them.
         ledger.owned.forget(ledger.overruns.until);
-        unlogged.record(log)?;
-        self.forget(ledger, log)
     }
 
     fn horizon(&self, now: Time) -> Time {
@@ -385,7 +326,7 @@ impl BookingRules {
         Slot { at, until: at.saturating_add(self.policy.deadline) }
     }
 
-    fn limits(&self) -> impl Iterator<Item = (&Quota, &SlotsInHours)> {
+    fn limits(&self) -> impl Iterator<Item = (&Quota, &RuleInHours)> {
         self.policy.quotas.iter().zip(&*self.rules)
     }
 
@@ -397,40 +338,27 @@ impl BookingRules {
     /// The first instant that all limits allow.
     ///
     /// A limit that allows one instant may refuse a later one, so all are asked again until they agree.
-    fn earliest(&self, ledger: &Ledger, log: &mut dyn UnitLog, now: Time, order: &Order) -> Result<Time> {
+    fn earliest(&self, ledger: &Ledger, now: Time, order: &Order) -> Time {
         let mut at = now.max(ledger.newest);
         loop {
-            let mut latest = at;
-            for debit in self.debits(order) {
-                let Debit { limit, rule, cost, .. } = debit;
-                let account = &ledger.accounts[limit];
-                let unit = rule.deciding_unit(account, cost);
-                let decided = unit.map(|unit| log.used_at(limit, unit)).transpose()?;
-                latest = latest.max(rule.first_slot(account, debit.ask(at), self.policy.deadline, decided));
-            }
-            if latest == at {
-                return Ok(at);
+            let first = |debit: Debit| debit.rule.earliest(&ledger.accounts[debit.limit], debit.ask(at));
+            let latest = self.debits(order).map(first).max().map_or(at, instant);
+            if latest <= at {
+                return at;
             }
             at = latest;
         }
     }
 
-    fn book_at(&self, ledger: &mut Ledger, unlogged: &mut Unlogged, at: Time, order: &Order) {
+    fn book_at(&self, ledger: &mut Ledger, at: Time, order: &Order) {
         for debit in self.debits(order) {
-            let account = &mut ledger.accounts[debit.limit];
-            let before = account.used;
-            debit.rule.book(account, debit.ask(at));
-            unlogged.add(&debit, before..account.used, at);
+            debit.rule.commit(&mut ledger.accounts[debit.limit], at, debit.ask(at));
         }
         ledger.newest = at;
     }
+}
 
-    fn forget(&self, ledger: &Ledger, log: &mut dyn UnitLog) -> Result<()> {
-        for (limit, (quota, account)) in self.policy.quotas.iter().zip(&ledger.accounts).enumerate() {
-            if quota.algorithm.facts().is_logged {
-                log.forget(limit, account.used.saturating_sub(quota.terms.count.into()))?;
-            }
-        }
-        Ok(())
-    }
+/// The instant of a verdict; for `Never`, the end of time.
+fn instant(verdict: Verdict) -> Time {
+    verdict.instant().unwrap_or(Time(u64::MAX))
 }

@@ -5,8 +5,6 @@ use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
 use throttle::store::{Answer, Order, Overruns, Policy, Reserve, Slot};
 use throttle::time::{Time, Wall};
 
-use crate::memory_store::MemoryLog;
-
 use super::slots::{COSTS, order};
 
 /// The length of a time step. The ledger tells nobody to come back sooner.
@@ -51,7 +49,6 @@ impl Terms {
 #[derive(Clone)]
 pub(super) struct Log {
     ledger: Ledger,
-    units: MemoryLog,
     /// Whether nobody who knew what was lost has asked since the loss.
     pub(super) is_unhealed: bool,
 }
@@ -62,7 +59,7 @@ const DEAD: Owner = Owner::MAX;
 impl Log {
     pub(super) fn begin(terms: &Terms, now: Time) -> Self {
         let ledger = terms.rules.begin(now);
-        Log { ledger, units: MemoryLog::default(), is_unhealed: false }
+        Log { ledger, is_unhealed: false }
     }
 
     /// Starts over, with nothing known of the past.
@@ -89,7 +86,7 @@ impl Log {
 
     /// Books, or charges an overrun. Slots that were given back go first.
     pub(super) fn book(&mut self, terms: &Terms, now: Time, order: &Order) -> Answer {
-        let answer = terms.rules.book(&mut self.ledger, &mut self.units, now, order).expect("booked");
+        let answer = terms.rules.book(&mut self.ledger, now, order);
         if terms.has_turns {
             return answer;
         }
@@ -151,7 +148,7 @@ impl Log {
         let mut log = self.clone();
         let returned = self.ledger.owned.of(NOBODY, &COSTS).iter().filter(|at| **at >= now).count() as u64;
         let all = order(returned + terms.count + 1);
-        let answer = terms.unbounded.book(&mut log.ledger, &mut log.units, now, &all).expect("booked");
+        let answer = terms.unbounded.book(&mut log.ledger, now, &all);
         let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];
         future.push(u8::try_from(returned).expect("few"));
         future.extend(answer.slots.iter().map(|slot| ticks(slot.at, now)));

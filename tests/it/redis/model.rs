@@ -6,7 +6,7 @@ mod single;
 use std::collections::HashMap;
 
 use throttle::gate::{History, Limiter};
-use throttle::rule::{Algorithm, Ask, InHours, SlotAccount, SlotRule, Terms, Verdict, Visitor};
+use throttle::rule::{Algorithm, AnyRule, AnyState, Ask, InHours, Terms, Verdict, Visitor};
 use throttle::store::{Policy, Quota};
 use throttle::time::{Civil, Time, Wall};
 
@@ -38,9 +38,9 @@ enum Rule {
     /// In microseconds.
     AnyPeriod(Box<dyn Limiter>),
     /// In microseconds. A window leaves room for a late release.
-    Windows(Box<dyn SlotRule>, SlotAccount),
+    Windows(AnyRule, AnyState),
     /// In nanoseconds since 1970.
-    Calendar(Box<dyn SlotRule>, SlotAccount, Quota),
+    Calendar(AnyRule, AnyState, Quota),
 }
 
 fn nanos(micros: u64) -> Time {
@@ -54,14 +54,18 @@ impl Limit {
         let rates = Terms::new(quota.terms.count * 1000, quota.terms.period, quota.terms.burst);
         let terms = if quota.algorithm.facts().accrues && quota.terms.count > 0 { rates } else { windows };
         let gap = (terms.period, terms.count.max(1));
-        let slots = |terms| ((quota.algorithm.facts().slots)(terms), SlotAccount::default());
+        let slots = |terms, late| {
+            let rule = AnyRule::new(quota.algorithm, Terms { late, ..terms });
+            let unused = rule.unused();
+            (rule, unused)
+        };
         let rule = match quota.algorithm {
             Algorithm::Calendar => {
-                let (rule, account) = slots(quota.terms);
+                let (rule, account) = slots(quota.terms, late);
                 Rule::Calendar(rule, account, quota.clone())
             }
             Algorithm::Fixed => {
-                let (rule, account) = slots(terms);
+                let (rule, account) = slots(terms, late / 1000);
                 Rule::Windows(rule, account)
             }
             _ => Rule::AnyPeriod(single(quota.algorithm, terms)),
@@ -81,13 +85,11 @@ impl Limit {
                 }
             }
             Rule::Windows(rule, account) => {
-                let at = rule.first_slot(account, Ask { since: Time(from), cost }, self.late / 1000, None);
-                Some(at.0).filter(|at| *at < u64::MAX)
+                rule.earliest(account, Ask { since: Time(from), cost }).instant().map(|at| at.0)
             }
             Rule::Calendar(rule, account, quota) => {
-                let at = rule.first_slot(account, Ask { since: nanos(from), cost }, self.late, None);
-                let opens = first_unknown(quota, reach);
-                Some(at.0.div_ceil(1000).min(opens.max(from))).filter(|_| at.0 < u64::MAX)
+                let at = rule.earliest(account, Ask { since: nanos(from), cost }).instant();
+                at.map(|at| at.0.div_ceil(1000).min(first_unknown(quota, reach).max(from)))
             }
         };
         match self.first_free(from, reach) {
@@ -123,8 +125,8 @@ impl Limit {
                     rule.waive_debt(0);
                 }
             }
-            Rule::Windows(rule, account) => rule.book(account, Ask { since: Time(at), ..ask }),
-            Rule::Calendar(rule, account, _) => rule.book(account, Ask { since: nanos(at), ..ask }),
+            Rule::Windows(rule, account) => rule.commit(account, Time(at), ask),
+            Rule::Calendar(rule, account, _) => rule.commit(account, nanos(at), ask),
         }
     }
 

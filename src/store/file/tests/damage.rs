@@ -138,13 +138,8 @@ fn a_log_that_lacks_what_was_booked_before_the_machine_was_started_is_none() {
 fn no_row_is_altered_unnoticed() {
     let (stage, bytes) = used();
     for change in [
-        "UPDATE slot SET at = 1",
-        "UPDATE slot SET end = unit",
-        "UPDATE slot SET quota = quota + 1",
-        "DELETE FROM slot",
-        "DELETE FROM slot WHERE unit = (SELECT min(unit) FROM slot)",
         "UPDATE account SET ledger = json_set(ledger, '$.newest', 0)",
-        "UPDATE account SET ledger = json_set(ledger, '$.accounts[0].used', 0)",
+        "UPDATE account SET ledger = json_set(ledger, '$.accounts[0].Sliding[0][1]', 0)",
         "UPDATE account SET ledger = '{}'",
         "UPDATE account SET idle = 0",
         "UPDATE account SET sum = sum + 1",
@@ -155,8 +150,8 @@ fn no_row_is_altered_unnoticed() {
         "UPDATE policy SET header = json_set(header, '$.domain.boot', 0)",
         "UPDATE policy SET header = NULL",
         "DELETE FROM policy",
-        "DROP TABLE slot",
-        "CREATE TRIGGER t AFTER INSERT ON slot BEGIN DELETE FROM slot; END",
+        "DROP TABLE account",
+        "CREATE TRIGGER t AFTER INSERT ON account BEGIN DELETE FROM account; END",
         "PRAGMA user_version = 1000",
     ] {
         stage.write(&bytes);

@@ -50,6 +50,6 @@ fn far_ahead_one_process_gets_less() {
 #[test]
 fn nobody_is_told_to_come_back_within_a_millisecond() {
     let rules = BookingRules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });
-    let mut state = Books { ledger: rules.begin(Time(0)), rules, log: MemoryLog::default() };
+    let mut state = Books { ledger: rules.begin(Time(0)), rules };
     assert_eq!(state.book(0, &order(&[1], 2)).ask_again, Some(Time(1_000_000)));
 }

@@ -98,6 +98,7 @@ fn lock(file: &File, path: &Path) -> Result<()> {
             Err(TryLockError::WouldBlock) => {
                 bail!("{name} is in use by another run: give each run its own log")
             }
+            Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Interrupted => {}
             Err(error) => {
                 let what = format!("cannot lock {name}: name a file on another file system");
                 return Err(error).context(what);

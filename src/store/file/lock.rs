@@ -1,6 +1,7 @@
 //! The one lock in front of a state: `flock`, which the system releases when a process ends; and who holds it.
 
 use std::fs::{self, File, TryLockError};
+use std::io::ErrorKind;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -31,8 +32,8 @@ pub(super) struct Lock(pub(super) Arc<File>);
 
 impl Drop for Lock {
     fn drop(&mut self) {
-        // This cannot fail while the file is open.
-        let _ = self.0.unlock();
+        // While the file is open, only a signal makes this fail.
+        while self.0.unlock().is_err_and(|error| error.kind() == ErrorKind::Interrupted) {}
     }
 }
 
@@ -46,10 +47,13 @@ impl Lock {
         file: &Arc<File>,
         try_lock: TryLock,
     ) -> Result<Option<Self>, StoreError> {
-        match try_lock(file) {
-            Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
-            Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(error)) => Err(error).context("cannot lock it").about(path),
+        loop {
+            return match try_lock(file) {
+                Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
+                Err(TryLockError::WouldBlock) => Ok(None),
+                Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
+                Err(TryLockError::Error(error)) => Err(error).context("cannot lock it").about(path),
+            };
         }
     }
 

@@ -22,7 +22,7 @@ pub(super) fn register(file: &File) -> io::Result<Owner> {
     loop {
         let owner = fastrand::u32(1..=LAST);
         match system::lock(file, owner) {
-            Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             result => return result.map(|()| owner),
         }
     }

@@ -43,16 +43,6 @@ function sliding.write(state)
   state.written, state.unwritten = state.seq, {}
 end
 
--- Whether what a client has seen is still in the log, unless it is no longer needed.
-function sliding.remembers(state, known)
-  local unit = known.seq - 1
-  if unit < 0 or unit < state.seq - state.count then
-    return true
-  end
-  local slot = read(state.log + over(unit, state.count) * 8, 8)
-  return #slot == 8 and struct.unpack('>d', slot) == known.newest
-end
-
 local function read_ahead(state, unit)
   local place = over(unit, state.count)
   local units = math.min(AHEAD, state.written - unit, state.count - place)

@@ -2,6 +2,8 @@
 //! whatever is lost.
 
 mod lines;
+#[cfg(all(feature = "redis", feature = "sqlite"))]
+mod losses;
 
 use std::cell::Cell;
 use std::collections::BTreeMap;

@@ -5,6 +5,7 @@
 
 pub(crate) mod commands;
 pub(crate) mod fleet;
+pub(crate) mod vault;
 
 use std::cell::RefCell;
 use std::collections::VecDeque;

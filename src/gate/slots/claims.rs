@@ -276,6 +276,18 @@ mod tests {
         assert_eq!(claims.take(Time(5), &request(0, &[1], &a), 9).slots, []);
     }
 
+    /// Those of other keys are of a state of their own.
+    #[test]
+    fn slots_are_given_up_with_the_state_in_which_they_were_booked() {
+        let mut claims = Claims::new(true);
+        let keys = [b"a", b"b"].map(|key| [Key::from_slice(key)]);
+        keys.iter().for_each(|[key]| put(&mut claims, key, &[1], &[(5, 7), (8, 9)]));
+        let answer = Answer { slots: slots(&[(20, 22)]), lost: true, ..Answer::default() };
+        claims.hear(Time(1), &Order::new(keys[0][0].clone(), [1], 1), &answer);
+        let firsts = keys.each_ref().map(|key| claims.opening(&request(0, &[1], key)).from);
+        assert_eq!(firsts, [20, 5].map(|at| Verdict::At(Time(at))));
+    }
+
     #[test]
     fn what_arrived_before_a_slot_is_free_is_refused() {
         let mut claims = Claims::default();

@@ -56,6 +56,9 @@ impl KeyClaims {
 
     /// Takes the answer of a store, at `now`.
     pub(super) fn hear(&mut self, now: Time, order: &Order, answer: &Answer) {
+        if answer.lost {
+            self.leases.iter_mut().for_each(|lease| lease.slots.clear());
+        }
         // First drop the slots that are over, or they would be given up instead of ones that are too close to an
         // overrun.
         self.leases.iter_mut().for_each(|lease| _ = lease.expire(now));

@@ -81,6 +81,9 @@ pub struct Answer {
     pub turn: Option<Turn>,
     /// A warning for the user, such as that state was lost.
     pub warning: Option<String>,
+    /// The state in which earlier slots of this key were booked is gone. They are not used: others may have booked the
+    /// same ones, in an older state that has come back.
+    pub lost: bool,
     /// The end of a hold on this key, set by a server's request or by a user. Slots before it are not used.
     pub held: Option<Time>,
     /// The overruns of all processes under the limits of this key.

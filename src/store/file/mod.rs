@@ -82,6 +82,10 @@ pub struct FileStore {
     is_replaced: bool,
     /// True if there was a loss that the user has not been told of yet.
     is_lost: bool,
+    /// True if there was a loss since the last answer.
+    has_void_slots: bool,
+    /// Until then, slots may be left from an older state that has come back, whose owners have locked another file.
+    inherits_from: Time,
     looked: Option<Time>,
     new_keys: u32,
     tell: Tell,
@@ -127,6 +131,8 @@ impl FileStore {
             known: None,
             is_replaced: false,
             is_lost: false,
+            has_void_slots: false,
+            inherits_from: Time::ZERO,
             looked: None,
             new_keys: 0,
             tell: Arc::new(drop),
@@ -218,10 +224,13 @@ impl FileStore {
         let mut txn = StateTxn::begin(&transaction, &database.path, &mut self.rules, key, (now, wall))?;
         let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
         txn.note_wall()?;
-        if let Some(known) = &self.known {
-            self.is_lost |= txn.silence_after_loss(known, self.is_replaced)?;
+        if let Some(known) = &self.known
+            && txn.silence_after_loss(known, self.is_replaced)?
+        {
+            (self.is_lost, self.has_void_slots) = (true, true);
+            self.inherits_from = now.saturating_add(txn.rules.policy().horizon);
         }
-        if looks {
+        if looks && now >= self.inherits_from {
             txn.ledger.owned.inherit(|owner| database.has_ended(owner), &self.clock);
         }
         if txn.is_new {
@@ -276,6 +285,7 @@ impl FileStore {
 impl Store for FileStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         let mut answer = self.act(&order.key, |txn, owner| txn.book(order, owner))?;
+        answer.lost = std::mem::take(&mut self.has_void_slots);
         // The answer to a report does not say until when nothing is released; the next answer will.
         let is_for_slots = !answer.slots.is_empty() || answer.ask_again.is_some();
         if is_for_slots && std::mem::take(&mut self.is_lost) {

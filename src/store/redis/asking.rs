@@ -1,6 +1,8 @@
 //! Questions to a server: for slots; and, before any are booked, whether it is near enough for these limits, and
 //! whether all processes that use the name mean these limits. Checks the answers, and turns them into those of a store.
 
+use std::mem;
+
 use super::RedisStore;
 use super::clock::Micros;
 use super::distance::{CHOOSING, ROUND_TRIPS, required_margin, round_trip, too_long};
@@ -114,12 +116,13 @@ impl RedisStore {
     }
 
     pub(super) fn observe(&mut self, order: &Order, asked: &Asked) {
+        self.is_lost |= asked.is_after_loss();
         match asked.booked.found {
             Found::SetBack => self.warn("its clock was set back"),
-            Found::Lost => self.warn(LOST),
-            // Another process has noticed already.
-            Found::Nothing if asked.is_of_another_history() => self.warn(LOST),
-            Found::Nothing | Found::Distrusted | Found::NotCovered => {}
+            Found::Distrusted => {}
+            // Perhaps another process has noticed already.
+            _ if asked.is_after_loss() => self.warn(LOST),
+            Found::Nothing | Found::Lost | Found::NotCovered => {}
         }
         if self.shared.began == 0 {
             self.shared.began = asked.booked.exchange.server;
@@ -151,6 +154,7 @@ impl RedisStore {
         let (turn, held) = (booked.turn, booked.held_until());
         let times_set = self.observations.times_set();
         let booked_by = self.policy().goes_by_wall().then_some(BookedBy::Server(times_set));
-        Ok(Answer { slots, ask_again, next, turn, warning, held, overruns, booked_by })
+        let lost = mem::take(&mut self.is_lost);
+        Ok(Answer { slots, ask_again, next, turn, warning, lost, held, overruns, booked_by })
     }
 }

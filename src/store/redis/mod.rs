@@ -7,9 +7,12 @@
 //! # When state is lost
 //!
 //! Servers are restarted without their data, flushed, and replaced by replicas that lag behind. Each booking says what
-//! this process has seen of the state before: which history (a random number), how many units, the newest slot. If less
-//! is kept, and what was seen still matters, everything that was lost counts as used up until now and, as slots may
-//! have been booked up to the horizon, until there: nothing is released for a window. The same happens when the
+//! this process has seen of the state before: which history, which write in it, the newest slot. If that is not what is
+//! kept, everything that was lost counts as used up until now and, as slots may have been booked up to the horizon,
+//! until there: nothing is released for a window. That holds even if all that was seen is over, as others may have
+//! booked since; only what has expired by itself is not lost. Older states that come back show themselves: a history
+//! has the instant of its beginning, and each write a random number, as the slots of a full limit are the same whoever
+//! books them. Whoever notices a loss gives up its slots, in case they are booked in both. The same happens when the
 //! server's clock has been set: back, if there are slots beyond the horizon; forward, if it is further ahead of our own
 //! clock than earlier answers allow (see `clock`).
 //!
@@ -105,6 +108,8 @@ pub struct RedisStore {
     timeout: Duration,
     returnable: Returnable,
     warning: Option<String>,
+    /// There was a loss since the last answer.
+    is_lost: bool,
     tell: Tell,
 }
 
@@ -129,6 +134,7 @@ impl RedisStore {
             timeout,
             returnable: Returnable::default(),
             warning: None,
+            is_lost: false,
             tell: Arc::new(drop),
         }
     }

@@ -10,7 +10,10 @@ use super::script::{Asked, BookedSlots, ScriptCharge, Seen};
 use crate::charge::Key;
 use crate::gate::Eviction;
 use crate::store::{Order, Overruns, Policy, Quota};
-use crate::time::{Time, shown};
+use crate::time::{SECOND, Time, shown};
+
+/// The nanoseconds for which a server still keeps what no longer matters.
+pub(super) const KEPT_FOR: u64 = 10 * SECOND;
 
 #[derive(Clone, Copy, Debug, Default)]
 struct Observation {
@@ -136,7 +139,8 @@ impl Observations {
             observations[charge.index] = Observation { seen, node, forward_until, is_distrusted: false };
         }
         let Observations { by_key, eviction, clocks } = self;
-        let now = asked.booked.exchange.asked;
+        // Until it can have expired, it is of use.
+        let now = Time(asked.booked.exchange.asked.0.saturating_sub(KEPT_FOR));
         eviction.retain(by_key, |_, observations| observations.iter().any(|seen| seen.matters(clocks, now)));
     }
 }
@@ -161,7 +165,7 @@ mod tests {
             is_distrusted: false,
             calendar: Default::default(),
         };
-        let seen = vec![Seen { epoch: 1, seq: 1, newest: 1, matters_until, ..Seen::default() }];
+        let seen = vec![Seen { epoch: 1, times: 1, newest: 1, matters_until, ..Seen::default() }];
         let (slots, found) = (Vec::new(), Found::Nothing);
         let exchange = Exchange { asked: Time(now * 1000), server: now, answered: Time(now * 1000) };
         let booked = BookedSlots {
@@ -233,13 +237,13 @@ mod tests {
     fn very_many_keys_take_no_memory_once_they_matter_no_more() {
         let mut observations = Observations::default();
         for number in 0..100_000u64 {
-            let key = Key::from_slice(&number.to_le_bytes());
-            see(&mut observations, &key, &asked(HERE, number, number + 100));
+            let (key, now) = (Key::from_slice(&number.to_le_bytes()), number * KEPT_FOR / 100_000);
+            see(&mut observations, &key, &asked(HERE, now, now + 100));
         }
         assert!(observations.by_key.len() < 2048);
         assert_eq!(
             observations.of(&Key::from_slice(&99_999u64.to_le_bytes()), 0).seen.matters_until,
-            100_099
+            99_999 * KEPT_FOR / 100_000 + 100
         );
     }
 }

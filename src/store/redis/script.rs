@@ -7,6 +7,7 @@ use super::clock::{Exchange, Micros};
 use super::connection::Connection;
 use super::failure::ServerFailure;
 use super::nodes::NodeId;
+use super::observations::KEPT_FOR;
 use super::returnable::NodeSlot;
 use super::shared_policy::SharedPolicy;
 use super::stored_script::StoredScript;
@@ -21,8 +22,10 @@ use crate::time::Time;
 /// The script `what`, preceded by the numbers that are the same in the process, the functions that all rules share, and
 /// each rule.
 pub(super) fn with_rules(what: &str) -> StoredScript {
-    let (near, look) = (NEAR / 1000, LOOK / 1000);
-    let shared = format!("local NEAR = {near}\nlocal LONGEST_QUEUE = {LONGEST_QUEUE}\nlocal LOOK = {look}\n");
+    let [near, look, slack] = [NEAR, LOOK, KEPT_FOR].map(|nanos| nanos / 1000);
+    let shared = format!(
+        "local NEAR = {near}\nlocal LONGEST_QUEUE = {LONGEST_QUEUE}\nlocal LOOK = {look}\nlocal SLACK = {slack}\n"
+    );
     let rules = Algorithm::ALL.map(|algorithm| algorithm.facts().script);
     // Each in a block of its own, so that no rule sees the functions of another.
     let rules = rules.map(|rule| format!("do\n{rule}end\n")).concat();
@@ -35,10 +38,11 @@ const NANOS_A_SLOT: u64 = 40_000;
 /// The last observation of a limit; all 0 if there is none.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Seen {
-    /// A random number that identifies the history.
+    /// The instant at which the history began, which identifies it.
     pub(super) epoch: u64,
-    /// The number of units that were charged in it.
-    pub(super) seq: u64,
+    /// The number of times that it was written in this history, and the random number of the last time.
+    pub(super) times: u64,
+    pub(super) stamp: u64,
     pub(super) newest: Micros,
     /// The instant from which none of it matters any more.
     pub(super) matters_until: Micros,
@@ -123,7 +127,7 @@ impl<'a> BookingRequest<'a> {
             shared.terms[*index].tell(&mut call, policy.deadline);
             let starts_empty = policy.quotas[*index].starts_empty;
             call.arg(u8::from(starts_empty)).arg(cost).arg(u8::from(*is_distrusted));
-            call.arg(seen.epoch).arg(seen.seq).arg(seen.newest).arg(seen.matters_until);
+            call.arg(seen.epoch).arg(seen.times).arg(seen.stamp).arg(seen.newest).arg(seen.matters_until);
             call.arg(calendar);
         }
         call.arg(given);
@@ -185,6 +189,11 @@ impl Asked {
         self.charges.iter().zip(&self.booked.seen).any(is_another)
     }
 
+    /// True if the state in which earlier slots were booked is gone.
+    pub(super) fn is_after_loss(&self) -> bool {
+        !matches!(self.booked.found, Found::Nothing | Found::NotCovered) || self.is_of_another_history()
+    }
+
     pub(super) fn slots(&self) -> Vec<NodeSlot> {
         self.booked.slots.iter().map(|&micros| NodeSlot { node: self.node, micros }).collect()
     }
@@ -221,7 +230,7 @@ fn is_sound(booked: &BookedSlots, request: &BookingRequest) -> bool {
 
 fn read(value: Value, asked: Time, answered: Time) -> Option<BookedSlots> {
     let (server, ask_again, found, slots, seen, turn, is_kept, held, next) = from_redis_value(value).ok()?;
-    let (found, seen, is_kept): (usize, Vec<[u64; 6]>, u8) = (found, seen, is_kept);
+    let (found, seen, is_kept): (usize, Vec<[u64; 7]>, u8) = (found, seen, is_kept);
     let all = [Found::Nothing, Found::Lost, Found::SetBack, Found::Distrusted, Found::NotCovered];
     let found = *all.get(found)?;
     // Negative numbers have become large ones.
@@ -229,9 +238,10 @@ fn read(value: Value, asked: Time, answered: Time) -> Option<BookedSlots> {
     if *numbers.max()? >= u64::MAX / 2 {
         return None;
     }
-    let of_limit = |[epoch, seq, newest, matters_until, late, close]: [u64; 6]| Seen {
+    let of_limit = |[epoch, times, stamp, newest, matters_until, late, close]: [u64; 7]| Seen {
         epoch,
-        seq,
+        times,
+        stamp,
         newest,
         matters_until,
         late,
@@ -255,7 +265,7 @@ mod tests {
     }
 
     fn reply(now: i64, found: i64, slots: &[i64]) -> Value {
-        let seen = Value::Array(vec![ints(&[7, 2, 110, 210, 5, 150])]);
+        let seen = Value::Array(vec![ints(&[7, 2, 8, 110, 210, 5, 150])]);
         Value::Array(vec![
             Value::Int(now),
             Value::Int(0),
@@ -293,7 +303,7 @@ mod tests {
         assert_eq!((booked.slots, booked.turn), (vec![100, 110], Some(Turn(9))));
         assert_eq!(
             booked.seen,
-            [Seen { epoch: 7, seq: 2, newest: 110, matters_until: 210, late: 5, close: 150 }]
+            [Seen { epoch: 7, times: 2, stamp: 8, newest: 110, matters_until: 210, late: 5, close: 150 }]
         );
     }
 

@@ -19,23 +19,23 @@ const NOON: u64 = 12 * 3600 * 1000 * MILLI;
 const HOURS: [&str; 2] = ["00:00-12:00", "12:00-24:00"];
 
 /// A limit; its period is in milliseconds.
-struct Limit {
-    algorithm: &'static str,
-    count: u64,
-    period: u64,
-    burst: u64,
-    has_cost: bool,
-    is_by_key: bool,
-    only: Option<&'static str>,
-    hours: Option<&'static str>,
+pub(super) struct Limit {
+    pub(super) algorithm: &'static str,
+    pub(super) count: u64,
+    pub(super) period: u64,
+    pub(super) burst: u64,
+    pub(super) has_cost: bool,
+    pub(super) is_by_key: bool,
+    pub(super) only: Option<&'static str>,
+    pub(super) hours: Option<&'static str>,
 }
 
 /// A release, with what the wall clock shows.
 #[derive(Clone, Copy, Debug)]
-struct Charged {
-    at: u64,
-    shown: u64,
-    cost: u64,
+pub(super) struct Charged {
+    pub(super) at: u64,
+    pub(super) shown: u64,
+    pub(super) cost: u64,
 }
 
 impl Limit {
@@ -65,7 +65,7 @@ impl Limit {
     }
 
     /// What a batch costs, the same for all algorithms.
-    fn cost(&self, lines: &[String]) -> u64 {
+    pub(super) fn cost(&self, lines: &[String]) -> u64 {
         if self.has_cost { lines.iter().map(|line| cost(line)).sum() } else { 1 }
     }
 
@@ -75,7 +75,7 @@ impl Limit {
     }
 
     /// Checks releases in order of time, against all that were before them.
-    fn check(&self, releases: &[Charged]) {
+    pub(super) fn check(&self, releases: &[Charged]) {
         for (at, last) in releases.iter().enumerate().filter(|(_, last)| self.is_asked(last.shown)) {
             let mut before = 0;
             for first in releases[..at].iter().rev() {

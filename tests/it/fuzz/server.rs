@@ -168,10 +168,12 @@ impl Numbers<'_> {
     }
 
     fn seen(&mut self, now: i64) -> String {
-        let [epoch, seq] = [self.about(1), self.about(1)];
+        let [epoch, times, stamp] = [self.about(1), self.about(1), self.about(1)];
         let [newest, settled] = [self.about(now), self.about(now)];
         let [late, close] = if self.byte() & 1 == 0 { [0, 0] } else { [self.about(1), self.about(now)] };
-        format!("*6\r\n:{epoch}\r\n:{seq}\r\n:{newest}\r\n:{settled}\r\n:{late}\r\n:{close}\r\n")
+        format!(
+            "*7\r\n:{epoch}\r\n:{times}\r\n:{stamp}\r\n:{newest}\r\n:{settled}\r\n:{late}\r\n:{close}\r\n"
+        )
     }
 
     /// `number`, or mostly a little more.

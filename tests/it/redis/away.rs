@@ -205,7 +205,7 @@ fn are_not_used_if_too_late(server: &RedisServer, name: &str) -> bool {
     assert_eq!(exit, Exit::StoreAway);
     // It was not asked again and again without a pause.
     let booked: u64 = server.ask(&format!("STRLEN throttle:{name}"));
-    let head = 64 + "1000/1h,algo=sliding,margin=100ms".len() as u64 + 1;
+    let head = 232 + "1000/1h,algo=sliding,margin=100ms".len() as u64 + 1;
     assert!((head + 8..head + 8 * 12).contains(&booked), "{booked}");
     why.contains("margin=")
 }

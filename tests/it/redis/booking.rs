@@ -360,10 +360,10 @@ fn nothing_is_kept_for_ever() {
 fn a_log_takes_eight_bytes_a_unit_and_the_others_take_no_more_with_a_larger_count() {
     let Some(frozen) = Frozen::start() else { return };
     for (rate, bytes) in [
-        ("1M/h", 96 + 8 * 1000),
-        ("1M/h,algo=fixed", 96),
-        ("1M/h,algo=bucket", 96),
-        ("1M/s,algo=interval", 96),
+        ("1M/h", 232 + 8 * 1000),
+        ("1M/h,algo=fixed", 120),
+        ("1M/h,algo=bucket", 120),
+        ("1M/s,algo=interval", 120),
     ] {
         let name = rate.replace(['/', '='], "-");
         let key = format!("throttle:{name}");

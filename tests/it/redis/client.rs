@@ -1,7 +1,7 @@
 //! Stores as a process uses them, and what a process does with their slots.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering::Relaxed};
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use std::sync::{LazyLock, Mutex};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -95,8 +95,8 @@ pub(crate) fn impatient_failure(url: &str, rates: &[&str], timeout: Duration, wh
 /// Processes that share a limit. Each releases when it has a slot, in time or not at all.
 pub(crate) struct Crowd {
     stop: Arc<AtomicBool>,
-    /// The number of members that have had an answer.
-    answered: Arc<AtomicUsize>,
+    /// When each member had its last answer; 0 before the first.
+    heard: Vec<Arc<AtomicU64>>,
     released: Arc<Mutex<Vec<u64>>>,
     members: Vec<thread::JoinHandle<Vec<String>>>,
 }
@@ -104,22 +104,23 @@ pub(crate) struct Crowd {
 impl Crowd {
     pub(crate) fn start(size: usize, make: impl Fn() -> RedisStore) -> Self {
         let (stop, released) = (Arc::new(AtomicBool::new(false)), Arc::default());
-        let answered = Arc::new(AtomicUsize::new(0));
-        let member = |_| {
-            let (mut store, stop, released) = (make(), Arc::clone(&stop), Arc::clone(&released));
-            let answered = Arc::clone(&answered);
-            thread::spawn(move || {
-                let answer = store.book(&some(3)).unwrap();
-                answered.fetch_add(1, Relaxed);
-                release_until(&stop, store, answer, &released)
-            })
+        let heard: Vec<_> = (0..size).map(|_| Arc::<AtomicU64>::default()).collect();
+        let member = |heard: &Arc<AtomicU64>| {
+            let (store, stop, released) = (make(), Arc::clone(&stop), Arc::clone(&released));
+            let heard = Arc::clone(heard);
+            thread::spawn(move || release_until(&stop, store, &heard, &released))
         };
-        let members = (0..size).map(member).collect();
-        Crowd { stop, answered, released, members }
+        let members = heard.iter().map(member).collect();
+        Crowd { stop, heard, released, members }
     }
 
     pub(crate) fn has_answers(&self) -> bool {
-        self.answered.load(Relaxed) == self.members.len()
+        self.has_heard_since(Time::ZERO)
+    }
+
+    /// True if each member has had an answer after `at`.
+    pub(crate) fn has_heard_since(&self, at: Time) -> bool {
+        self.heard.iter().all(|heard| heard.load(Relaxed) > at.0)
     }
 
     pub(crate) fn released(&self) -> usize {
@@ -139,11 +140,13 @@ impl Crowd {
 fn release_until(
     stop: &AtomicBool,
     mut store: RedisStore,
-    mut answer: Answer,
+    heard: &AtomicU64,
     released: &Mutex<Vec<u64>>,
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     loop {
+        let answer = store.book(&some(3)).unwrap();
+        heard.store(now().0, Relaxed);
         for slot in &answer.slots {
             sleep_until(stop, slot.at);
             let at = now();
@@ -158,7 +161,6 @@ fn release_until(
         if stop.load(Relaxed) {
             return warnings;
         }
-        answer = store.book(&some(3)).unwrap();
     }
 }
 

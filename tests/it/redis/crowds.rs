@@ -1,9 +1,12 @@
 //! Processes that release by the real clock, whatever happens to the server. All their windows are audited.
 
-use std::thread;
 use std::time::Duration;
+use std::{env, thread};
 
-use super::client::{Crowd, audit, store};
+use fastrand::Rng;
+use throttle::time::Time;
+
+use super::client::{Crowd, audit, now, store};
 use super::proxy::Proxy;
 use super::server::{Clock, RedisServer};
 use crate::support::eventually;
@@ -89,4 +92,99 @@ fn the_servers_clock_is_set_forward_by_a_day() {
 #[test]
 fn the_servers_clock_is_set_back_by_a_day() {
     is_told("set back", |_, clock| clock.step(-86_400_000_000));
+}
+
+/// Names with a limit of 4/100ms each, and how many may go at once before the rate counts. By sliding windows, that is
+/// checked apart.
+const SOAKED: [(&str, &str, u64); 3] = [
+    ("sliding", "4/100ms,margin=20ms", 4),
+    ("bucket", "4/100ms,algo=bucket,burst=3,margin=20ms", 3),
+    ("interval", "4/100ms,algo=interval,margin=20ms", 1),
+];
+
+/// Whatever happens to a real server, one thing after the other: for two seconds, or as many as `THROTTLE_SOAK` says.
+/// On a simulated clock, `fleet::losses` tries far more.
+#[test]
+fn losses_in_a_row_bring_no_burst() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let seconds = env::var("THROTTLE_SOAK").map_or(2, |text| text.parse().expect("a number of seconds"));
+    let seed = fastrand::u64(..);
+    println!("seed {seed}");
+    let mut random = Rng::with_seed(seed);
+    let crowds = SOAKED.map(|(name, rate, _)| Crowd::start(6, || store(&server.url(name), &[rate])));
+    let has_heard_since = |at| crowds.iter().all(|crowd| crowd.has_heard_since(at));
+    eventually("there are answers", || has_heard_since(Time::ZERO));
+    let (end, mut aside) = (now().0 + seconds * 1_000_000_000, Aside::Nothing);
+    while now().0 < end {
+        let pause = Duration::from_millis(random.u64(0..1200));
+        aside = suffer(&mut server, &mut random, pause, aside, has_heard_since);
+        thread::sleep(pause);
+    }
+    for ((name, _, burst), crowd) in SOAKED.iter().zip(crowds) {
+        let (released, _) = crowd.finish();
+        println!("{name}: {} released", released.len());
+        if *name == "sliding" {
+            audit(&released, 4, 100_000_000);
+            continue;
+        }
+        for (first, early) in released.iter().enumerate() {
+            for (more, late) in released[first..].iter().enumerate() {
+                let paid = (more as u64 + 1).saturating_sub(*burst);
+                assert!((late - early) * 4 >= paid * 100_000_000, "{name}: {early} {late} {more}");
+            }
+        }
+    }
+}
+
+/// States that were moved away. Once they lack a booking, they come back only after all members have heard of it.
+#[derive(Clone, Copy)]
+enum Aside {
+    Nothing,
+    /// Moved at this instant.
+    Moved(Time),
+    /// By this instant, everything is booked anew.
+    Lacking(Time),
+}
+
+fn suffer(
+    server: &mut RedisServer,
+    random: &mut Rng,
+    pause: Duration,
+    aside: Aside,
+    has_heard_since: impl Fn(Time) -> bool,
+) -> Aside {
+    let of_all = |server: &RedisServer, command: &str| {
+        for (name, ..) in SOAKED {
+            let _ = server.try_ask::<::redis::Value>(&command.replace("STATE", &format!("throttle:{name}")));
+        }
+    };
+    match (random.u8(..10), aside) {
+        (0, _) => of_all(server, "DEL STATE"),
+        (1, _) => of_all(server, "PEXPIRE STATE 100"),
+        (2, _) => of_all(server, "FLUSHALL"),
+        (3, _) => of_all(server, "SCRIPT FLUSH"),
+        (4, _) => of_all(server, "CLIENT KILL TYPE normal"),
+        (5, _) => server.stop_for(pause),
+        (6, _) => {
+            of_all(server, "CONFIG SET maxmemory 1");
+            thread::sleep(pause);
+            of_all(server, "CONFIG SET maxmemory 0");
+        }
+        (7, _) => {
+            server.kill();
+            thread::sleep(pause);
+            server.restart();
+        }
+        (_, Aside::Nothing) => {
+            of_all(server, "RENAME STATE STATE-aside");
+            return Aside::Moved(now());
+        }
+        (_, Aside::Moved(at)) if has_heard_since(at) => return Aside::Lacking(now()),
+        (_, Aside::Lacking(at)) if has_heard_since(at) => {
+            of_all(server, "RENAME STATE-aside STATE");
+            return Aside::Nothing;
+        }
+        _ => {}
+    }
+    aside
 }

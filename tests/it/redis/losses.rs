@@ -61,15 +61,42 @@ fn what_was_booked_ahead_counts_although_nobody_tells_of_it() {
     assert!(frozen.server_time(answer.slots[0]) >= last + policy.quotas[0].terms.period / 1000);
 }
 
+/// Until it may have expired by itself, others may have booked after what this process has seen.
 #[test]
-fn a_loss_of_what_no_longer_matters_is_none() {
+fn what_is_lost_before_it_expires_counts_although_what_was_seen_is_over() {
     let Some(mut frozen) = Frozen::start() else { return };
-    let mut store = frozen.store("web", policy(&["3/50ms"]));
-    store.book(&some(1)).unwrap();
-    frozen.pass(200_000);
-    frozen.server.ask::<()>("FLUSHALL");
-    let answer = store.book(&some(1)).unwrap();
-    assert_eq!((answer.slots.len(), answer.warning), (1, None));
+    for (micros, is_lost) in [(200_000, true), (12_000_000, false)] {
+        let mut store = frozen.store("web", policy(&["3/50ms"]));
+        store.book(&some(1)).unwrap();
+        frozen.pass(micros);
+        frozen.server.ask::<()>("FLUSHALL");
+        let answer = store.book(&some(1)).unwrap();
+        assert_eq!(
+            (answer.slots.is_empty(), answer.warning.is_some(), answer.lost),
+            (is_lost, is_lost, is_lost)
+        );
+        frozen.server.ask::<()>("FLUSHALL");
+    }
+}
+
+/// The slots of a full limit are the same whoever books them, so they do not show that the state is an older one.
+#[test]
+fn an_older_state_in_which_the_same_slots_were_booked_again_is_found_out() {
+    let Some(frozen) = Frozen::start() else { return };
+    for rate in ["6/h", "6/h,algo=fixed", "6/h,algo=bucket,margin=10s", "6/h,algo=interval"] {
+        let mut books = [frozen.store("web", policy(&[rate])), frozen.store("web", policy(&[rate]))];
+        books[0].book(&some(1)).unwrap();
+        frozen.server.ask::<u64>("COPY throttle:web copy REPLACE");
+        let slots = books.each_mut().map(|store| {
+            let slots = store.book(&some(1)).unwrap().slots;
+            frozen.server.ask::<u64>("COPY copy throttle:web REPLACE");
+            slots
+        });
+        assert_eq!(slots[0], slots[1], "{rate}");
+        books[1].book(&some(1)).unwrap();
+        assert!(books[0].book(&some(1)).unwrap().lost, "{rate}");
+        frozen.server.ask::<()>("FLUSHALL");
+    }
 }
 
 #[test]

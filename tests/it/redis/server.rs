@@ -5,8 +5,11 @@ use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::FileExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
+use std::thread;
+use std::time::Duration;
 
 use ::redis::{Client, Cmd, FromRedisValue, RedisResult};
+use nix::sys::signal::Signal;
 
 use crate::support::{Directory, Running, eventually, is_alive, needs_program};
 
@@ -86,6 +89,14 @@ impl RedisServer {
             is_up || !is_alive(running.pid())
         });
         self.running = is_up.then_some(running);
+    }
+
+    /// Stops it for a while.
+    pub(crate) fn stop_for(&self, length: Duration) {
+        let running = self.running.as_ref().expect("it runs");
+        running.stop();
+        thread::sleep(length);
+        running.signal(Signal::SIGCONT);
     }
 
     /// Ends it at once, as a power cut does.

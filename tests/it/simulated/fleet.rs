@@ -18,8 +18,7 @@ use throttle::runtime::{Event, Task, Wait, Wake, World};
 use throttle::store::{Order, Policy, Quota, Reserve, Slot, Store};
 use throttle::time::{Time, Wall};
 
-use crate::memory_store::MemoryStore;
-
+use super::vault::{Change, InMemory, Trouble, Vault};
 use super::{Recorder, Release as Left, block, drive};
 
 /// What goes wrong; durations are the longest possible, in nanoseconds.
@@ -141,11 +140,24 @@ pub(crate) fn run_lines(
     seed: u64,
     faults: Faults,
 ) -> (Vec<Batch>, Vec<u64>) {
+    run_over(Box::new(InMemory::default()), VecDeque::new(), args, arrivals, span, seed, faults)
+}
+
+/// As [`run_lines`], with the state in this vault, which has these troubles, each at an instant.
+pub(crate) fn run_over(
+    vault: Box<dyn Vault>,
+    troubles: VecDeque<(u64, Trouble)>,
+    args: &[&str],
+    arrivals: Vec<Arrivals>,
+    span: u64,
+    seed: u64,
+    faults: Faults,
+) -> (Vec<Batch>, Vec<u64>) {
     let config = Arc::new(super::config(args));
     let rates = config.limits.given().expect("limits");
     let mut random = Rng::with_seed(!seed);
     let steps = Steps::new(&mut random, faults.steps, span);
-    let fleet = Fleet::new(Policy::new(&rates, Reserve::LOCAL), arrivals.len(), steps);
+    let fleet = Fleet::new(vault, troubles, &Policy::new(&rates, Reserve::LOCAL), arrivals.len(), steps);
     let runs = arrivals.into_iter().enumerate().map(|(process, arrivals)| {
         let death = (random.u64(0..faults.death) == 0).then(|| random.u64(0..=span));
         let member = Member {
@@ -156,6 +168,7 @@ pub(crate) fn run_lines(
             arrivals,
             tasks: VecDeque::new(),
             answers: VecDeque::new(),
+            pause_of_store: FIRST_PAUSE,
             death,
             pause: faults.pause.filter(|_| process == 0),
             has_ended: false,
@@ -185,7 +198,17 @@ struct Fleet {
 }
 
 struct State {
-    store: MemoryStore,
+    vault: Box<dyn Vault>,
+    /// One for each process.
+    stores: Vec<Box<dyn Store>>,
+    troubles: VecDeque<(u64, Trouble)>,
+    /// Until when the vault is stopped, and until when it refuses everything.
+    stopped: u64,
+    away: u64,
+    /// When each process had its last answer; the end of time for those that have ended.
+    heard: Vec<u64>,
+    /// Since when something is booked that what was moved away lacks, and what was copied.
+    lacking: [Option<u64>; 2],
     /// Slots that were given back, except those that others have asked for in time.
     given_back: Vec<u64>,
     /// The instants that processes wait for.
@@ -195,13 +218,34 @@ struct State {
 }
 
 impl Fleet {
-    fn new(policy: Policy, processes: usize, steps: Steps) -> Arc<Self> {
+    fn new(
+        mut vault: Box<dyn Vault>,
+        troubles: VecDeque<(u64, Trouble)>,
+        policy: &Policy,
+        processes: usize,
+        steps: Steps,
+    ) -> Arc<Self> {
         let clock = Arc::new(AtomicU64::new(0));
-        let [shown, of_wall] = [(); 2].map(|()| Arc::clone(&clock));
-        let set = steps.clone();
-        let wall = move || set.wall(of_wall.load(SeqCst));
-        let store = MemoryStore::with_wall(policy, move || Time(shown.load(SeqCst)), wall);
-        let state = State { store, given_back: Vec::new(), waiting: BTreeSet::new(), turn: None };
+        vault.pass(0);
+        let open = |_| {
+            let [shown, of_wall] = [(); 2].map(|()| Arc::clone(&clock));
+            let set = steps.clone();
+            let wall = move || set.wall(of_wall.load(SeqCst));
+            vault.open(policy.clone(), Box::new(move || Time(shown.load(SeqCst))), Box::new(wall))
+        };
+        let stores = (0..processes).map(open).collect();
+        let state = State {
+            vault,
+            stores,
+            troubles,
+            stopped: 0,
+            away: 0,
+            heard: vec![0; processes],
+            lacking: [None; 2],
+            given_back: Vec::new(),
+            waiting: BTreeSet::new(),
+            turn: None,
+        };
         let turns = (0..processes).map(|_| Condvar::new()).collect();
         Arc::new(Fleet { clock, steps, state: Mutex::new(state), turns })
     }
@@ -223,10 +267,19 @@ impl Fleet {
         let next = state.waiting.pop_first();
         state.turn = next.map(|(_, process)| process);
         if let Some((at, process)) = next {
-            self.clock.store(at.max(self.now()), SeqCst);
+            while let Some((when, trouble)) = pop_due(&mut state.troubles, |(when, _)| *when <= at) {
+                self.go_to(&state, when);
+                state.suffer(when, trouble);
+            }
+            self.go_to(&state, at);
             drop(state);
             self.turns[process].notify_one();
         }
+    }
+
+    fn go_to(&self, state: &State, at: u64) {
+        self.clock.store(at.max(self.now()), SeqCst);
+        state.vault.pass(self.now());
     }
 
     /// Waits until `at`, while others go on.
@@ -243,6 +296,42 @@ impl Fleet {
     }
 }
 
+impl State {
+    fn suffer(&mut self, now: u64, trouble: Trouble) {
+        match trouble {
+            Trouble::Stop(length) => self.stopped = now + length,
+            Trouble::Away(length) => self.away = now + length,
+            Trouble::Change(change) => self.change(change),
+        }
+    }
+}
+
+impl State {
+    fn change(&mut self, change: Change) {
+        let [aside, copied] = self.lacking.map(|since| since.unwrap_or(0));
+        let is_known = |since| self.heard.iter().all(|heard| *heard > since);
+        match change {
+            // To a process that has not asked since, nothing is lacking.
+            Change::PutBack if !is_known(aside) => {}
+            Change::Restore if !is_known(copied) => {}
+            Change::SetAside if self.vault.change(change) => self.lacking[0] = None,
+            Change::Copy if self.vault.change(change) => self.lacking[1] = None,
+            Change::SetAside | Change::Copy => {}
+            _ => _ = self.vault.change(change),
+        }
+    }
+
+    /// A process had an answer.
+    fn hear(&mut self, now: u64, process: usize) {
+        self.heard[process] = now;
+        self.lacking.iter_mut().for_each(|since| _ = since.get_or_insert(now));
+    }
+}
+
+/// A store that is refused tries again after a pause, which grows.
+const FIRST_PAUSE: u64 = 50_000_000;
+const LONGEST_PAUSE: u64 = 2_000_000_000;
+
 /// The world of one process.
 struct Member {
     fleet: Arc<Fleet>,
@@ -254,6 +343,8 @@ struct Member {
     tasks: VecDeque<(u64, Task)>,
     /// Answers on their way, and when they arrive.
     answers: VecDeque<(u64, Event)>,
+    /// The next pause of a store that is refused.
+    pause_of_store: u64,
     death: Option<u64>,
     pause: Option<(u64, u64)>,
     has_ended: bool,
@@ -282,6 +373,7 @@ impl Member {
         let (exit, _) = drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));
         assert_ne!(exit, Exit::Error, "process {process}");
         self.close();
+        fleet.state().heard[process] = u64::MAX;
         fleet.pass_on(fleet.state());
         let shown = |release: &Left| fleet.steps.wall(release.start).shows(Time(release.start)).0;
         let releases = sink.releases.take().into_iter();
@@ -296,23 +388,48 @@ impl Member {
         }
         while let Some((at, task)) = self.tasks.pop_front() {
             self.fleet.wait(self.process, at);
-            match task {
-                Task::Book(order) => _ = self.fleet.state().store.book(&order),
-                Task::GiveBack(order, slots) => self.take_back(&order, &slots),
+            if let Some(task) = self.unless_refused(task) {
+                match task {
+                    Task::Book(order) => _ = self.fleet.state().stores[self.process].book(&order),
+                    Task::GiveBack(order, slots) => self.take_back(&order, &slots),
+                }
             }
         }
+    }
+
+    /// A task that the vault takes now. Others are put off.
+    fn unless_refused(&mut self, task: Task) -> Option<Task> {
+        let (now, state) = (self.fleet.now(), self.fleet.state());
+        let (stopped, away) = (state.stopped, state.away);
+        drop(state);
+        if stopped <= now && away <= now {
+            self.pause_of_store = FIRST_PAUSE;
+            return Some(task);
+        }
+        let again = if stopped > now {
+            stopped
+        } else {
+            let pause = self.pause_of_store;
+            self.pause_of_store = (pause * 2).min(LONGEST_PAUSE);
+            now + self.random.u64(pause / 2..=pause)
+        };
+        // Slots are given back once.
+        if stopped > now || matches!(task, Task::Book(_)) {
+            self.tasks.push_front((again, task));
+        }
+        None
     }
 
     fn tell_pause(&mut self) {
         if let Some((_, until)) = self.pause.take() {
             let hold = Order { hold: Some(Time(until)), ..Order::new(Key::new(), [1], 0) };
-            self.fleet.state().store.book(&hold).expect("told");
+            self.fleet.state().stores[self.process].book(&hold).expect("told");
         }
     }
 
     fn take_back(&self, order: &Order, slots: &[Slot]) {
         let mut state = self.fleet.state();
-        state.store.give_back(order, slots).expect("taken back");
+        state.stores[self.process].give_back(order, slots).expect("taken back");
         state.given_back.extend(slots.iter().map(|slot| slot.at.0));
     }
 
@@ -326,9 +443,10 @@ impl Member {
             self.tell_pause();
         }
         while let Some((_, task)) = pop_due(&mut self.tasks, |(at, _)| *at <= now) {
-            match task {
-                Task::Book(order) => self.deliver(order),
-                Task::GiveBack(order, slots) => self.take_back(&order, &slots),
+            match self.unless_refused(task) {
+                Some(Task::Book(order)) => self.deliver(order),
+                Some(Task::GiveBack(order, slots)) => self.take_back(&order, &slots),
+                None => {}
             }
         }
         if let Some((_, answer)) = pop_due(&mut self.answers, |(at, _)| *at <= now) {
@@ -348,7 +466,8 @@ impl Member {
     /// An order has reached the store.
     fn deliver(&mut self, order: Box<Order>) {
         let (now, mut state) = (self.fleet.now(), self.fleet.state());
-        let answer = state.store.book(&order);
+        let answer = state.stores[self.process].book(&order);
+        state.hear(now, self.process);
         let mut wanted = order.count;
         state.given_back.sort_unstable();
         state.given_back.retain(|&at| {

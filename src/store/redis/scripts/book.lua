@@ -1,26 +1,24 @@
 -- Books slots that all limits allow, and charges every one of them.
 --
 -- KEYS  where all of it is kept
--- ARGV  policy, how many limits it has, nonce, horizon, how many, when the run began (0: now), for how many
+-- ARGV  policy, how many limits it has, a random number, horizon, how many, when the run began (0: now), for how many
 --       milliseconds to keep the policy at least, its turn (0: none), how many slots it gets if they are far ahead, how
 --       many units are in all logs, a number for what is charged, how many slots are given back, how far ahead a slot
 --       may be to be of use (0: free at once), how many releases were over later than their slots were good, how long
 --       ago, for how long nothing is to be booked (0: it may be);
 --       for each limit that is charged: which it is, how many units are in the logs before its own, rule, count,
 --       period, burst, how late a release may be, whether it starts empty, cost, whether to distrust what is kept, and
---       what the client last saw of it: epoch, seq, newest, matters_until (0 each if nothing), and what it is told of
+--       what the client last saw of it: epoch, times, stamp, newest, matters_until (0 each if nothing), and what it is told of
 --       periods and of hours;
 --       the slots that are given back.
 -- Returns the other policy, or {now, when to ask again (0: never), what was found, slots, what is kept of each (epoch,
---       seq, newest, matters_until, late, close), the turn (0: none),
+--       times, stamp, newest, matters_until, late, close; 0 each if nothing), the turn (0: none),
 --       whether the policy was kept before, until when nothing is booked (0: it may be), when the next slot is (0: not
 --       known)}.
 
-local SLACK = 10000000
-
 local FOUND_LOST, FOUND_STEPPED_BACK, TOLD_TO_DISTRUST, NOT_COVERED = 1, 2, 3, 4
 
-local nonce, horizon, wanted = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
+local stamp, horizon, wanted = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
 local began, keep = tonumber(ARGV[6]), tonumber(ARGV[7])
 local turn, few = tonumber(ARGV[8]), tonumber(ARGV[9])
 local charge, given = tonumber(ARGV[11]), tonumber(ARGV[12])
@@ -28,7 +26,7 @@ local returned_at = LOGS + tonumber(ARGV[10]) * 8
 local latest = now + tonumber(ARGV[13])
 local late, ago = tonumber(ARGV[14]), tonumber(ARGV[15])
 local pause = tonumber(ARGV[16])
-local FIRST, EACH = 17, 16
+local FIRST, EACH = 17, 17
 
 local function limit(at)
   local number = function(offset) return tonumber(ARGV[at + offset]) end
@@ -36,37 +34,56 @@ local function limit(at)
   state.starts_empty = number(7) == 1
   state.cost = number(8)
   state.is_distrusted = number(9) == 1
-  state.known = { epoch = number(10), seq = number(11), newest = number(12), matters_until = number(13) }
-  read_calendar(state, ARGV[at + 14], ARGV[at + 15])
+  state.known = {
+    epoch = number(10), times = number(11), stamp = number(12), newest = number(13), matters_until = number(14)
+  }
+  read_calendar(state, ARGV[at + 15], ARGV[at + 16])
   return state
 end
 
--- Whether less is kept than this client has seen, of what still matters.
-local function is_lost(state, exists)
-  local known = state.known
-  if known.matters_until <= now then
-    return false
-  end
-  if not exists then
-    return true
-  end
-  if state.epoch ~= known.epoch then
-    return known.matters_until > state.quiet
-  end
-  if state.seq == known.seq then
-    return state.newest ~= known.newest
-  end
-  return state.seq < known.seq or state.newest < known.newest or not state.rule.remembers(state, known)
+-- Whether a state has vanished that has not expired.
+local function has_vanished(known, at)
+  return at < known.matters_until + SLACK
 end
 
-local function begin(state)
-  state.epoch, state.seq, state.quiet, state.newest = nonce, 0, 0, 0
+-- Whether another history than the known one begins too early, or with too much.
+local function is_wrong_successor(state, known)
+  local lost_until = state.epoch + horizon
+  if state.epoch < known.epoch then
+    -- It was replaced, and has come back.
+    return true
+  elseif over(state.epoch, 2) == 1 then
+    return known.newest > lost_until
+  end
+  local memory = math.max(state.rule.memory(state), known.matters_until - known.newest)
+  return has_vanished(known, state.epoch) and lost_until + memory > now
+end
+
+-- Whether less is kept than this client has seen. It matters even if all that was seen is over: others may have booked
+-- since.
+local function is_lost(state, exists)
+  local known = state.known
+  if known.epoch == 0 then
+    return false
+  elseif not exists then
+    return has_vanished(known, now)
+  elseif state.epoch ~= known.epoch then
+    return is_wrong_successor(state, known)
+  end
+  local since = state.times - known.times
+  return since < 0 or (since < TRAIL and read_stamp(state, known.times) ~= known.stamp)
+end
+
+local function begin(state, is_after_loss)
+  local epoch = math.max(now, (state.epoch or 0) + 1, state.known.epoch + 1)
+  state.epoch = epoch + over(epoch + (is_after_loss and 1 or 0), 2)
+  state.seq, state.times, state.quiet, state.newest = 0, 0, 0, 0
   state.late, state.close = 0, 0
   state.rule.begin(state)
 end
 
-local function drain(state, at)
-  begin(state)
+local function drain(state, at, is_after_loss)
+  begin(state, is_after_loss)
   state.rule.drain(state, at)
   state.newest = at
   state.is_changed = true
@@ -75,7 +92,7 @@ end
 -- Slots that nothing is known of may have been booked up to the horizon, and by none further ahead.
 local function silence(state)
   local known = state.known
-  drain(state, now + horizon)
+  drain(state, now + horizon, true)
   state.quiet = math.max(state.quiet, state.newest + math.max(known.matters_until - known.newest, 0))
 end
 
@@ -92,9 +109,9 @@ local function open(state)
   if found > 0 then
     silence(state)
   elseif not exists then
-    begin(state)
+    begin(state, false)
     if state.starts_empty then
-      drain(state, began > 0 and math.min(began, now) or now)
+      drain(state, began > 0 and math.min(began, now) or now, false)
     end
   end
   state.rule.open(state)
@@ -215,7 +232,7 @@ end
 -- Returns for how many milliseconds it is needed.
 local function save(state)
   state.rule.write(state)
-  write_head(state)
+  write_head(state, stamp)
   return divide_up(math.max(state.rule.matters_until(state) - now, 0) + SLACK, 1000)
 end
 
@@ -268,9 +285,11 @@ for index, state in ipairs(limits) do
   if state.is_changed then
     millis = math.max(millis, save(state))
   end
-  kept[index] = {
-    state.epoch, state.seq, state.newest, state.rule.matters_until(state), state.late, state.close
-  }
+  local is_written = state.times > 0
+  kept[index] = is_written and {
+    state.epoch, state.times, read_stamp(state, state.times), state.newest, state.rule.matters_until(state),
+    state.late, state.close
+  } or { 0, 0, 0, 0, 0, 0, 0 }
 end
 if queue.is_changed then
   millis = math.max(millis, divide_up(horizon + SLACK, 1000))

@@ -1,21 +1,27 @@
--- What is kept under a key: the policy and a NUL; the queue, four numbers; for each limit a head of eight; then
--- whatever the rules add; then slots that were given back, each with what was charged for it.
+-- What is kept under a key: the policy and a NUL; the queue, four numbers; for each limit a head of nine and
+-- a trail; then whatever the rules add; then slots that were given back, each with what was charged for it.
 --
 -- turns   the first instant that no turn is for
 -- given   how many slots were given back
 -- hold    until when nothing is booked; 0 if there was no pause
 -- length  how long that is: it lasts no longer, whatever becomes of the clock
 --
--- epoch   which history this is: another one if the state was lost and begun anew; 0 if there is none yet
+-- epoch   which history this is: another one if the state was lost and begun anew; 0 if there is none yet. The instant
+--         at which it began, but later than any history that was known then; odd if that one was known to be lost
 -- seq     how many units were charged in this history
 -- quiet   when whatever was unknown at the beginning of this history is over; 0 if there was nothing
 -- newest  the newest slot
 -- x, y    the rule's own
 -- late    what releases cost, together, that were over later than their slots were good
 -- close   when no slot is too close to these any more
+-- times   how many times this was written in this history
+--
+-- trail   a random number for each of the last times: whoever finds another one than it has seen knows that the state
+--         was replaced by an older one, in which the same slots were booked again
 --
 -- NEAR (slots that are further ahead are given out a few at a time), LONGEST_QUEUE (how many horizons ahead the last
--- turn is) and LOOK (after which whoever is held asks again) stand before this file.
+-- turn is), LOOK (after which whoever is held asks again) and SLACK (for how much longer all is kept than it matters)
+-- stand before this file.
 --
 -- The first arguments of a script are the policy, and how many limits it has.
 --
@@ -25,7 +31,9 @@ local KEY = KEYS[1]
 local POLICY = ARGV[1] .. '\0'
 local LONGEST_POLICY = 65536
 local QUEUE = 32
-local HEAD = 64
+local TRAIL = 16
+local FIELDS = 72
+local HEAD = FIELDS + TRAIL * 8
 local HEADS = #POLICY + QUEUE
 local LOGS = HEADS + tonumber(ARGV[2]) * HEAD
 local RETURNED = 16
@@ -110,25 +118,35 @@ local function write_returned(from, slots)
 end
 
 local function read_head(state)
-  local head = read(state.head, HEAD)
-  if #head > 0 and #head < HEAD then
+  local head = read(state.head, FIELDS)
+  if #head > 0 and #head < FIELDS then
     damaged(#head .. ' bytes')
   end
   if #head == 0 or struct.unpack('>d', head) == 0 then
     return false
   end
-  state.epoch, state.seq, state.quiet, state.newest, state.x, state.y, state.late, state.close =
-    struct.unpack('>dddddddd', head)
+  state.epoch, state.seq, state.quiet, state.newest, state.x, state.y, state.late, state.close, state.times =
+    struct.unpack('>ddddddddd', head)
   return true
 end
 
-local function write_head(state)
-  write(
-    state.head,
-    struct.pack(
-      '>dddddddd', state.epoch, state.seq, state.quiet, state.newest, state.x, state.y, state.late, state.close
-    )
+-- The place of the random number for one of the last times.
+local function trail(state, times)
+  return state.head + FIELDS + over(times, TRAIL) * 8
+end
+
+local function read_stamp(state, times)
+  return struct.unpack('>d', read(trail(state, times), 8))
+end
+
+local function write_head(state, stamp)
+  state.times = state.times + 1
+  local head = struct.pack(
+    '>ddddddddd',
+    state.epoch, state.seq, state.quiet, state.newest, state.x, state.y, state.late, state.close, state.times
   )
+  write(state.head, head)
+  write(trail(state, state.times), struct.pack('>d', stamp))
 end
 
 -- What most rules have in common: x and y begin at 0, and nothing is kept but the head.
@@ -148,10 +166,6 @@ function common.overrun(state, slot)
 end
 
 function common.write() end
-
-function common.remembers()
-  return true
-end
 
 -- The most that one release can be charged.
 function common.most(state)

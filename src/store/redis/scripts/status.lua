@@ -19,7 +19,7 @@ local function open(index)
   local at = FIRST + (index - 1) * EACH
   local state = read_limit(index - 1, at)
   state.most = tonumber(ARGV[at + 6])
-  state.seq, state.quiet, state.newest, state.cost = 0, 0, 0, 1
+  state.seq, state.times, state.quiet, state.newest, state.cost = 0, 0, 0, 0, 1
   read_calendar(state, ARGV[at + 7], ARGV[at + 8])
   state.charge = tonumber(ARGV[at + 9])
   if not read_head(state) then

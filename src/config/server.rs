@@ -243,7 +243,8 @@ mod tests {
             ("unix:///run/redis%20x.sock?name=n", "unix:///run/redis%20x.sock?name=n"),
             ("unix:///r?db=2&name=n&user=j&password=hush", "unix:///r?name=n&db=2&user=j"),
         ];
-        for (text, shown) in table {
+        let can_parse = |text: &str| cfg!(feature = "tls") || !text.starts_with("rediss");
+        for (text, shown) in table.into_iter().filter(|(text, _)| can_parse(text)) {
             let server: Server = text.parse().unwrap();
             assert_eq!(server.to_string(), shown, "{text}");
             assert_eq!(format!("{server:?}"), format!("Server({shown})"));

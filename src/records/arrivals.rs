@@ -70,6 +70,11 @@ impl<T> InOrder<T> {
         Ok(())
     }
 
+    /// Replaces a value that has not been returned yet.
+    pub(crate) fn replace(&mut self, at: Time, number: u64, value: T) {
+        self.waiting.entry((at, number)).and_modify(|waiting| *waiting = value);
+    }
+
     /// Ends the input: the rest is due.
     pub(crate) fn end(&mut self) {
         self.slack = 0;

@@ -79,7 +79,8 @@ impl<'a> ItemText<'a> {
 pub(super) fn job(line: &[u8]) -> Result<Job<'_>, String> {
     let line: Line =
         serde_json::from_slice(line).map_err(|error| format!("is not a line of a log: {error}"))?;
-    Ok((line.start.get().as_bytes(), line.items().ok_or("has no item")?))
+    let (start, last) = (line.start.get().as_bytes(), line.seqs.last().copied().or(Some(line.seq)));
+    Ok(Job { start, items: line.items().ok_or("has no item")?, last })
 }
 
 impl<'a> Line<'a> {

@@ -27,6 +27,11 @@ pub(super) fn read(text: &[u8]) -> Option<impl Iterator<Item = u64>> {
     Some(ranges.collect::<Option<Vec<_>>>()?.into_iter().flatten())
 }
 
+/// Reads only the last number.
+pub(super) fn last(text: &[u8]) -> Option<u64> {
+    str::from_utf8(text).ok()?.rsplit([',', '-']).next()?.parse().ok()
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -42,6 +47,7 @@ mod tests {
         ] {
             assert_eq!(text(numbers.iter().copied()), expected);
             assert_eq!(read(expected.as_bytes()).unwrap().collect::<Vec<_>>(), numbers);
+            assert_eq!(last(expected.as_bytes()).as_ref(), numbers.last());
         }
     }
 

@@ -26,6 +26,8 @@ pub(super) struct Recorded {
     cleaning: Cleaning,
     /// The number of items read so far.
     number: u64,
+    /// The number of headers read so far.
+    headers: u64,
 }
 
 /// Where the stamp and the item of a record are.
@@ -48,7 +50,12 @@ pub(crate) struct Moment<'a> {
     pub(crate) is_calendar: bool,
     /// The items, from which costs and keys are taken.
     pub(crate) items: RowItems<'a>,
+    /// In a log of ours, the log and the number of the last item.
+    pub(crate) last: Option<(u64, u64)>,
 }
+
+/// What a record says: the instant, the items, and in a log of ours, the number of the last one.
+type Read<'a> = (Time, RowItems<'a>, Option<u64>);
 
 impl Recorded {
     /// Reads stamps as `arrivals` says. Without `separator`, runs of blanks separate columns.
@@ -62,6 +69,7 @@ impl Recorded {
             is_told: arrivals.selector.is_some(),
             cleaning,
             number: 0,
+            headers: 0,
         }
     }
 
@@ -90,6 +98,7 @@ impl Recorded {
             if let Some(columns) = Columns::of(record) {
                 self.layout = Some(Layout::Table(columns));
                 self.number -= 1;
+                self.headers += 1;
                 return Ok(None);
             }
             if json::is_first(record) {
@@ -102,11 +111,12 @@ impl Recorded {
             Layout::Json => self.read_job(json::job(record)),
             Layout::Item => self.read_item(self.cleaning.trim(record)),
         };
-        let (at, items) = read.map_err(|why| bad_item(number, &why))?;
-        Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items }))
+        let (at, items, last) = read.map_err(|why| bad_item(number, &why))?;
+        let last = last.map(|last| (self.headers, last));
+        Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items, last }))
     }
 
-    fn read_item<'a>(&mut self, record: &'a [u8]) -> Result<(Time, RowItems<'a>), String> {
+    fn read_item<'a>(&mut self, record: &'a [u8]) -> Result<Read<'a>, String> {
         let selector = &self.selector;
         let field = self.field.select(record, record.len()).next().flatten();
         let field = field.ok_or_else(|| format!("has no {selector}"))?;
@@ -124,13 +134,14 @@ impl Recorded {
             let elsewhere = "; if it is elsewhere, add --arrivals, as in --arrivals col:4";
             describe(selector, &field, fault, selector) + if is_elsewhere { elsewhere } else { "" }
         })?;
-        Ok((at, RowItems::from_buf([record.into()])))
+        Ok((at, RowItems::from_buf([record.into()]), None))
     }
 
-    fn read_job<'a>(&mut self, job: Result<Job<'a>, String>) -> Result<(Time, RowItems<'a>), String> {
-        let (stamp, items) = job?;
-        let at = self.stamps.read(stamp, stamp);
-        Ok((at.map_err(|fault| describe(&"the start", stamp, fault, &self.selector))?, items))
+    fn read_job<'a>(&mut self, job: Result<Job<'a>, String>) -> Result<Read<'a>, String> {
+        let job = job?;
+        let at = self.stamps.read(job.start, job.start);
+        let at = at.map_err(|fault| describe(&"the start", job.start, fault, &self.selector))?;
+        Ok((at, job.items, job.last))
     }
 }
 

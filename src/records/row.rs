@@ -10,8 +10,14 @@ use crate::time::Time;
 /// Items that were released together: nearly always one.
 pub(crate) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
-/// The start of a job, as text, and its items.
-pub(super) type Job<'a> = (&'a [u8], RowItems<'a>);
+/// A job, as an audit sees it.
+pub(super) struct Job<'a> {
+    /// Its start, as text.
+    pub(super) start: &'a [u8],
+    pub(super) items: RowItems<'a>,
+    /// The number of its last item, in our own logs.
+    pub(super) last: Option<u64>,
+}
 
 /// A row that was read.
 pub(super) struct Noted<'a> {

@@ -59,12 +59,13 @@ impl Columns {
     /// # Errors
     /// It has too few columns.
     pub(super) fn job<'a>(&self, line: &'a [u8]) -> Result<Job<'a>, String> {
-        let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t').skip(self.start);
-        let start = fields.next().unwrap_or_default();
+        let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t');
+        let last = fields.next().filter(|_| self.is_ours).and_then(numbers::last);
+        let start = fields.nth(self.start - 1).unwrap_or_default();
         let item = fields.nth(self.item - self.start - 1);
         let item = item.ok_or("is not a line of the log that the header announces")?;
         let items =
             if self.is_ours { unescape_all(item).collect() } else { RowItems::from_buf([item.into()]) };
-        Ok((start.trim_ascii(), items))
+        Ok(Job { start: start.trim_ascii(), items, last })
     }
 }

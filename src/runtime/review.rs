@@ -8,7 +8,7 @@ use super::real_world::RealWorld;
 use super::world::{Event, Wait, Wake, World};
 use crate::audit::{Audit, Violation};
 use crate::charge::{Charge, Draft};
-use crate::config::{self, Arrivals, Rate};
+use crate::config::{self, Arrivals, Rate, Selector};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
 use crate::source::{Charger, Delimiter, ReleaseCharges, Segment, bad_item};
@@ -23,7 +23,20 @@ pub(crate) struct Review {
     /// The charge of every item, if all have the same.
     uniform: Option<Draft>,
     delimiter: Delimiter,
+    /// True if some costs are lengths.
+    counts_bytes: bool,
+    /// If so, the rows with the last item of each log.
+    ends: Vec<End>,
     pub(crate) audit: Audit,
+}
+
+/// A row with the last item of a log.
+struct End {
+    /// The log and the number of the item.
+    last: (u64, u64),
+    row: (Time, u64),
+    /// The charges of the row if that item had no delimiter.
+    charges: Vec<Draft>,
 }
 
 impl Review {
@@ -36,6 +49,8 @@ impl Review {
             uniform: charger.uniform().map(draft),
             charger,
             delimiter: Delimiter::new(&input.delimiter),
+            ends: Vec::new(),
+            counts_bytes: rates.iter().any(|rate| rate.cost == Some(Selector::Bytes)),
             audit: Audit::new(rates),
         }
     }
@@ -89,10 +104,14 @@ impl Review {
         for whole in delimiter.split_inclusive(block.bytes()) {
             let record = delimiter.trim(whole);
             let Some(moment) = self.in_order.read(record)? else { continue };
+            let ending = whole.len() - record.len();
             let charges = match (&self.uniform, &moment.items[..]) {
                 (Some(_), [_]) => Vec::new(),
-                _ => charge(&mut self.charger, &moment, whole.len() - record.len())?,
+                _ => charge(&mut self.charger, &moment, ending, ending)?,
             };
+            if let Some(last) = moment.last.filter(|_| self.counts_bytes) {
+                self.note_end(last, &moment, ending)?;
+            }
             self.in_order.put(moment.at, moment.number, charges)?;
             self.judge(report)?;
             report.is_calendar = moment.is_calendar;
@@ -101,7 +120,22 @@ impl Review {
         Ok(())
     }
 
+    /// Notes a row if its last item is the last of its log so far.
+    fn note_end(&mut self, last: (u64, u64), moment: &Moment, delimiter: usize) -> Result<()> {
+        let known = self.ends.last().map(|end| end.last);
+        if known.is_none_or(|known| known <= last) {
+            self.ends.retain(|end| end.last.0 < last.0 || end.last == last);
+            let charges = charge(&mut self.charger, moment, delimiter, 0)?;
+            self.ends.push(End { last, row: (moment.at, moment.number), charges });
+        }
+        Ok(())
+    }
+
     fn finish(&mut self, report: &mut AuditReport) -> Result<()> {
+        // A log does not say whether the last item of the input had a delimiter; nothing is called too early for that.
+        for End { row: (at, number), charges, .. } in self.ends.drain(..) {
+            self.in_order.replace(at, number, charges);
+        }
         self.in_order.end();
         self.judge(report)?;
         Ok(report.summary(&self.audit)?)
@@ -125,11 +159,13 @@ impl Review {
     }
 }
 
-fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>> {
+/// The charges of a row whose items have delimiters of this length, and the last of them one of the length `last`.
+fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize, last: usize) -> Result<Vec<Draft>> {
     let mut release = ReleaseCharges::default();
-    for item in &moment.items {
+    for (place, item) in moment.items.iter().enumerate() {
         let mut draft = Draft::default();
-        let result = charger.charge_into(item, item.len() + delimiter, &mut draft);
+        let ending = if place + 1 == moment.items.len() { last } else { delimiter };
+        let result = charger.charge_into(item, item.len() + ending, &mut draft);
         result.map_err(|why| bad_item(moment.number, &why))?;
         release.add(charger, draft);
     }

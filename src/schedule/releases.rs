@@ -25,6 +25,9 @@ impl Queue {
         if results.course.is_stopping || capacity.vacancies == 0 {
             return None;
         }
+        if !self.is_accepting(results) {
+            self.lanes.flush(now, &*self.gate);
+        }
         if self.not_before > now && !self.lanes.is_empty() {
             self.next = Some(self.not_before);
             return None;

@@ -10,7 +10,7 @@ use throttle::source::Segment;
 use throttle::time::Time;
 
 use crate::simulated::commands::{Behaviour, Outcome, run};
-use crate::support::{Directory, UNLIMITED, seeds, text, throttle};
+use crate::support::{Directory, UNLIMITED, for_each_seed, seeds, text, throttle};
 
 /// One row of the log.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -385,9 +385,37 @@ fn a_row_is_audited_as_one_release_of_what_it_was_charged() {
     let (status, told) = audit("1/h");
     assert_eq!(status, 75);
     assert!(told.starts_with("release 2 at "), "{told}");
-    // Including a delimiter each: 4 + 4 + 2 and 2 + 1 + 2.
-    assert_eq!((audit("15/h,cost=bytes").0, audit("14/h,cost=bytes").0), (0, 75));
+    // Including a delimiter each, but for the last: 4 + 4 + 2 and 2 + 1 + 1.
+    assert_eq!((audit("14/h,cost=bytes").0, audit("13/h,cost=bytes").0), (0, 75));
     // A limit that the run did not have may find several keys in a batch; it counts the batch for each.
     assert_eq!((audit("1/h,key=re:[a-f]").0, audit("1/h,key=re:[cd]").0), (0, 75));
     assert_eq!((audit("1/h,key=re:x,only=x").0, audit("1/h,cost=1,key=re:x,only=x").0), (0, 75));
+}
+
+/// A log does not say whether its last item had a delimiter; in doubt, the run kept its limit.
+#[test]
+fn property_a_log_is_charged_the_bytes_that_were_released() {
+    for_each_seed(8, |random| {
+        let directory = Directory::new();
+        let items: Vec<_> = (0..random.usize(1..12)).map(|_| "x".repeat(random.usize(2..9))).collect();
+        let has_delimiter = random.bool();
+        let input = items.join("\n") + if has_delimiter { "\n" } else { "" };
+        let (attempts, log) = (random.usize(1..=2), directory.path().join("log"));
+        let (batch, script) =
+            (format!("-B{}", random.u8(1..=4)), format!("[ $THROTTLE_ATTEMPT = {attempts} ]"));
+        let format = if random.bool() { "--log-format=json" } else { "--log-format=tsv" };
+        let job =
+            [&batch, format, "-j3", "--retries=1", "--backoff=1ms..1ms", "--log", log.to_str().unwrap()];
+        let command = ["-r1T/s", "--", "sh", "-c", &script, "sh"];
+        throttle(&[&job[..], &command].concat()).write_stdin(&*input).assert().success();
+        let audit = |bytes| {
+            let limit = format!("-r{bytes}/1000h,cost=bytes");
+            throttle(&["--audit", "-q", &limit, "-a", log.to_str().unwrap()]).output().unwrap().status.code()
+        };
+        let released = input.len() * attempts;
+        // The last delimiter is in doubt, in each attempt.
+        let doubtful = if has_delimiter { attempts } else { 0 };
+        let found = [0, doubtful, doubtful + 1].map(|less| audit(released - less));
+        assert_eq!(found, [Some(0), Some(0), Some(75)], "{input:?}");
+    });
 }

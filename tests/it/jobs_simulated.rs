@@ -107,7 +107,7 @@ fn a_batch_that_is_tried_again_waits_for_no_others() {
     let arrivals = arrivals.map(|(at, line)| block(at * MILLI, &[line])).into();
     let args = ["-r1k/s,key=col:1", "-B3,30ms", "-j9", "--retries=1", "--in-order"];
     let outcome = run(&args, arrivals, |line, attempt| ends(4, i32::from(line == "a" && attempt == 1)));
-    assert_eq!(starts(&outcome)[..3], [("a", 2), ("b\nb", 4), ("a", 6)]);
+    assert_eq!(starts(&outcome)[..3], [("a", 1), ("b\nb", 4), ("a", 5)]);
 }
 
 /// The last item of each arrives when it leaves, and so does that of the other.
@@ -301,6 +301,28 @@ fn all_of_it_runs_although_outputs_wait_for_their_turn_and_limits_change() {
         println!("seed {seed}, {options}, {order:?}, {:?}", case.changes);
         let outcome = case.run(options, &[&["-k"], order].concat());
         case.check(&outcome);
+    }
+}
+
+/// All of it has arrived, so a batch lingers for nothing: more can join it, or none can be read.
+#[test]
+fn no_batch_lingers_while_the_input_has_items() {
+    for seed in seeds(400) {
+        let mut case = Case::new(seed);
+        case.arrivals.fill(0);
+        let mut pick = |few: &[&str]| (*case.random.choice(few).expect("one")).to_owned();
+        let keyed = ["", ",key=col:1", ",key=col:1,from=exit", ",key=col:1,algo=bucket", ",key=col:1,cost=1"];
+        let options = pick(&keyed);
+        let more = [
+            pick(&["-B2,1h", "-B3,1h", "-B5,1h"]),
+            pick(&["--lookahead=1", "--lookahead=4", "--lookahead=6"]),
+            pick(&["-r1k/s", "-r3/20ms,from=exit", "-r1/running,key=col:1", "-r9/30ms,cost=col:1"]),
+            pick(&["-k", "--in-order", "--on-bad=skip", "--pipe"]),
+        ];
+        println!("seed {seed}, {options}, {more:?}");
+        let outcome = case.run(&options, &more.each_ref().map(String::as_str));
+        let last = outcome.runs.iter().map(|run| run.start).max();
+        assert!(last.unwrap_or(0) < 3_000_000 * MILLI, "{last:?}");
     }
 }
 

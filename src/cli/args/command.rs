@@ -26,8 +26,9 @@ pub(crate) struct CommandArgs {
     /// Release up to N items together, counted as one
     ///
     /// COMMAND gets them as N arguments. Without DUR, a batch is what has arrived when its turn comes: it grows while
-    /// the limits hold it back. With DUR, it is closed once it has N items, DUR has passed since the first of them
-    /// arrived, or the input ends, and does not grow after that.
+    /// the limits hold it back. With DUR, it is closed once it has N items, the next one does not fit or has another
+    /// key, DUR has passed since the first of them arrived, or the input ends, and does not grow after that. It waits
+    /// for no more items while none can be read, as --lookahead wait already.
     #[arg(short = 'B', long, value_name = "N[,DUR]")]
     pub(crate) batch: Option<BatchSize>,
 

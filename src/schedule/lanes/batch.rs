@@ -33,7 +33,8 @@ pub(crate) struct Open {
     pub(crate) costs: Rc<[u64]>,
     /// The room it needs on a command line.
     weight: usize,
-    /// The instant at which it closes of its own accord: it is full, has lingered long enough, or the input has ended.
+    /// The instant at which it closes of its own accord: nothing more fits, it has lingered long enough, or the input
+    /// has ended. What arrives later does not join it.
     closes: Option<Time>,
     /// True if nothing can join any more.
     is_full: bool,
@@ -47,10 +48,23 @@ impl Open {
         Open { is_full: true, is_fixed: true, ..self }
     }
 
-    /// Makes it complete at an instant, whatever comes later.
+    /// True if it waits for items to join it.
+    pub(crate) fn lingers(&self) -> bool {
+        self.closes.is_some() && !self.is_full
+    }
+
+    /// Makes it complete at `at`, if it was to be later.
+    pub(crate) fn complete_by(&mut self, at: Time, front: &Items) {
+        self.since = self.since.min(at.max(front.segment.not_before()));
+    }
+
+    /// Lets nothing join any more, as of `at`.
     fn close(&mut self, at: Time, front: &Items) {
-        self.closes = Some(at);
-        self.since = at.max(front.segment.not_before());
+        self.is_full = true;
+        if let Some(closes) = &mut self.closes {
+            *closes = at.min(*closes);
+            self.complete_by(at, front);
+        }
     }
 }
 
@@ -120,13 +134,8 @@ impl Batcher {
     }
 
     /// Opens a release with `front`, the first of those `waiting`. Others join at once if batches linger, otherwise at
-    /// the release. `filled`: the arrival of the item that makes a batch full.
-    pub(crate) fn open<'a>(
-        &self,
-        front: &Items,
-        waiting: impl Iterator<Item = &'a Items>,
-        filled: Option<Time>,
-    ) -> Open {
+    /// the release.
+    pub(crate) fn open<'a>(&self, front: &Items, waiting: impl Iterator<Item = &'a Items>) -> Open {
         let arrival = front.segment.arrival();
         let mut open = Open {
             items: 1,
@@ -134,15 +143,19 @@ impl Batcher {
             costs: Rc::clone(&front.charge.costs),
             weight: self.weight(front),
             closes: None,
-            is_full: !self.forms_batches(),
+            is_full: false,
             is_fixed: false,
         };
         // A batch is tried again as a whole: even if less of it could go sooner, and it waits for nothing to join it.
         let is_again = front.segment.attempt() > 1 && self.forms_batches();
         if let Some(linger) = self.batch.linger.filter(|_| !is_again) {
             let lingered = arrival.saturating_add(linger);
-            let closes = [filled, self.ended].into_iter().flatten().fold(lingered, Time::min);
-            open.close(closes, front);
+            let closes = self.ended.map_or(lingered, |ended| ended.min(lingered));
+            open.closes = Some(closes);
+            open.since = closes.max(front.segment.not_before());
+        }
+        if !self.forms_batches() {
+            open.close(arrival, front);
         }
         if self.lingers() || is_again {
             self.fill(&mut open, waiting, &mut |costs| self.ever_admits(costs));
@@ -151,16 +164,10 @@ impl Batcher {
         open
     }
 
-    /// Extends `open` by `items`, as far as they may join. They have joined the lane of `front`, which now holds
-    /// `total` items.
-    pub(crate) fn extend(&self, open: &mut Open, front: &Items, items: &Items, total: u64) {
-        let Some(closes) = open.closes else { return };
-        if items.segment.arrival() > closes {
-            open.is_full = true;
-        }
-        self.join_ahead(open, front, items);
-        if total >= self.most_items() {
-            open.close(closes.min(items.segment.arrival()), front);
+    /// Extends `open` by `items`, as far as they may join. They have joined the lane of `front`.
+    pub(crate) fn extend(&self, open: &mut Open, front: &Items, items: &Items) {
+        if open.closes.is_some() {
+            self.join_ahead(open, front, items);
         }
     }
 
@@ -193,37 +200,41 @@ impl Batcher {
         let mut waiting = waiting.peekable();
         let Some(&front) = waiting.peek() else { return };
         for (place, items) in waiting.enumerate() {
-            open.is_full |= open.closes.is_some_and(|closes| items.segment.arrival() > closes);
+            self.join(open, front, items, u64::from(place == 0), allows);
             if open.is_full {
                 break;
             }
-            self.join(open, front, items, u64::from(place == 0), allows);
         }
     }
 
     /// Extends `open` by as many of `items` as may join. The first `joined` already have.
     fn join(&self, open: &mut Open, front: &Items, items: &Items, joined: u64, allows: Allows) {
-        open.is_full |= !items.may_join(front);
+        let arrival = items.segment.arrival();
+        let is_late = open.closes.is_some_and(|closes| arrival > closes);
+        if open.is_full || is_late || !items.may_join(front) {
+            return open.close(arrival, front);
+        }
         let added = &items.charge.costs;
         let grows = self.terms.sums.iter().zip(&**added).any(|(&sums, &cost)| sums && cost > 0);
         let most = self.most_items().min(self.shrunk).min(self.timely).min(self.capacity.items);
         let mut left = items.segment.items() - joined;
         if !grows && self.capacity.line.is_none() {
             let count = left.min(most.saturating_sub(open.items));
-            (open.items, left) = (open.items + if open.is_full { 0 } else { count }, left - count);
+            (open.items, left) = (open.items + count, left - count);
         }
-        while left > 0 && !open.is_full {
+        while left > 0 {
             let weight = open.weight.saturating_add(self.weight(items));
             let sum = if grows { self.sum(&open.costs, added) } else { Rc::clone(&open.costs) };
             let fits = open.items < most && self.capacity.holds(weight);
             if !fits || (grows && !allows(&sum)) {
-                open.is_full = true;
                 break;
             }
             (open.items, open.weight, open.costs) = (open.items + 1, weight, sum);
             left -= 1;
         }
-        open.is_full |= left != 0;
+        if left > 0 || open.items >= most {
+            open.close(arrival, front);
+        }
     }
 
     /// Adds costs, under the limits that charge a batch the sum of its items.

@@ -14,7 +14,7 @@ mod next;
 mod size;
 mod turns;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
@@ -41,6 +41,8 @@ pub(super) struct Lanes {
     pub(super) delimiter: Delimiter,
     directory: Directory,
     turns: Turns,
+    /// The lanes whose next release waits for more items.
+    lingering: BTreeSet<usize>,
     deadlines: Option<Deadlines>,
     size: Size,
 }
@@ -53,6 +55,7 @@ impl Lanes {
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
+            lingering: BTreeSet::new(),
             deadlines: plan.queue.wait_of_each().map(Deadlines::new),
             size: Size::default(),
         }
@@ -261,6 +264,20 @@ impl Lanes {
             let lane = &mut self.directory.entries[at].lane;
             if !lane.is_fixed() {
                 lane.reopen(&self.batcher);
+                self.place(at, gate);
+            }
+        }
+    }
+
+    /// Makes no batch wait for more items from `now` on, as none can be read, if the sink takes its first one.
+    pub(super) fn flush(&mut self, now: Time, gate: &dyn Gate) {
+        let lanes: Vec<_> = match self.turns.before(self.batcher.capacity.before) {
+            Some(positions) => positions.map(|&(_, at)| at).collect(),
+            None => std::mem::take(&mut self.lingering).into_iter().collect(),
+        };
+        for at in lanes {
+            if self.lane(at).lingers() {
+                self.directory.entries[at].lane.flush(now);
                 self.place(at, gate);
             }
         }

@@ -58,6 +58,9 @@ impl Lanes {
     pub(super) fn place(&mut self, at: usize, gate: &dyn Gate) {
         self.turns.take(at);
         let Some(position) = self.position(at) else { return };
+        if self.lane(at).lingers() {
+            self.lingering.insert(at);
+        }
         let lane = self.lane(at);
         // With one lane for all, the whole gate is asked at once, later.
         let opening = match self.options.in_order {
@@ -82,8 +85,8 @@ impl Lanes {
     /// # Errors
     /// If no lane may release, the verdict on the next turn; `None` if nothing waits.
     pub(crate) fn next(&mut self, gate: &dyn Gate, now: Time) -> Result<usize, Option<Verdict>> {
-        if self.batcher.capacity.before < u64::MAX {
-            let (opening, at) = self.soonest_before(gate, now).ok_or(None)?;
+        if let Some(positions) = self.turns.before(self.batcher.capacity.before) {
+            let (opening, at) = self.soonest_of(positions, gate, now).ok_or(None)?;
             return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
         }
         if let Some(at) = self.only() {
@@ -112,8 +115,8 @@ impl Lanes {
     /// The lane that may be the first to release from `now` on, as things stand, and when. If very many wait
     /// for limits by key first and for common ones then, it may be another one.
     pub(crate) fn soonest(&self, gate: &dyn Gate, now: Time) -> Option<(Verdict, usize)> {
-        if self.batcher.capacity.before < u64::MAX {
-            return self.soonest_before(gate, now).map(|(opening, at)| (opening.from, at));
+        if let Some(positions) = self.turns.before(self.batcher.capacity.before) {
+            return self.soonest_of(positions, gate, now).map(|(opening, at)| (opening.from, at));
         }
         if let Some(at) = self.only() {
             return Some((self.refreshed(self.turns.whole, at, gate, Part::All, now).opening.from, at));
@@ -179,11 +182,14 @@ impl Lanes {
         })
     }
 
-    /// The lane that may be the first to release, from `now` on, among the few whose items the sink still takes.
-    fn soonest_before(&self, gate: &dyn Gate, now: Time) -> Option<(Opening, usize)> {
-        let fronts = self.turns.fronts.iter();
-        let fronts = fronts.flat_map(|fronts| fronts.range(..(self.batcher.capacity.before, 0)));
-        let answers = fronts.map(|&(_, at)| (self.ask(at, gate, Part::All, now), at));
+    /// The lane that may be the first to release, from `now` on, among a few.
+    fn soonest_of<'a>(
+        &self,
+        few: impl Iterator<Item = &'a Position>,
+        gate: &dyn Gate,
+        now: Time,
+    ) -> Option<(Opening, usize)> {
+        let answers = few.map(|&(_, at)| (self.ask(at, gate, Part::All, now), at));
         answers.min_by_key(|(opening, _)| opening.from.max(Verdict::At(now)))
     }
 

@@ -53,10 +53,68 @@ fn a_batch_that_lingers_closes_with_the_item_that_fills_it() {
 #[test]
 fn a_batch_that_lingers_costs_no_more_than_a_limit_ever_admits() {
     Scene::new("-r 5/100ns,cost=col:1 -B 9,50ns").check(&[
-        (0, Input("2\n2\n2\n"), "wait 50 or input"),
-        (50, Due, "send 2 2; wait 150 or input"),
-        (150, Due, "send 2; wait - or input"),
+        (0, Input("2\n2\n"), "wait 50 or input"),
+        // It closes with what cannot join it.
+        (10, Input("2\n"), "wait 10 or input"),
+        (10, Due, "send 2 2; wait 110 or input"),
+        (110, Due, "send 2; wait - or input"),
     ]);
+}
+
+#[test]
+fn a_batch_that_the_next_item_cannot_join_does_not_linger() {
+    Scene::new("-r 1/10ns --in-order -r 9/s,key=col:1 -B 3,50ns").check(&[
+        (0, Input("a\na\n"), "wait 50 or input"),
+        (5, Input("b\n"), "wait 5 or input"),
+        (5, Due, "send a a; wait 55 or input"),
+        (20, Input("b\nb\n"), "wait 20 or input"),
+        (20, Due, "send b b b; wait 1000000005 or input"),
+    ]);
+}
+
+/// Nothing can join them until one has left.
+#[test]
+fn batches_do_not_linger_while_the_lanes_are_full() {
+    Scene::new("-r 1/10ns,key=col:1 -B 3,1h --lookahead 2").check(&[
+        // They still take what joins before they leave.
+        (0, Input("a 1\nb 1\na 2\nb 2\na 3\n"), "send a 1 a 2; send b 1 b 2; wait 10 or input"),
+        (7, EndOfInput, "wait 10"),
+        (10, Due, "send a 3; finish 0"),
+    ]);
+    Scene::new("-r 1/10ns,key=col:1 -B 3,50ns --on-limit latest --lookahead 3").check(&[
+        (0, Input("a\nb\n"), "wait 50 or input"),
+        (5, Input("c\nd\n"), "send a; send b; wait 5 or input"),
+    ]);
+    let large = format!("{}\n", "x".repeat(1 << 20)).repeat(64);
+    assert_eq!(released_at_once("-r 1/10ns -B 99,1h", large), 64);
+}
+
+/// Those that can never go wait for their turn.
+#[test]
+fn batches_do_not_linger_while_no_item_may_be_looked_at() {
+    let released = |bad| {
+        let input = format!("a 1\n{}", "bad\n".repeat(bad));
+        released_at_once("-r 9/10ns,cost=col:2 -B 3,1h --on-bad skip", input)
+    };
+    assert_eq!([1023, 1024].map(released), [0, 1]);
+}
+
+fn released_at_once(args: &str, input: String) -> u64 {
+    let mut scene = Scene::new(args);
+    scene.happens(Time(0), &Input(input.leak()));
+    scene.actions(0);
+    scene.schedule.stats().released
+}
+
+/// Other outputs wait for that of the first batch, so no items are read that could fill it.
+#[test]
+fn batches_do_not_linger_while_outputs_wait_for_them() {
+    let mut scene = Scene::new("-r 9/s,key=col:1 -B 2,1h -j 9 -k -- cmd");
+    scene.happens(Time(0), &Input("a\nb\n"));
+    scene.capacity.before = 2;
+    assert_eq!(scene.actions(0), "send a; wait -");
+    scene.capacity.before = u64::MAX;
+    assert_eq!(scene.actions(0), "wait 3600000000000 or input");
 }
 
 #[test]
@@ -82,8 +140,11 @@ fn a_batch_for_a_command_is_no_heavier_than_its_line() {
     {
         scene(args).check(&[(0, Input("a\nb\nc\nd\n"), "wait 0 or input"), (0, Due, expected)]);
     }
-    scene("-r 9/s -B 9,1ns -- cmd")
-        .check(&[(0, Input("a\nb\nc\nd\n"), "wait 1 or input"), (1, Due, "send a b c; wait -")]);
+    scene("-r 9/s -B 9,1h -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "wait 3600000000000 or input"),
+        (1, Input("d\n"), "wait 1 or input"),
+        (1, Due, "send a b c; wait -"),
+    ]);
 }
 
 #[test]

@@ -349,18 +349,29 @@ fn a_batch_is_closed_when_a_slot_for_its_costs_is_asked_for() {
         (19, BookedFor("", 1, &[20]), "wait 20"),
         (20, Due, "send 1 c; finish 0"),
     ]);
-    // No batch costs more than is ever granted, and a batch that may wait for more is not closed.
+    // No batch costs more than is ever granted, and a batch that may wait for more is not closed before it is full.
     Scene::shared("-r 9/100ns,cost=col:1 -B 3,50ns").check(&[
         (0, Input("6 a\n"), "wait 0 or input"),
         (0, Due, "wait 50 or input"),
         (1, Input("4 b\n"), "wait 1 or input"),
-        (1, Due, "wait 50 or input"),
-        (50, Due, "book 1; wait - or input"),
+        (1, Due, "book 1; wait - or input"),
         (51, BookedFor("", 6, &[60]), "wait 51 or input"),
         (60, Due, "send 6 a; wait 60 or input"),
         (60, Due, "book 1; wait - or input"),
         (61, BookedFor("", 4, &[61]), "wait 61 or input"),
         (61, Due, "send 4 b; wait - or input"),
+    ]);
+}
+
+#[test]
+fn slots_are_asked_for_once_no_more_items_of_a_batch_can_be_read() {
+    Scene::shared("-r 1/100ns,key=col:1 -B 3,1h --lookahead 2").check(&[
+        (0, Input("a 1\nb 1\n"), "wait 0 or input"),
+        (0, Due, "wait 3600000000000 or input"),
+        (1, Input("a 2\na 3\n"), "book 1; book 1; wait -"),
+        (2, BookedFor("b", 1, &[5]), "wait 5"),
+        (5, Due, "send b 1; wait -"),
+        (6, BookedFor("a", 1, &[6]), "send a 1 a 2 a 3; wait - or input"),
     ]);
 }
 

@@ -225,7 +225,7 @@ mod tests {
                 let (there, back) = (random.u64(0..=longest), random.u64(0..=longest));
                 let asked = now + random.u64(0..=20);
                 now = asked + there + back;
-                (exchange(asked, (asked + there).strict_add_signed(ahead), now), back)
+                (exchange(asked, (asked + there).checked_add_signed(ahead).unwrap(), now), back)
             };
             for _ in 0..random.usize(1..4) {
                 let (exchange, _) = exchange_with(last_ahead, &mut random);

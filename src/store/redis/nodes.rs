@@ -231,7 +231,8 @@ mod tests {
             ("redis://h:7/n", "fe80::1:8", tcp("fe80::1", 8, false)),
             ("unix:///s?name=n", ":8", tcp("127.0.0.1", 8, false)),
         ];
-        for (url, named, address) in table {
+        let can_parse = |url: &str| cfg!(feature = "tls") || !url.starts_with("rediss");
+        for (url, named, address) in table.into_iter().filter(|(url, ..)| can_parse(url)) {
             let mut nodes = Nodes::new(url.parse().unwrap());
             let node = nodes.node_at(NodeId(0), named).ok().unwrap();
             assert!(nodes.known[node.0].address == address, "{url} {named}");

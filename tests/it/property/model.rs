@@ -74,9 +74,12 @@ struct Lane<'a> {
     displaced: Option<usize>,
     /// The instant until which its next release is delayed.
     delay: Option<u64>,
+    /// The instant at which its next batch could not get any more items.
+    flushed: Option<u64>,
 }
 
 /// Items that may leave together, their costs, and the instant since when they are next in line.
+#[derive(Clone)]
 struct Offer<'a> {
     items: Vec<&'a Item>,
     /// The first of them, or the first that it has replaced.
@@ -136,6 +139,10 @@ impl<'a> Model<'a> {
                 }
             }
         }
+        if !self.has_room() {
+            let waiting = self.lanes.values_mut().filter(|lane| !lane.waiting.is_empty());
+            waiting.for_each(|lane| lane.flushed = lane.flushed.or(Some(self.now)));
+        }
     }
 
     fn join(&mut self) {
@@ -145,6 +152,7 @@ impl<'a> Model<'a> {
             self.refused += lane.waiting.len() as u64;
             lane.displaced = lane.displaced.or(lane.waiting.front().map(|first| first.number));
             lane.waiting.clear();
+            lane.flushed = None;
         }
         lane.waiting.push_back(item);
     }
@@ -216,7 +224,7 @@ impl<'a> Model<'a> {
         self.refused += late.len() as u64;
         for lane in late {
             lane.waiting.pop_front();
-            lane.delay = None;
+            (lane.delay, lane.flushed) = (None, None);
         }
         is_any
     }
@@ -271,12 +279,15 @@ impl<'a> Model<'a> {
             let alone = Offer { items: vec![front], turn, costs: self.costs(front), since };
             return Some(self.joined(lane, alone, self.now, |offer, costs| self.allows(offer, costs)));
         };
-        let full = lane.waiting.get(usize::try_from(self.case.config.queue.batch.items.get()).ok()? - 1);
-        let closes = [full.map(|item| item.arrival), self.ended].into_iter().flatten();
-        let closes = closes.fold(front.arrival + linger, u64::min);
-        let since = closes.max(lane.previous).max(ready);
-        let alone = Offer { items: vec![front], turn, costs: self.costs(front), since };
-        (since <= self.now).then(|| self.joined(lane, alone, closes, |_, costs| !self.is_impossible(costs)))
+        let alone = Offer { items: vec![front], turn, costs: self.costs(front), since: 0 };
+        let up_to = |last| self.joined(lane, alone.clone(), last, |_, costs| !self.is_impossible(costs));
+        // What fills a batch is its last item, or one that cannot join it.
+        let most = usize::try_from(self.case.config.queue.batch.items.get()).ok()?;
+        let full = lane.waiting.get(up_to(u64::MAX).items.len().min(most - 1)).map(|item| item.arrival);
+        let closes = [full, self.ended].into_iter().flatten().fold(front.arrival + linger, u64::min);
+        let leaves = lane.flushed.map_or(closes, |flushed| flushed.min(closes));
+        let since = leaves.max(lane.previous).max(ready);
+        (since <= self.now).then(|| Offer { since, ..up_to(closes) })
     }
 
     /// Adds all that joins the first item of a batch.
@@ -343,7 +354,7 @@ impl<'a> Model<'a> {
 
     fn take(&mut self, offer: &Offer<'a>) -> VecDeque<&'a Item> {
         let lane = self.lanes.entry(self.case.lane(offer.items[0])).or_default();
-        (lane.delay, lane.displaced) = (None, None);
+        (lane.delay, lane.displaced, lane.flushed) = (None, None, None);
         let rest = lane.waiting.split_off(offer.items.len());
         std::mem::replace(&mut lane.waiting, rest)
     }

@@ -33,7 +33,7 @@ thread_local! {
 
 /// Sets the wall clock to this many seconds after noon.
 fn show(seconds: i64) {
-    SHOWN.set((NOON * SECOND).strict_add_signed(seconds * SECOND.cast_signed()));
+    SHOWN.set((NOON * SECOND).checked_add_signed(seconds * SECOND.cast_signed()).unwrap());
 }
 
 /// A directory for a state, the clock, and the identity of the machine.

@@ -34,6 +34,7 @@ impl Case {
             let behaviour = Behaviour {
                 duration: random.u64(1..100) * MILLI + number + 11,
                 code: i32::from(random.u8(..4) == 0),
+                http: None,
                 retry_after: (random.u8(..3) == 0).then_some(asked),
             };
             (at, format!("{} {number}", random.u8(..3)), behaviour)

@@ -8,7 +8,8 @@ use crate::config::{HEADERS, Once, Rate, Selector, Verb};
 pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank --on-bad -I -B -K -c \
     --on-limit --in-order --lookahead --arrivals --unsorted --audit --dry-run";
 
-pub(super) const FOR_RUNS: &str = "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --failed --progress --stats --plot";
+pub(super) const FOR_RUNS: &str = "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --failed \
+    --progress --stats --plot";
 
 /// The release that was asked for. Options about items make no sense with it.
 pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {

@@ -168,5 +168,5 @@ fn items_whose_failure_is_not_named_are_counted_not_their_batches() {
     let lines: Vec<_> = told.lines().collect();
     assert_eq!((output.status.code(), lines.len()), (Some(123), 21), "{told}");
     assert_eq!(lines[19], "throttle: item 96 '96' and 4 more: exited with 1");
-    assert_eq!(lines[20], "throttle: 9 more failed");
+    assert_eq!(lines[20], "throttle: 9 more failed: --failed FILE lists them");
 }

@@ -50,8 +50,9 @@ impl Template {
         let mut template = Template { args: Vec::new(), selectors: Vec::new() };
         let placeholder = placeholder.unwrap_or(OsStr::new(ITEM)).as_bytes();
         for arg in command {
-            let pieces = pieces(arg.as_bytes(), |rest| match rest.strip_prefix(placeholder) {
+            let pieces = pieces(arg.as_bytes(), |rest, is_variable| match rest.strip_prefix(placeholder) {
                 Some(after) => Some((Piece::Item, after)),
+                None if is_variable => None,
                 None => template.selected(rest),
             });
             template.args.push(pieces);
@@ -64,7 +65,8 @@ impl Template {
 
     /// A command that gets its items elsewhere: only `{headers}` has a meaning.
     pub fn without_items(command: &[OsString]) -> Self {
-        let args = command.iter().map(|arg| pieces(arg.as_bytes(), headers)).collect();
+        let place = |rest, is_variable| if is_variable { None } else { headers(rest) };
+        let args = command.iter().map(|arg| pieces(arg.as_bytes(), place)).collect();
         Template { args, selectors: Vec::new() }
     }
 
@@ -138,17 +140,17 @@ impl Template {
     }
 }
 
-/// Cuts an argument at its places: `place` finds one at the start of a text, and what follows it.
+/// Cuts an argument at its places: `place` finds one at the start of a text, and what follows it, and is told if that
+/// would be a variable of the shell, as in `${host}`.
 fn pieces<'a>(
     mut rest: &'a [u8],
-    mut place: impl FnMut(&'a [u8]) -> Option<(Piece, &'a [u8])>,
+    mut place: impl FnMut(&'a [u8], bool) -> Option<(Piece, &'a [u8])>,
 ) -> Vec<Piece> {
     let mut pieces = Vec::new();
     while let Some((&byte, tail)) = rest.split_first() {
-        // `${host}` is a shell variable.
         let is_variable = matches!(pieces.last(), Some(Piece::Text(text)) if text.ends_with(b"$"));
-        let found = place(rest).filter(|(piece, _)| !is_variable || *piece == Piece::Item);
-        let (piece, after) = found.unwrap_or_else(|| (Piece::Text(vec![byte]), tail));
+        let place = place(rest, is_variable);
+        let (piece, after) = place.unwrap_or_else(|| (Piece::Text(vec![byte]), tail));
         match (pieces.last_mut(), piece) {
             (Some(Piece::Text(text)), Piece::Text(more)) => text.extend(more),
             (_, piece) => pieces.push(piece),

@@ -56,9 +56,8 @@ pub(crate) struct ReportArgs {
 
     /// Write the items that failed to FILE, as a next input
     ///
-    /// Each as it was read, with its delimiter, as soon as it has failed for good: after its retries, or when the run
-    /// ends before them. FILE is emptied at the start. Items that were not released are not in it; for these, see
-    /// --resume.
+    /// Each with its delimiter, as soon as it has failed for good: after its retries, or when the run ends before them.
+    /// FILE is emptied at the start. Items that were not released are not in it; for these, see --resume.
     #[arg(long, value_name = "FILE")]
     pub(crate) failed: Option<PathBuf>,
 

@@ -110,6 +110,7 @@ _throttle_value()
         --log) _throttle_files "$before" "$value" ;;
         --log-format) for name in tsv json; do candidates+=("$before$name"); done ;;
         --resume) for name in unfinished new; do candidates+=("$before$name"); done ;;
+        --failed) _throttle_files "$before" "$value" ;;
         --progress) for name in auto always; do candidates+=("$before$name"); done ;;
         --stats) _throttle_stats "$before" "$value" ;;
         --plot) _throttle_files "$before" "$value" ;;
@@ -148,7 +149,7 @@ _throttle_find()
         if [[ $word == -- ]]; then
             command=$((i + 1))
             return
-        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--jitter|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--until|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate) ]]; then
+        elif [[ $word == @(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--jitter|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--until|--arrivals|--at|--unsorted|--log|--log-format|--failed|--stats|--plot|--generate) ]]; then
             option=$word
         elif [[ $word =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])$ ]]; then
             option=-${BASH_REMATCH[1]}
@@ -199,7 +200,7 @@ _throttle()
     elif [[ $current =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])(.+)$ ]]; then
         _throttle_value "-${BASH_REMATCH[1]}" "${current%"${BASH_REMATCH[2]}"}" "${BASH_REMATCH[2]}"
     else
-        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin --jitter -s --state --store-timeout --reset-state --status --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --timeout --retries --backoff --max-hold --halt --once --max-wait --until --dry-run --audit --arrivals --at --unsorted -t --trace --log --log-format --resume -v --verbose -q --quiet --progress --stats --plot -h --help --generate -V --version)
+        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin --jitter -s --state --store-timeout --reset-state --status --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --timeout --retries --backoff --max-hold --halt --once --max-wait --until --dry-run --audit --arrivals --at --unsorted -t --trace --log --log-format --resume --failed -v --verbose -q --quiet --progress --stats --plot -h --help --generate -V --version)
     fi
     # Only what bash takes for the word is replaced.
     cut=${current%"$2"}

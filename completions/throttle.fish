@@ -17,7 +17,7 @@ function __throttle_words
             set -e words[1]
             string escape -- $words
             return 0
-        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--jitter|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--until|--arrivals|--at|--unsorted|--log|--log-format|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
+        else if string match -qr -- '^(--count|--period|--rate|--algorithm|--burst|--cost|--key|--on-limit|--lookahead|--margin|--jitter|--state|--store-timeout|--hold|--arg-file|--delimiter|--field-separator|--max-record|--on-bad|--batch|--jobs|--timeout|--retries|--backoff|--max-hold|--halt|--max-wait|--until|--arrivals|--at|--unsorted|--log|--log-format|--failed|--stats|--plot|--generate|-[0kutvqhV]*[nprAbcKsadFIBjP])$' "$words[1]"
             set skip 2
         else if not string match -q -- '-?*' "$words[1]"
             string escape -- $words
@@ -150,7 +150,7 @@ complete -c throttle -n 'not __throttle_in_command' -l tag -f -a '(__throttle_ke
 complete -c throttle -n 'not __throttle_in_command' -l pipe -d 'Give the item to COMMAND on its stdin'
 complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a command that runs longer than DUR'
 complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N more times'
-complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 22,75=1s..5m'
+complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 429,5xx=1s..5m'
 complete -c throttle -n 'not __throttle_in_command' -l max-hold -x -d 'Hold for at most DUR when a server asks for a pause [default: 1h]'
 complete -c throttle -n 'not __throttle_in_command' -l halt -x -a '{soon,now},{fail,success,done}=\t' -d 'When to end the run: soon,fail=10%, now,success=1'
 complete -c throttle -n 'not __throttle_in_command' -l once -d 'Wait for one release, then become COMMAND'
@@ -165,6 +165,7 @@ complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each
 complete -c throttle -n 'not __throttle_in_command' -l log -r -F -d 'Record each command in FILE when it ends'
 complete -c throttle -n 'not __throttle_in_command' -l log-format -x -a 'tsv\t json\t' -d 'Write a new log as tsv (default) or json'
 complete -c throttle -n 'not __throttle_in_command' -l resume -f -a 'unfinished\t new\t' -d 'Skip items that the log has as done'
+complete -c throttle -n 'not __throttle_in_command' -l failed -r -F -d 'Write the items that failed to FILE, as a next input'
 complete -c throttle -n 'not __throttle_in_command' -s v -l verbose -d 'Print the limits at the start, a summary at the end'
 complete -c throttle -n 'not __throttle_in_command' -s q -l quiet -d 'Print errors only'
 complete -c throttle -n 'not __throttle_in_command' -l progress -f -a 'auto\t always\t' -d 'Show progress on a terminal'

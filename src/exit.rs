@@ -43,10 +43,19 @@ pub struct JobEnd {
     pub end: End,
     /// It reached its timeout and was ended.
     pub timed_out: bool,
+    /// The status of the last HTTP answer that it passed on.
+    pub http: Option<u16>,
     /// The pause that a server asked for, in nanoseconds.
     pub retry_after: Option<u64>,
     /// What it passed on of a server's answer that cannot be read, if the user has not been told of such yet.
     pub unread: Option<Box<str>>,
+}
+
+impl JobEnd {
+    /// The end of a command that passed on nothing.
+    pub fn new(first: u64, end: End) -> Self {
+        JobEnd { first, end, timed_out: false, http: None, retry_after: None, unread: None }
+    }
 }
 
 /// The end of a run. Ordered by rank: of several, the highest decides the exit status.

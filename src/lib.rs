@@ -29,7 +29,7 @@
 //! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)
 //! - `source`: bytes → segments → items, with cost and key; time stamps
-//! - `records`: time-stamped records, put in order; the job log: written, read back, resumed
+//! - `records`: time-stamped records, put in order; the job log: written, read back, resumed; the items that failed
 //! - `gate`: what may leave when. `Own`: the limits of this run, each a rule with one `History`, or one per
 //!   key. `Slots`: slots booked from a store (`orders`) as waiting items need them, held and given back (`claims`,
 //!   `lease`)

@@ -15,7 +15,7 @@ const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 
 /// Options that make no sense without a command.
 pub(super) const FOR_COMMANDS: &str =
-    "-I -j -k -u --tag --pipe -t --timeout --retries --max-hold --halt --log";
+    "-I -j -k -u --tag --pipe -t --timeout --retries --max-hold --halt --log --failed";
 
 impl Cli {
     /// Work on the state of shared limits, if that was asked for.
@@ -24,14 +24,16 @@ impl Cli {
             return Ok(None);
         }
         self.state.check_upkeep(&self.command)?;
-        self.limits()?;
-        self.state.upkeep(self.shared()?).map(Some)
+        let shared = self.shared()?;
+        self.limits(shared.is_some())?;
+        self.state.upkeep(shared).map(Some)
     }
 
     /// The run that was asked for.
     pub(super) fn config(self) -> Result<Config> {
-        let (limits, input, queue) = (self.limits()?, self.input.options(), self.queue());
-        let (rates, shared) = (limits.given()?, self.shared()?);
+        let shared = self.shared()?;
+        let (limits, input, queue) = (self.limits(shared.is_some())?, self.input.options(), self.queue());
+        let rates = limits.given()?;
         if shared.is_some() {
             check_shareable(&limits, &queue)?;
         }
@@ -78,8 +80,8 @@ impl Cli {
         Ok(())
     }
 
-    fn limits(&self) -> Result<LimitOptions> {
-        self.limits.limits(!self.state.is_upkeep(), &self.command, self.commands.jobs)
+    fn limits(&self, are_shared: bool) -> Result<LimitOptions> {
+        self.limits.limits(!self.state.is_upkeep(), are_shared, &self.command, self.commands.jobs)
     }
 
     fn shared(&self) -> Result<Option<Shared>> {

@@ -1,15 +1,15 @@
 //! `--once`: one release for a script.
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 use super::args::Cli;
-use crate::config::{Once, Rate, Selector, Verb};
+use crate::config::{HEADERS, Once, Rate, Selector, Verb};
 
 pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank --on-bad -I -B -K -c \
     --on-limit --in-order --lookahead --arrivals --unsorted --audit --dry-run";
 
-pub(super) const FOR_RUNS: &str =
-    "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --progress --stats --plot";
+pub(super) const FOR_RUNS: &str = "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --failed \
+    --progress --stats --plot";
 
 /// The release that was asked for. Options about items make no sense with it.
 pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {
@@ -22,6 +22,10 @@ pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {
     if let Some(option) = cli.given_among(FOR_RUNS).next() {
         bail!("--once releases once and becomes COMMAND: leave out {}", with_remedy(option));
     }
+    ensure!(
+        !cli.command.iter().any(|arg| arg.to_string_lossy().contains(HEADERS)),
+        "--once becomes COMMAND, so nothing would read {HEADERS}: pipe in one item instead of --once"
+    );
     rates.iter().try_for_each(Once::check)?;
     Ok(Verb::Once(Once {
         command: cli.command,

@@ -4,7 +4,7 @@ use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, anyhow, ensure};
+use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
 use super::duration::parse_duration;
 use super::named::named;
@@ -30,6 +30,8 @@ pub struct Run {
     pub retry: Retry,
     /// Which ends of commands end the run, besides an exit with 255.
     pub halt: Option<Halt>,
+    /// The file to which the items that failed are written.
+    pub failed: Option<PathBuf>,
     /// The log in which their ends are noted.
     pub log: Option<PathBuf>,
     /// The format of a new log.
@@ -88,7 +90,7 @@ pub enum Feed {
 pub struct Retry {
     /// The most attempts after the first one.
     pub times: u64,
-    /// The wait before each, and the exit codes to retry. Without it, no wait, and all codes but 255.
+    /// The wait before each, and which failures to retry. Without it, no wait, and all but an exit with 255.
     pub backoff: Option<Backoff>,
     /// The longest hold, in nanoseconds, whatever a server asks for.
     pub max_hold: u64,
@@ -103,8 +105,8 @@ impl Default for Retry {
 /// The wait before an item is tried again, drawn from a range that grows with each attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Backoff {
-    /// The exit codes to retry; if empty, all but 255.
-    pub codes: Vec<i32>,
+    /// The failures to retry; if empty, all but an exit with 255.
+    pub on: Vec<RetryOn>,
     /// The shortest wait, in nanoseconds.
     pub least: u64,
     /// The longest wait, in nanoseconds.
@@ -115,8 +117,8 @@ impl FromStr for Backoff {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let (codes, range) = match text.split_once('=') {
-            Some((codes, range)) => (codes.split(',').map(parse_code).collect::<Result<_>>()?, range),
+        let (on, range) = match text.split_once('=') {
+            Some((codes, range)) => (codes.split(',').map(str::parse).collect::<Result<_>>()?, range),
             None => (Vec::new(), text),
         };
         let (least, most) = range.split_once("..").unwrap_or((range, range));
@@ -126,13 +128,65 @@ impl FromStr for Backoff {
         };
         let (least, most) = (wait(least)?, wait(most)?);
         ensure!(least <= most, "the range is reversed: put the shorter wait first");
-        Ok(Backoff { codes, least, most })
+        Ok(Backoff { on, least, most })
     }
 }
 
-fn parse_code(text: &str) -> Result<i32> {
-    let code = text.parse::<u8>().ok().filter(|&code| code > 0);
-    code.map(i32::from).context("exit codes are numbers from 1 to 255, as in 22,75=1s..5m")
+/// A failure to retry.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum RetryOn {
+    /// An exit with this status; 128 plus its number for a signal.
+    Exit(i32),
+    /// An HTTP answer with this status.
+    Http(u16),
+    /// An HTTP answer with a status of this class: 5 for `5xx`.
+    Class(u16),
+}
+
+impl RetryOn {
+    /// True of a command that failed with this exit status, after an HTTP answer with the status `http`, if any.
+    pub fn includes(self, exit: i32, http: Option<u16>) -> bool {
+        match self {
+            RetryOn::Exit(status) => status == exit,
+            _ => http.is_some_and(|http| self.includes_http(http)),
+        }
+    }
+
+    /// True of a command that was answered with the HTTP status `http`.
+    pub fn includes_http(self, http: u16) -> bool {
+        match self {
+            RetryOn::Exit(_) => false,
+            RetryOn::Http(status) => status == http,
+            RetryOn::Class(class) => class == http / 100,
+        }
+    }
+}
+
+impl FromStr for RetryOn {
+    type Err = Error;
+
+    fn from_str(text: &str) -> Result<Self> {
+        let exit = |text: &str| text.parse::<u8>().ok().filter(|&status| status > 0).map(i32::from);
+        if let Some(status) = text.strip_prefix("exit:") {
+            return exit(status).map(RetryOn::Exit).context("exit statuses are 1 to 255");
+        }
+        if let Some(class) = text.strip_suffix("xx").or(text.strip_suffix("XX")) {
+            let class = class.parse().ok().filter(|class| (2..=5).contains(class));
+            return class.map(RetryOn::Class).context("the classes of HTTP statuses are 2xx to 5xx");
+        }
+        match text.parse::<u16>() {
+            Ok(status @ 1..100) => Ok(RetryOn::Exit(status.into())),
+            // No final answer is informational, and no success has such a number: this was meant for an exit status.
+            Ok(status @ (100..200 | 255)) => {
+                bail!("{status} is no HTTP status: for the exit status, write exit:{status}")
+            }
+            Ok(status @ 200..600) => Ok(RetryOn::Http(status)),
+            _ => bail!(
+                "give exit statuses from 1 to 99, HTTP statuses from 200 to 599 or as 5xx, or exit:N, as in \
+                 7,429,5xx=1s..5m"
+            ),
+        }
+    }
 }
 
 /// Ends the run once enough items have ended in some way.
@@ -217,13 +271,52 @@ mod tests {
     #[test]
     fn backoffs() {
         let backoff: Backoff = "22,75=1s..5m".parse().unwrap();
-        assert_eq!(backoff, Backoff { codes: vec![22, 75], least: SECOND, most: 300 * SECOND });
+        let on = vec![RetryOn::Exit(22), RetryOn::Exit(75)];
+        assert_eq!(backoff, Backoff { on, least: SECOND, most: 300 * SECOND });
         let backoff: Backoff = "0.5..2".parse().unwrap();
-        assert_eq!(backoff, Backoff { codes: vec![], least: SECOND / 2, most: 2 * SECOND });
+        assert_eq!(backoff, Backoff { on: vec![], least: SECOND / 2, most: 2 * SECOND });
         let backoff: Backoff = "22=1s".parse().unwrap();
-        assert_eq!(backoff, Backoff { codes: vec![22], least: SECOND, most: SECOND });
-        for text in ["", "5s..1s", "x=1s..2s", "0=1s..2s", "256=1s..2s", "1s..x"] {
+        assert_eq!(backoff, Backoff { on: vec![RetryOn::Exit(22)], least: SECOND, most: SECOND });
+        for text in ["", "5s..1s", "x=1s..2s", "=1s..2s", "22,=1s..2s", "1s..x"] {
             assert!(text.parse::<Backoff>().is_err(), "{text}");
+        }
+    }
+
+    #[test]
+    fn three_digits_are_an_http_status() {
+        let good = [
+            ("1", RetryOn::Exit(1)),
+            ("99", RetryOn::Exit(99)),
+            ("exit:7", RetryOn::Exit(7)),
+            ("exit:137", RetryOn::Exit(137)),
+            ("exit:255", RetryOn::Exit(255)),
+            ("200", RetryOn::Http(200)),
+            ("429", RetryOn::Http(429)),
+            ("599", RetryOn::Http(599)),
+            ("5xx", RetryOn::Class(5)),
+            ("4XX", RetryOn::Class(4)),
+        ];
+        for (text, on) in good {
+            assert_eq!(text.parse::<RetryOn>().unwrap(), on, "{text}");
+        }
+        let bad = [
+            ("100", "write exit:100"),
+            ("137", "137 is no HTTP status: for the exit status, write exit:137"),
+            ("255", "write exit:255"),
+            ("0", "exit statuses from 1 to 99"),
+            ("-1", "or exit:N"),
+            ("600", "HTTP statuses from 200 to 599"),
+            ("429 ", "as in 7,429,5xx=1s..5m"),
+            ("exit:0", "1 to 255"),
+            ("exit:256", "1 to 255"),
+            ("1xx", "2xx to 5xx"),
+            ("6xx", "2xx to 5xx"),
+            ("xx", "2xx to 5xx"),
+            ("5x", "as 5xx"),
+        ];
+        for (text, why) in bad {
+            let error = text.parse::<RetryOn>().unwrap_err().to_string();
+            assert!(error.contains(why), "{text}: {error}");
         }
     }
 

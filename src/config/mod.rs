@@ -29,7 +29,7 @@ use std::path::{Path, PathBuf};
 pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
-pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, Run, Share};
+pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, RetryOn, Run, Share};
 pub use delimiter::parse_delimiter;
 pub(crate) use delimiter::unescape_byte;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
@@ -49,7 +49,7 @@ pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
-pub use template::{Piece, Template};
+pub use template::{HEADERS, Piece, Template};
 
 use crate::time::Time;
 
@@ -86,15 +86,18 @@ impl Config {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
         let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
-        state.into_iter().chain(placeholder).chain(Once::warning(self))
+        let headers = self.command.as_ref().and_then(|run| placeholders::headers_warning(run));
+        state.into_iter().chain(placeholder).chain(headers).chain(Once::warning(self))
     }
 
     /// The files that are written, with the option that names each.
     pub fn written(&self) -> impl Iterator<Item = (&'static str, &Path)> {
-        let log = self.command.as_ref().and_then(|run| run.log.as_deref());
-        let log = log.filter(|_| matches!(self.action, Verb::Run));
+        let run = self.command.as_ref().filter(|_| matches!(self.action, Verb::Run));
+        let (log, failed) =
+            (run.and_then(|run| run.log.as_deref()), run.and_then(|run| run.failed.as_deref()));
         let plot = self.plot.as_deref().filter(|path| *path != Path::new("-"));
-        let files = [("--log", log), ("--plot", plot), ("--stats prom:", self.metrics.as_deref())];
+        let metrics = self.metrics.as_deref();
+        let files = [("--log", log), ("--failed", failed), ("--plot", plot), ("--stats prom:", metrics)];
         files.into_iter().filter_map(|(option, path)| Some((option, path?)))
     }
 }

@@ -1,5 +1,6 @@
 //! Placeholders of GNU parallel that are not supported here, mistyped selectors, and what only a shell expands.
 
+use super::command::{RetryOn, Run};
 use super::selector::Selector;
 use super::template::{Piece, Template};
 
@@ -22,12 +23,25 @@ pub(super) fn warning(template: &Template) -> Option<String> {
     let texts = || {
         template.args().iter().flatten().filter_map(|piece| match piece {
             Piece::Text(text) => str::from_utf8(text).ok(),
-            Piece::Item | Piece::Number | Piece::Selected(_) => None,
+            _ => None,
         })
     };
     // A shell may expand what stands in its script.
     let has_script = texts().any(|text| text.starts_with('-') && text.ends_with('c'));
     texts().find_map(advice).or_else(|| texts().filter(|_| !has_script).find_map(variable_advice))
+}
+
+/// Warns if answers are to be retried by their HTTP status, but the command tells of none.
+pub(super) fn headers_warning(run: &Run) -> Option<String> {
+    let asks = |on: &RetryOn| !matches!(on, RetryOn::Exit(_));
+    let is_asked = run.retry.backoff.as_ref().is_some_and(|backoff| backoff.on.iter().any(asks));
+    let option = match &run.template.args()[0][..] {
+        [Piece::Text(name)] if name.ends_with(b"curl") => "-D {headers}",
+        [Piece::Text(name)] if name.ends_with(b"wget") => "-S -o {headers}",
+        _ => return None,
+    };
+    (is_asked && !run.template.takes_headers())
+        .then(|| format!("--backoff never sees an HTTP status, as COMMAND passes on none: add {option}"))
 }
 
 fn advice(text: &str) -> Option<String> {

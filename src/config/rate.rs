@@ -32,8 +32,10 @@ pub struct Defaults {
     pub algorithm: Algorithm,
     /// `-b`; without it, the count.
     pub burst: Option<u64>,
-    /// `--margin`, in nanoseconds.
-    pub margin: u64,
+    /// `--margin`, in nanoseconds. Without it, there is none, or that for commands.
+    pub margin: Option<u64>,
+    /// Releases start commands, and the limits are not shared: those must be the same for all who share them.
+    pub are_for_commands: bool,
     /// `-c`
     pub cost: Option<Selector>,
     /// `-K`

@@ -109,10 +109,11 @@ impl RateText {
     /// Options that contradict each other or the algorithm, or a margin that makes the period too long.
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
         let written = &self.rate;
-        let (algorithm, margin) = match written.from {
-            CountFrom::Running => (Algorithm::Sliding, 0),
-            _ => (self.algorithm.unwrap_or(defaults.algorithm), self.margin.unwrap_or(defaults.margin)),
-        };
+        let is_rate = written.from != CountFrom::Running;
+        let algorithm = self.algorithm.unwrap_or(defaults.algorithm);
+        let algorithm = if is_rate { algorithm } else { Algorithm::Sliding };
+        let margin = self.margin.or(defaults.margin).filter(|_| is_rate);
+        let margin = margin.unwrap_or_else(|| self.default_margin(algorithm, defaults));
         let has_burst = algorithm.facts().takes(Extra::Burst);
         ensure!(
             has_burst || written.burst.is_none(),
@@ -141,6 +142,13 @@ impl RateText {
         };
         (algorithm.facts().check)(&rate.padded_terms())?;
         Ok(rate)
+    }
+
+    /// A limit that counts a command to its end needs no margin, and a pause has no use for one.
+    fn default_margin(&self, algorithm: Algorithm, defaults: &Defaults) -> u64 {
+        let needs_one =
+            defaults.are_for_commands && self.rate.from == CountFrom::Start && self.rate.count > 0;
+        if needs_one { algorithm.facts().margin_for_commands(self.rate.period) } else { 0 }
     }
 
     /// The hours in which it is asked, if not always; and the zone of these or of its calendar, if it has any.

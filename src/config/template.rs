@@ -10,6 +10,9 @@ use super::selector::Selector;
 /// The placeholder of an item, unless `-I` sets another.
 const ITEM: &str = "{}";
 
+/// Stands for the file to which the command writes what a server said.
+pub const HEADERS: &str = "{headers}";
+
 /// A command line with places for items.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Template {
@@ -28,28 +31,43 @@ pub enum Piece {
     Number,
     /// Stands for the part that the selector with this index selects.
     Selected(usize),
+    /// Stands for the file that `$THROTTLE_HEADERS` names.
+    Headers,
+}
+
+impl Piece {
+    /// True if it stands for something of an item, and so for each item of a batch.
+    pub fn is_of_item(&self) -> bool {
+        !matches!(self, Piece::Text(_) | Piece::Headers)
+    }
 }
 
 impl Template {
     /// Parses `command`. `placeholder`, by default `{}`, stands for the item wherever it occurs, a selector in braces
     /// for the part that it selects, and `{#}` for the item's number. With none of these, items are appended.
+    /// `{headers}` stands for the file of headers.
     pub fn new(command: &[OsString], placeholder: Option<&OsStr>) -> Self {
         let mut template = Template { args: Vec::new(), selectors: Vec::new() };
         let placeholder = placeholder.unwrap_or(OsStr::new(ITEM)).as_bytes();
         for arg in command {
-            let pieces = template.pieces(arg.as_bytes(), placeholder);
+            let pieces = pieces(arg.as_bytes(), |rest, is_variable| match rest.strip_prefix(placeholder) {
+                Some(after) => Some((Piece::Item, after)),
+                None if is_variable => None,
+                None => template.selected(rest),
+            });
             template.args.push(pieces);
         }
-        if template.args.iter().flatten().all(|piece| matches!(piece, Piece::Text(_))) {
+        if !template.args.iter().flatten().any(Piece::is_of_item) {
             template.args.push(vec![Piece::Item]);
         }
         template
     }
 
-    /// A command that is run as it is.
-    pub fn verbatim(command: &[OsString]) -> Self {
-        let text = |arg: &OsString| vec![Piece::Text(arg.as_bytes().to_vec())];
-        Template { args: command.iter().map(text).collect(), selectors: Vec::new() }
+    /// A command that gets its items elsewhere: only `{headers}` has a meaning.
+    pub fn without_items(command: &[OsString]) -> Self {
+        let place = |rest, is_variable| if is_variable { None } else { headers(rest) };
+        let args = command.iter().map(|arg| pieces(arg.as_bytes(), place)).collect();
+        Template { args, selectors: Vec::new() }
     }
 
     /// A tag for the output of a command: the part of the item that the selector `text` selects, or the item if `text`
@@ -75,6 +93,11 @@ impl Template {
         &self.selectors
     }
 
+    /// True if the command is given the file of headers.
+    pub fn takes_headers(&self) -> bool {
+        self.args.iter().flatten().any(|piece| *piece == Piece::Headers)
+    }
+
     /// Checks that arguments are unambiguous if there are several items.
     ///
     /// # Errors
@@ -82,7 +105,7 @@ impl Template {
     pub fn check_batches(&self) -> Result<()> {
         for arg in self.args.iter().filter(|arg| arg.len() > 1) {
             let name = arg.iter().find_map(|piece| match piece {
-                Piece::Text(_) | Piece::Item => None,
+                Piece::Text(_) | Piece::Item | Piece::Headers => None,
                 Piece::Number => Some("#".to_owned()),
                 Piece::Selected(index) => Some(self.selectors[*index].to_string()),
             });
@@ -95,26 +118,6 @@ impl Template {
         Ok(())
     }
 
-    fn pieces(&mut self, mut rest: &[u8], placeholder: &[u8]) -> Vec<Piece> {
-        let mut pieces = Vec::new();
-        while let Some((&byte, tail)) = rest.split_first() {
-            // `${host}` is a shell variable.
-            let is_variable = matches!(pieces.last(), Some(Piece::Text(text)) if text.ends_with(b"$"));
-            let place = match rest.strip_prefix(placeholder) {
-                Some(after) => Some((Piece::Item, after)),
-                None if is_variable => None,
-                None => self.selected(rest),
-            };
-            let (piece, after) = place.unwrap_or_else(|| (Piece::Text(vec![byte]), tail));
-            match (pieces.last_mut(), piece) {
-                (Some(Piece::Text(text)), Piece::Text(more)) => text.extend(more),
-                (_, piece) => pieces.push(piece),
-            }
-            rest = after;
-        }
-        if pieces.is_empty() { vec![Piece::Text(Vec::new())] } else { pieces }
-    }
-
     /// The place at the start of `text`, and what follows it.
     fn selected<'a>(&mut self, text: &'a [u8]) -> Option<(Piece, &'a [u8])> {
         let inner = text.strip_prefix(b"{")?;
@@ -124,6 +127,9 @@ impl Template {
         if let Some(after) = inner.strip_prefix(b"#}") {
             return Some((Piece::Number, after));
         }
+        if let Some(place) = headers(text) {
+            return Some(place);
+        }
         let (selector, end) = memchr::memchr_iter(b'}', inner).take(most).find_map(parse)?;
         let (selector, after) = (Some(selector).filter(is_meant)?, &inner[end + 1..]);
         let index = self.selectors.iter().position(|known| *known == selector).unwrap_or_else(|| {
@@ -132,6 +138,30 @@ impl Template {
         });
         Some((Piece::Selected(index), after))
     }
+}
+
+/// Cuts an argument at its places: `place` finds one at the start of a text, and what follows it, and is told if that
+/// would be a variable of the shell, as in `${host}`.
+fn pieces<'a>(
+    mut rest: &'a [u8],
+    mut place: impl FnMut(&'a [u8], bool) -> Option<(Piece, &'a [u8])>,
+) -> Vec<Piece> {
+    let mut pieces = Vec::new();
+    while let Some((&byte, tail)) = rest.split_first() {
+        let is_variable = matches!(pieces.last(), Some(Piece::Text(text)) if text.ends_with(b"$"));
+        let place = place(rest, is_variable);
+        let (piece, after) = place.unwrap_or_else(|| (Piece::Text(vec![byte]), tail));
+        match (pieces.last_mut(), piece) {
+            (Some(Piece::Text(text)), Piece::Text(more)) => text.extend(more),
+            (_, piece) => pieces.push(piece),
+        }
+        rest = after;
+    }
+    if pieces.is_empty() { vec![Piece::Text(Vec::new())] } else { pieces }
+}
+
+fn headers(text: &[u8]) -> Option<(Piece, &[u8])> {
+    Some((Piece::Headers, text.strip_prefix(HEADERS.as_bytes())?))
 }
 
 /// False for shell code in braces that looks like a path: `{. ./lib; }` and `{./a,./b}`.
@@ -157,6 +187,7 @@ mod tests {
             Piece::Item => "<item>".to_owned(),
             Piece::Number => "<number>".to_owned(),
             Piece::Selected(index) => format!("<{}>", template.selectors[*index]),
+            Piece::Headers => "<headers>".to_owned(),
         };
         template.args[0].iter().map(piece).collect()
     }
@@ -174,6 +205,7 @@ mod tests {
             ("{re:a{1,2}}b", &["<re:a{1,2}>", "b"]),
             (r"{re:\{(\d+)\}}", &[r"<re:\{(\d+)\}>"]),
             (r"{re:\\}}", &[r"<re:\\>", "}"]),
+            ("-D{headers}", &["-D", "<headers>"]),
         ] {
             assert_eq!(shown(arg, None), pieces, "{arg}");
         }
@@ -195,6 +227,8 @@ mod tests {
             "{hosts}",
             "%{http_code}",
             "${host}",
+            "${headers}",
+            "{header}",
             "${#}",
             "{. ./lib; }",
             "{./a,./b}",
@@ -213,10 +247,19 @@ mod tests {
 
     #[test]
     fn without_a_place_items_go_to_the_end() {
-        for (args, has_one) in [(&["a"][..], false), (&["a", "{}"], true), (&["a", "x{#}"], true)] {
+        for (args, has_one) in
+            [(&["a"][..], false), (&["a", "{}"], true), (&["a", "x{#}"], true), (&["{headers}"], false)]
+        {
             let template = template(args, None);
             assert_eq!(template.args.len(), args.len() + usize::from(!has_one), "{args:?}");
         }
+    }
+
+    #[test]
+    fn without_items_only_the_file_of_headers_has_a_place() {
+        let template = Template::without_items(&["{}", "-D{headers}", ""].map(OsString::from));
+        let text = |text: &str| Piece::Text(text.into());
+        assert_eq!(template.args, [vec![text("{}")], vec![text("-D"), Piece::Headers], vec![text("")]]);
     }
 
     #[test]
@@ -233,6 +276,7 @@ mod tests {
             ("{#}", true),
             ("x{host}", false),
             ("{}{#}", false),
+            ("x{headers}", true),
         ] {
             assert_eq!(template(&[arg], None).check_batches().is_ok(), is_clear, "{arg}");
         }

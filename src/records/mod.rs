@@ -3,6 +3,7 @@
 
 mod arrivals;
 mod escape;
+mod failed;
 mod file;
 mod json;
 mod log;
@@ -12,6 +13,7 @@ mod row;
 mod tsv;
 
 pub(crate) use self::arrivals::{InOrder, stamped};
+pub use self::failed::FailedItems;
 pub use self::log::{Completed, JobLog};
 pub(crate) use self::recorded::Moment;
 pub use self::row::Entry;

@@ -3,7 +3,7 @@
 use anyhow::Result;
 
 use super::Terms;
-use crate::time::{Civil, Time, Zone};
+use crate::time::{Civil, SECOND, Time, Zone};
 
 /// The name of an algorithm, the options it takes, and the numbers it allows. The methods derive the rest.
 pub struct Facts {
@@ -51,6 +51,10 @@ pub struct Stairs {
     pub is_slope: bool,
 }
 
+/// The margin of a window for commands: the period divided by this, and the most, in nanoseconds.
+const MARGIN_PART: u64 = 50;
+const MOST_MARGIN: u64 = SECOND / 20;
+
 /// Steps of one release that are shorter than this, in nanoseconds, become a slope: they are too short to draw, and
 /// their length would be rounded too much.
 const SHORTEST: u64 = 1000;
@@ -87,6 +91,12 @@ impl Facts {
             false if self.takes(Extra::Zone) => terms.period.saturating_mul(LONGER),
             false => terms.period,
         }
+    }
+
+    /// The margin, in nanoseconds, of a limit on commands without `margin=`: of two requests that start a period apart,
+    /// the second may take less time to arrive. None for what accrues: all gaps of a period would share it.
+    pub fn margin_for_commands(&self, period: u64) -> u64 {
+        if self.accrues { 0 } else { (period / MARGIN_PART).min(MOST_MARGIN).min(u64::MAX - period) }
     }
 
     /// The terms with a margin added.

@@ -6,8 +6,8 @@ use nix::sys::signal::Signal;
 use super::text_file::TextFile;
 use super::world::{Event, Task, Wait, Wake, World};
 use crate::exit::{End, Exit, JobEnd};
-use crate::records::{Entry, JobLog};
-use crate::schedule::{Action, Admission, Schedule};
+use crate::records::{Entry, FailedItems, JobLog};
+use crate::schedule::{Action, Admission, Notice, Schedule};
 use crate::sink::{Cause, Flushed, Sent, Sink};
 use crate::source::Delimiter;
 use crate::time::Time;
@@ -22,17 +22,23 @@ pub struct Driver<'a> {
     /// The job log, and the delimiter of items.
     log: Option<(JobLog, Delimiter)>,
     metrics: Option<TextFile>,
+    failed: Option<FailedItems>,
 }
 
 impl<'a> Driver<'a> {
     /// A driver that logs nothing.
     pub fn new(world: &'a mut dyn World, sink: &'a mut dyn Sink, reporter: &'a Reporter) -> Self {
-        Driver { world, sink, reporter, log: None, metrics: None }
+        Driver { world, sink, reporter, log: None, metrics: None, failed: None }
     }
 
     /// Logs the ends of commands, with the delimiter of their items, and keeps `metrics` up to date.
     pub fn noting(self, log: Option<(JobLog, Delimiter)>, metrics: Option<TextFile>) -> Self {
         Driver { log, metrics, ..self }
+    }
+
+    /// Writes the items that fail to a file.
+    pub fn listing(self, failed: Option<FailedItems>) -> Self {
+        Driver { failed, ..self }
     }
 
     /// Runs until all items are released and all commands have ended, or the run is stopped.
@@ -49,7 +55,10 @@ impl<'a> Driver<'a> {
                 Action::Send(admission) => self.send(schedule, now, admission),
                 Action::Book(order) => self.world.give_store(Task::Book(order.into())),
                 Action::GiveBack(order, slots) => self.world.give_store(Task::GiveBack(order.into(), slots)),
-                Action::Tell(notice) => self.reporter.tell(&notice, self.world.wall(), now),
+                Action::Tell(notice) => {
+                    self.list(schedule, &notice);
+                    self.reporter.tell(&notice, self.world.wall(), now);
+                }
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
                 Action::Retire { first, next } => self.retire(schedule, first, next),
@@ -94,6 +103,17 @@ impl<'a> Driver<'a> {
                 }
             }
             Sent::TooLong => schedule.too_long(end, admission),
+        }
+    }
+
+    /// Writes the items that have failed to the file for them. If that is impossible, the run ends.
+    fn list(&mut self, schedule: &mut Schedule, notice: &Notice) {
+        let items = notice.failed();
+        let listed = self.failed.as_mut().filter(|_| !items.is_empty()).map(|failed| failed.add(items));
+        if let Some(Err(error)) = listed {
+            // Further failures would only repeat the message.
+            self.failed = None;
+            schedule.fail(Exit::Error, error);
         }
     }
 
@@ -356,7 +376,7 @@ mod tests {
 
         fn reap(&mut self) -> Vec<JobEnd> {
             let end = End::Killed(Signal::SIGTERM as i32);
-            let ended = JobEnd { first: 1, end, timed_out: false, retry_after: None, unread: None };
+            let ended = JobEnd::new(1, end);
             if self.is_signalled { vec![ended] } else { Vec::new() }
         }
 

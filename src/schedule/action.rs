@@ -49,8 +49,8 @@ pub enum Notice {
     Failed(Failed),
     /// Failed items were to be retried, but the run is over.
     FailedSoFar(Failed),
-    /// An item is skipped, as it cannot be charged.
-    BadItem(Error),
+    /// An item is skipped, as it cannot be charged: why, and the item with its delimiter.
+    BadItem(Error, Vec<u8>),
     /// An item came too early, which ends the run.
     Refused {
         /// The number of the item.
@@ -73,6 +73,8 @@ pub enum Notice {
         /// What cannot be read.
         said: Box<str>,
     },
+    /// The command of the item with this number succeeded, so this HTTP status is not retried, though listed.
+    Overlooked(u64, u16),
     /// Nothing is released before this instant: a hold that another run reported or a user set.
     SharedHold(Time),
     /// An item waited longer than it may, which ends the run.
@@ -115,6 +117,17 @@ pub enum Notice {
     Error(Error),
 }
 
+impl Notice {
+    /// The items that it says have failed, each with its delimiter; none, if it is about something else.
+    pub fn failed(&self) -> &[u8] {
+        match self {
+            Notice::Failed(failed) | Notice::FailedSoFar(failed) => &failed.records,
+            Notice::BadItem(_, record) => record,
+            _ => &[],
+        }
+    }
+}
+
 /// A pause that a server has asked for.
 #[derive(Debug)]
 pub struct HoldBegun {
@@ -141,6 +154,8 @@ pub struct Failed {
     pub items: u64,
     /// The first item itself.
     pub text: Vec<u8>,
+    /// All of them, each with its delimiter.
+    pub records: Vec<u8>,
     /// Why.
     pub why: Failure,
 }

@@ -109,6 +109,10 @@ impl Schedule {
         self.tell_unread(ended, &attempt);
         let Schedule { queue, results, .. } = self;
         if ended.end == End::Exited(0) {
+            let overlooked = results.jobs.retries.overlooked(ended);
+            overlooked
+                .into_iter()
+                .for_each(|http| results.course.tell(Notice::Overlooked(ended.first, http)));
             return results.complete(&attempt, None, queue.ahead());
         }
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };

@@ -129,9 +129,11 @@ impl Queue {
             warning.into_iter().for_each(|warning| results.course.tell(warning));
             if let Some(error) = capacity.argument_error(self.supply.intake.record()) {
                 let (lanes, why) = (&self.lanes, Failure::ArgumentError(error));
-                let failed =
-                    |item: &Segment| Failed { item: item.first(), items: 1, text: lanes.text(item), why };
-                self.supply.reject(|item| Notice::Failed(failed(item)), Exit::CommandFailed);
+                let failed = |item: &Segment| {
+                    let (text, records) = (lanes.text(item), lanes.complete(item));
+                    Notice::Failed(Failed { item: item.first(), items: 1, text, records, why })
+                };
+                self.supply.reject(failed, Exit::CommandFailed);
                 self.count_rejects(results);
             } else {
                 self.push(now, results);
@@ -151,7 +153,8 @@ impl Queue {
                     return true;
                 }
                 Some(Err(error)) if self.supply.on_bad == OnBad::Skip => {
-                    self.supply.reject(|_| Notice::BadItem(error), Exit::BadItem);
+                    let lanes = &self.lanes;
+                    self.supply.reject(|item| Notice::BadItem(error, lanes.complete(item)), Exit::BadItem);
                     self.count_rejects(results);
                 }
                 Some(Err(error)) => {

@@ -66,8 +66,9 @@ struct Scene {
 }
 
 impl Scene {
+    /// Without the margin for commands, so that instants are round.
     fn new(args: &str) -> Self {
-        let words = ["throttle"].into_iter().chain(args.split_whitespace());
+        let words = ["throttle", "--margin=0"].into_iter().chain(args.split_whitespace());
         let config = cli::parse(words.map(Into::into)).unwrap();
         let rates = config.limits.given().unwrap();
         let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0), Wall::EPOCH);
@@ -100,7 +101,7 @@ impl Scene {
         let mut ended = |first, code, retry_after| {
             self.running -= 1;
             let end = End::Exited(code);
-            schedule.job_ended(now, &JobEnd { first, end, timed_out: false, retry_after, unread: None });
+            schedule.job_ended(now, &JobEnd { retry_after, ..JobEnd::new(first, end) });
         };
         match *event {
             Input(text) => {
@@ -206,10 +207,11 @@ fn told(notice: &Notice) -> String {
     match notice {
         Notice::Failed(failed) => format!("failed {}", failed.item),
         Notice::FailedSoFar(failed) => format!("failed {} so far", failed.item),
-        Notice::BadItem(error) => format!("bad {error}"),
+        Notice::BadItem(error, _) => format!("bad {error}"),
         Notice::Refused { item, early, .. } => format!("refused {item} early by {early:?}"),
         Notice::Hold(hold) => format!("item {} holds {} until {}", hold.item, hold.held, hold.until.0),
         Notice::Unread { item, said, .. } => format!("item {item}: cannot read {said}"),
+        Notice::Overlooked(item, http) => format!("overlooked {http} of item {item}"),
         Notice::SharedHold(until) => format!("held until {}", until.0),
         Notice::Expired { item, .. } => format!("expired {item}"),
         Notice::TimeUp => "time is up".to_owned(),

@@ -1,6 +1,9 @@
 //! `--dry-run`: prints releases instead of making them.
 
+use std::ffi::OsStr;
+
 use super::{Expander, Sent, Sink, Stdout};
+use crate::config::HEADERS;
 use crate::printable::quoted;
 use crate::source::{Batch, Capacity, Delimiter};
 use crate::time::Time;
@@ -42,7 +45,7 @@ impl Sink for DryRun {
         lines.clear();
         ends.clear();
         if let Some(expander) = &self.expander {
-            let line = quoted(&expander.expand(batch, &self.delimiter));
+            let line = quoted(&expander.expand(batch, &self.delimiter, OsStr::new(HEADERS)));
             lines.extend_from_slice(format!("{at}\t{line}\n").as_bytes());
             ends.push(lines.len());
         } else {

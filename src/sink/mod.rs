@@ -12,8 +12,8 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 pub(crate) use dry_run::DryRun;
-pub use jobs::parse_headers;
 pub(crate) use jobs::{Commands, Expander, exec};
+pub use jobs::{parse_headers, parse_status};
 pub use permit::PermitSink;
 pub(crate) use stdout::Stdout;
 pub(crate) use writer::TextWriter;
@@ -31,7 +31,7 @@ pub trait Sink {
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 
     /// The command line that sending a batch will run, quoted for a shell, if it is to be shown.
-    fn trace(&self, _batch: &Batch) -> Option<String> {
+    fn trace(&mut self, _batch: &Batch) -> Option<String> {
         None
     }
 

@@ -20,7 +20,7 @@ impl Sink for PermitSink {
         Sent::All
     }
 
-    fn trace(&self, _: &Batch) -> Option<String> {
+    fn trace(&mut self, _: &Batch) -> Option<String> {
         self.trace.clone()
     }
 }

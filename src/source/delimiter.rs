@@ -22,7 +22,7 @@ impl Delimiter {
         Delimiter { finder: Finder::new(bytes).into_owned() }
     }
 
-    pub(super) fn bytes(&self) -> &[u8] {
+    pub(crate) fn bytes(&self) -> &[u8] {
         self.finder.needle()
     }
 

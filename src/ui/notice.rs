@@ -20,7 +20,7 @@ impl Reporter {
                 self.failed(failed, if is_last { ", which ends the run" } else { "" });
             }
             Notice::FailedSoFar(failed) => self.failed(failed, "; the run ended before it was retried"),
-            Notice::BadItem(error) => self.say_failed(Report::Normal, 1, &format!("{error}; skipped")),
+            Notice::BadItem(error, _) => self.say_failed(Report::Normal, 1, &format!("{error}; skipped")),
             Notice::Refused { item, text, limit, early } => {
                 let counts_exits = limit.as_ref().is_some_and(Rate::counts_exits);
                 let how = match early {
@@ -38,6 +38,9 @@ impl Reporter {
                 let said = excerpt(said.as_bytes());
                 self.notice(&format_args!("item {item} {}: {what}, so {said} sets no hold", excerpt(text)));
             }
+            Notice::Overlooked(item, http) => self.notice(&format_args!(
+                "item {item}: HTTP {http} is not retried, as the command exited with 0: make it fail, as with curl -f"
+            )),
             Notice::SharedHold(until) => {
                 let until = clock_to_the_second(wall, now, *until);
                 self.notice(&format_args!("the shared limits are held until {until}: see --status"));
@@ -93,7 +96,7 @@ impl Reporter {
     }
 
     /// `ends` is what follows from the failure.
-    fn failed(&self, Failed { item, items, text, why }: &Failed, ends: &str) {
+    fn failed(&self, Failed { item, items, text, why, .. }: &Failed, ends: &str) {
         let more = if *items > 1 { format!(" and {} more", items - 1) } else { String::new() };
         // A command that was not even started is an error.
         let is_error = matches!(why, Failure::ArgumentError(_));

@@ -9,9 +9,9 @@ use super::hints;
 use super::progress::Display;
 use super::stats::{self, count_of, items};
 use super::stderr;
-use crate::config::{Config, Rate, Report};
+use crate::config::{Config, Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
-use crate::printable::escaped_json;
+use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total};
 use crate::store::Reach;
 use crate::time::{Time, Wall};
@@ -28,6 +28,8 @@ pub struct Reporter {
     failures: Cell<u64>,
     /// The number of items whose failure was only counted.
     unnamed: Cell<u64>,
+    /// Follows their number: where all failures are listed, or how to have them listed.
+    named: String,
     /// A person is watching, and is told why nothing happens.
     is_watched: bool,
     /// The next long wait will be explained.
@@ -56,9 +58,14 @@ impl Reporter {
     /// For a run of `config`, which may end with a hint on how to continue, and with statistics as JSON.
     pub(crate) fn of(config: &Config) -> Self {
         let logged = config.command.as_ref().filter(|run| run.log.is_some());
+        let named = |run: &Run| match run.failed.as_ref().or(run.log.as_ref()) {
+            Some(file) => format!(": see {}", escaped(&file.to_string_lossy())),
+            None => ": --failed FILE lists them".to_owned(),
+        };
+        let named = config.command.as_ref().map_or_else(String::new, |run| named(run));
         let resumes = logged.map(|run| run.resume.is_some());
         let counts_rest = config.queue.until.is_some() && resumes != Some(true);
-        Reporter { resumes, counts_rest, as_json: config.as_json, ..Reporter::new(config.report) }
+        Reporter { resumes, counts_rest, named, as_json: config.as_json, ..Reporter::new(config.report) }
     }
 
     /// Shows progress as well, or else explains the first long wait. Progress is towards a `total`, once that is known.
@@ -201,7 +208,7 @@ impl Reporter {
         let total = || self.total(Duration::ZERO);
         self.display.iter().for_each(|display| display.finish(schedule, now, total));
         if self.unnamed.get() > 0 {
-            self.notice(&format_args!("{} more failed", self.unnamed.get()));
+            self.notice(&format_args!("{} more failed{}", self.unnamed.get(), self.named));
         }
         // A reader that went away wanted no more.
         if stats.unprinted > 0 && exit != Exit::READER_GONE {

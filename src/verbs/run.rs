@@ -11,7 +11,7 @@ use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, r
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::pipe::is_pipe;
-use crate::records::JobLog;
+use crate::records::{FailedItems, JobLog};
 use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout};
@@ -60,8 +60,11 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
+    let failed = config.command.as_ref().and_then(|run| run.failed.as_deref());
+    let failed = failed.map(FailedItems::create).transpose()?;
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
-    let exit = driver.noting(log.zip(Some(delimiter)), metrics).run(&mut schedule);
+    let driver = driver.noting(log.zip(Some(delimiter)), metrics);
+    let exit = driver.listing(failed).run(&mut schedule);
     *consumed = schedule.consumed();
     // An empty pipe is no mistake.
     let takes_stdin = config.input.file.is_none() && config.command.is_some();

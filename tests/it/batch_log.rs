@@ -235,6 +235,7 @@ impl Case {
         run(&args, blocks, |line, attempt| Behaviour {
             duration: Rng::with_seed(lasts ^ attempt ^ line.len() as u64).u64(0..60),
             code: i32::from(self.exit(line, attempt) > 0),
+            http: None,
             retry_after: None,
         })
     }

@@ -70,7 +70,7 @@ fn a_dry_run_of_a_command_has_the_capacity_of_the_command() {
         printed.lines().map(release).collect::<Vec<_>>()
     };
     let at = |instant: &str, items| (instant.to_owned(), items);
-    let (zero, one, two) = ("0.000000000", "1.000000000", "2.000000000");
+    let (zero, one, two) = ("0.000000000", "1.020000000", "2.040000000");
     assert_eq!(dry_run("400k/3s,cost=bytes"), [at(zero, 32), at(zero, 32), at(zero, 26)]);
     assert_eq!(dry_run("1/s"), [at(zero, 32), at(one, 32), at(two, 26)]);
 }
@@ -168,5 +168,5 @@ fn items_whose_failure_is_not_named_are_counted_not_their_batches() {
     let lines: Vec<_> = told.lines().collect();
     assert_eq!((output.status.code(), lines.len()), (Some(123), 21), "{told}");
     assert_eq!(lines[19], "throttle: item 96 '96' and 4 more: exited with 1");
-    assert_eq!(lines[20], "throttle: 9 more failed");
+    assert_eq!(lines[20], "throttle: 9 more failed: --failed FILE lists them");
 }

@@ -297,7 +297,7 @@ fn an_item_that_backs_off_in_order_puts_off_the_end() {
     let capacity = Capacity { vacancies: 1, ..Capacity::UNLIMITED };
     let Action::Send(admission) = schedule.poll(Time::ZERO, capacity) else { panic!("nothing goes") };
     schedule.sent(Time::ZERO, admission, 1);
-    let end = JobEnd { first: 1, end: End::Exited(1), timed_out: false, retry_after: None, unread: None };
+    let end = JobEnd::new(1, End::Exited(1));
     schedule.job_ended(Time::ZERO, &end);
     schedule.poll(Time::ZERO, capacity);
     let forecast = schedule.forecast(Time::ZERO, None);

@@ -227,11 +227,11 @@ fn a_dry_run_with_a_command_prints_its_command_lines() {
     dry_run(
         &["-n1", "--", "curl", "-o", "{}", "x/{}"],
         "a\nb c\n",
-        "0.000000000\tcurl -o a x/a\n1.000000000\tcurl -o 'b c' 'x/b c'\n",
+        "0.000000000\tcurl -o a x/a\n1.020000000\tcurl -o 'b c' 'x/b c'\n",
     );
     dry_run(&["-n2", "echo"], "a\nb\n", "0.000000000\techo a\n0.000000000\techo b\n");
-    dry_run(&["-n1", "-B2", "echo"], "a\nb\nc\n", "0.000000000\techo a b\n1.000000000\techo c\n");
-    dry_run(&["-n1", "-0", "echo"], "a\0b\0", "0.000000000\techo a\n1.000000000\techo b\n");
+    dry_run(&["-n1", "-B2", "echo"], "a\nb\nc\n", "0.000000000\techo a b\n1.020000000\techo c\n");
+    dry_run(&["-n1", "-0", "echo"], "a\0b\0", "0.000000000\techo a\n1.020000000\techo b\n");
     dry_run(&["-n1", "--pipe", "cat"], "a\n", "0.000000000\ta\n");
 }
 

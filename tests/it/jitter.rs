@@ -27,7 +27,7 @@ fn each_release_is_delayed_from_when_it_could_go() {
         .collect();
     let input = "x\n".repeat(50);
     assert_eq!(plan(&["-r1/s", "--jitter=500ms,seed=7"], &input), wanted);
-    assert_eq!(plan(&["-r1/s", "--jitter=500ms,seed=7", "-j4", "--", "echo"], &input), wanted);
+    assert_eq!(plan(&["-r1/s", "--jitter=500ms,seed=7", "--margin=0", "-j4", "--", "echo"], &input), wanted);
     assert_ne!(plan(&["-r1/s", "--jitter=500ms,seed=8"], &input), wanted);
     assert_ne!(plan(&["-r1/s", "--jitter=500ms"], &input), plan(&["-r1/s", "--jitter=500ms"], &input));
     assert_eq!(plan(&["-r1/s", "--jitter=0"], "1\n2\n"), [0, SECOND]);

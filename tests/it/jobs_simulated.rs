@@ -19,7 +19,7 @@ fn ok(millis: u64) -> Behaviour {
 
 /// Exits with this code after this number of milliseconds.
 fn ends(millis: u64, code: i32) -> Behaviour {
-    Behaviour { duration: millis * MILLI, code, retry_after: None }
+    Behaviour { duration: millis * MILLI, code, http: None, retry_after: None }
 }
 
 /// Each line with the start of its command, in milliseconds.

@@ -32,6 +32,7 @@ mod limit_changes;
 mod limit_files;
 mod limits;
 mod manual;
+mod margins;
 mod memory_store;
 mod metrics;
 mod mistakes;
@@ -55,6 +56,7 @@ mod shared_status;
 mod signals;
 mod simulated;
 mod slow_readers;
+mod statuses;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod stores;
 mod strace;

@@ -61,7 +61,17 @@ fn a_run_leaves_its_numbers() {
 fn what_becomes_of_items_is_told_of_the_run_and_of_each_limit() {
     let directory = Directory::new();
     let file = directory.path().join("m");
-    let args = [&prom(&file), "-r1k/s,key=col:1,only=b", "-r1k/s", "--retries=1", "--", "test", "a", "="];
+    let args = [
+        &prom(&file),
+        "-r1k/s,key=col:1,only=b",
+        "-r1k/s",
+        "--margin=0",
+        "--retries=1",
+        "--",
+        "test",
+        "a",
+        "=",
+    ];
     throttle(&args).write_stdin("a\nb\n").assert().code(123);
     let jobs = page(&file);
     for (name, all, only) in [("released", 3.0, 2.0), ("retried", 1.0, 1.0), ("failed", 1.0, 1.0)] {
@@ -91,7 +101,7 @@ fn a_wait_for_the_end_of_a_command_counts_for_the_limit_that_demands_it() {
     // The first command ends once the wait shows in the file.
     let is_noted = "/limit_waiting_seconds.*from=exit/ && $2 >= 0.05 {found = 1} END {exit !found}";
     let wait = format!("until awk '{is_noted}' {}; do sleep 0.05; done", file.display());
-    let args = [&prom(&file), "-r9/s", "-r1/1ms,from=exit", "-j2", "--", "sh", "-c", &wait];
+    let args = [&prom(&file), "-r9/s,margin=0", "-r1/1ms,from=exit", "-j2", "--", "sh", "-c", &wait];
     throttle(&args).write_stdin("1\n2\n").assert().success();
     let page = page(&file);
     let waited =

@@ -11,7 +11,7 @@ use crate::support::{Directory, Running, eventually, seeds, throttle};
 const MILLI: u64 = 1_000_000;
 
 fn takes(millis: u64) -> Behaviour {
-    Behaviour { duration: millis * MILLI, code: 0, retry_after: None }
+    Behaviour { duration: millis * MILLI, code: 0, http: None, retry_after: None }
 }
 
 fn starts(outcome: &Outcome) -> Vec<(String, u64)> {
@@ -178,7 +178,7 @@ fn what_makes_no_sense_is_told() {
 fn a_plan_and_an_audit_pass_it_over() {
     let limits = ["-r1/s", "-r2/running,key=col:1"];
     let plan = ["--dry-run", "-j9", "--", "echo"];
-    let wanted = "0.000000000\techo a\n1.000000000\techo b\n";
+    let wanted = "0.000000000\techo a\n1.020000000\techo b\n";
     throttle(&[&limits[..], &plan[..]].concat()).write_stdin("a\nb\n").assert().success().stdout(wanted);
     let audit = ["--audit", "--arrivals=col:1"];
     let told = throttle(&[&limits[..], &audit].concat()).write_stdin("0 a\n1 b\n").assert().success();

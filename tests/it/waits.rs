@@ -13,7 +13,7 @@ use crate::support::{Directory, HANG, THROTTLE, text, throttle};
 const SECOND: u64 = 1_000_000_000;
 
 fn takes(seconds: u64) -> Behaviour {
-    Behaviour { duration: seconds * SECOND, code: 0, retry_after: None }
+    Behaviour { duration: seconds * SECOND, code: 0, http: None, retry_after: None }
 }
 
 fn starts(outcome: &Outcome) -> Vec<(&str, u64)> {

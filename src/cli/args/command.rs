@@ -19,7 +19,7 @@ pub(crate) struct CommandArgs {
     ///
     /// It is replaced wherever it occurs in COMMAND and its arguments. A selector in braces, such as {col:2},
     /// {.user.id} or {host}, stands for what it selects in the item, and {#} for the number of the item. If none of
-    /// these occurs, the item becomes the last argument.
+    /// these occurs, the item becomes the last argument. {headers} is the file for headers: see --max-hold.
     #[arg(short = 'I', value_name = "STR", hide_short_help = true)]
     pub(crate) placeholder: Option<OsString>,
 
@@ -64,8 +64,8 @@ pub(crate) struct CommandArgs {
 
     /// Give the item to COMMAND on its stdin
     ///
-    /// With its delimiter; for a batch, all items. COMMAND is run unchanged, without a placeholder, and need not read
-    /// all its input.
+    /// With its delimiter; for a batch, all items. COMMAND is run unchanged, with no placeholder but {headers}, and
+    /// need not read all its input.
     #[arg(long, conflicts_with = "placeholder", hide_short_help = true)]
     pub(crate) pipe: bool,
 
@@ -83,19 +83,20 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     pub(crate) retries: Option<u64>,
 
-    /// Wait before a retry: 1s..5m, or 22,75=1s..5m
+    /// Wait before a retry: 1s..5m, or 429,5xx=1s..5m
     ///
     /// [CODES=]MIN..MAX, or a single time, for the same wait before every retry. The wait is a random time between MIN
     /// and twice MIN, then four times MIN, and so on up to MAX. Other items go on meanwhile; then the item is next in
     /// line. With --in-order it keeps its place, and the others wait. A time that a command puts into $THROTTLE_HEADERS
-    /// holds up everything with the same keys. With CODES, only commands that exit with one of them are retried;
-    /// one killed by signal n counts as 128+n. Without --backoff, a retry goes as soon as the limits admit it.
+    /// holds up everything with the same keys. With CODES, only what failed with one of
+    /// them is retried: 7 is an exit status, 429 or 5xx an HTTP status that COMMAND has put into {headers}, and exit:N
+    /// any exit status, 128+n if signal n killed it. Without --backoff, a retry goes as soon as the limits admit it.
     #[arg(long, value_name = "WAIT", requires = "retries")]
     pub(crate) backoff: Option<Backoff>,
 
     /// Hold for at most DUR when a server asks for a pause [default: 1h]
     ///
-    /// COMMAND writes the server's headers to the file named by $THROTTLE_HEADERS, as with curl -D "$THROTTLE_HEADERS",
+    /// COMMAND writes the server's headers to the file {headers}, or $THROTTLE_HEADERS, as with curl -D {headers},
     /// even when it succeeds. Retry-After, or else a used-up quota, holds up everything with the same keys until there
     /// is more. A server that asks for more than DUR is asked again after DUR.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
@@ -130,10 +131,12 @@ impl CommandArgs {
         };
         let template = self.template(command)?;
         let max_hold = self.max_hold.unwrap_or(Retry::default().max_hold);
-        ensure!(
-            report.log.as_deref().is_none_or(|log| log.as_os_str() != "-"),
-            "--log - would be standard output, where COMMAND writes: name a file (./- for one named -)"
-        );
+        for (option, file) in [("--log", &report.log), ("--failed", &report.failed)] {
+            ensure!(
+                file.as_deref().is_none_or(|file| file.as_os_str() != "-"),
+                "{option} - would be standard output, where COMMAND writes: name a file (./- for one named -)"
+            );
+        }
         Ok(Run {
             template,
             jobs,
@@ -145,6 +148,7 @@ impl CommandArgs {
             halt: self.halt,
             retry: Retry { times: self.retries.unwrap_or(0), backoff: self.backoff, max_hold },
             log: report.log,
+            failed: report.failed,
             log_format: report.log_format,
             resume: report.resume,
         })
@@ -152,7 +156,7 @@ impl CommandArgs {
 
     fn template(&self, command: &[OsString]) -> Result<Template> {
         if self.pipe {
-            return Ok(Template::verbatim(command));
+            return Ok(Template::without_items(command));
         }
         let placeholder = self.placeholder.as_deref();
         ensure!(

@@ -110,7 +110,8 @@ pub(crate) struct LimitArgs {
     ///
     /// Items that leave far enough apart may arrive closer together: choose a margin somewhat larger than the jitter on
     /// the way. With -A interval, the N gaps of a period share the margin: write -n 1 -p 50ms rather than -n 20 -p 1s.
-    /// Applies to limits without margin=.
+    /// Applies to limits without margin=. Without it, sliding, fixed and calendar limits on commands have 2 % of their
+    /// period, at most 50ms, except with from=exit and with -s; 0 is none.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     pub(crate) margin: Option<u64>,
 
@@ -124,17 +125,19 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// All limits. There may be none only if nothing `is_released`.
+    /// All limits, which other runs may share. There may be none only if nothing `is_released`.
     pub(crate) fn limits(
         &self,
         is_released: bool,
+        are_shared: bool,
         command: &[OsString],
         jobs: Option<NonZeroUsize>,
     ) -> Result<LimitOptions> {
         let defaults = Defaults {
             algorithm: self.algorithm.unwrap_or_default(),
             burst: self.burst,
-            margin: self.margin.unwrap_or(0),
+            margin: self.margin,
+            are_for_commands: !command.is_empty() && !are_shared,
             cost: self.cost.clone(),
             key: self.key.clone(),
         };

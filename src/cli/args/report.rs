@@ -54,6 +54,13 @@ pub(crate) struct ReportArgs {
     #[arg(default_missing_value = "unfinished", hide_possible_values = true)]
     pub(crate) resume: Option<Resume>,
 
+    /// Write the items that failed to FILE, as a next input
+    ///
+    /// Each with its delimiter, as soon as it has failed for good: after its retries, or when the run ends before them.
+    /// FILE is emptied at the start. Items that were not released are not in it; for these, see --resume.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) failed: Option<PathBuf>,
+
     /// Print the limits at the start, a summary at the end
     ///
     /// On standard error, like all messages.

@@ -17,6 +17,7 @@ pub(crate) struct Retries {
     jitter: Rng,
     /// Items that wait for their next attempt, by its earliest instant and the first item.
     pub(crate) backing_off: BTreeMap<(Time, u64), Vec<Segment>>,
+    has_overlooked: bool,
     /// The last failure of each attempt that is to be retried, by the first item.
     pub(crate) failed_so_far: BTreeMap<u64, Failed>,
 }
@@ -29,7 +30,7 @@ impl Retries {
 
     /// The nanoseconds to wait before another attempt; `None` if the `number`th one, which has failed, was the last.
     pub(crate) fn delay(&mut self, ended: &JobEnd, number: u64) -> Option<u64> {
-        if number > self.rules.times || !self.is_worth_a_retry(ended.end) {
+        if number > self.rules.times || !self.is_worth_a_retry(ended) {
             return None;
         }
         let backoff = self.rules.backoff.as_ref();
@@ -42,10 +43,24 @@ impl Retries {
         ended.retry_after.map(|asked| asked.min(self.rules.max_hold))
     }
 
-    fn is_worth_a_retry(&self, end: End) -> bool {
-        let codes = self.rules.backoff.as_ref().map_or(&[][..], |backoff| &backoff.codes);
-        // 255 means stop, unless it is among the codes.
-        if codes.is_empty() { end != End::Exited(255) } else { codes.contains(&end.code()) }
+    fn is_worth_a_retry(&self, JobEnd { end, http, .. }: &JobEnd) -> bool {
+        let on = self.rules.backoff.as_ref().map_or(&[][..], |backoff| &backoff.on);
+        // 255 means stop, unless it is to be retried.
+        if on.is_empty() {
+            *end != End::Exited(255)
+        } else {
+            on.iter().any(|on| on.includes(end.code(), *http))
+        }
+    }
+
+    /// The HTTP status of a command that succeeded, the first time that it is one to be retried: a sign that failures
+    /// do not fail the command.
+    pub(crate) fn overlooked(&mut self, ended: &JobEnd) -> Option<u16> {
+        let on = self.rules.backoff.as_ref().map_or(&[][..], |backoff| &backoff.on);
+        let is_listed = |http: &u16| on.iter().any(|on| on.includes_http(*http));
+        let http = ended.http.filter(is_listed).filter(|_| !self.has_overlooked);
+        self.has_overlooked |= http.is_some();
+        http
     }
 
     /// The end of the first backoff; `None` if nothing backs off.
@@ -82,7 +97,7 @@ mod tests {
     }
 
     fn ended(end: End) -> JobEnd {
-        JobEnd { first: 1, end, timed_out: false, retry_after: None, unread: None }
+        JobEnd::new(1, end)
     }
 
     #[test]
@@ -96,8 +111,8 @@ mod tests {
             (2, Some("22=1..2"), End::Exited(22), 1, true),
             (2, Some("22=1..2"), End::Exited(1), 1, false),
             (2, Some("22=1..2"), End::Killed(9), 1, false),
-            (2, Some("137=1..2"), End::Killed(9), 1, true),
-            (2, Some("255=1..2"), End::Exited(255), 1, true),
+            (2, Some("exit:137=1..2"), End::Killed(9), 1, true),
+            (2, Some("exit:255=1..2"), End::Exited(255), 1, true),
             (2, Some("1..2"), End::Exited(255), 1, false),
             (2, Some("1..2"), End::Killed(15), 1, true),
         ];

@@ -142,7 +142,18 @@ impl Lanes {
     }
 
     pub(super) fn failed(&self, batch: &Batch, why: Failure) -> Failed {
-        Failed { item: batch.first(), items: batch.items(), text: self.first_text(batch), why }
+        let text = self.first_text(batch);
+        let records = batch.segments().iter().flat_map(|segment| self.complete(segment)).collect();
+        Failed { item: batch.first(), items: batch.items(), text, records, why }
+    }
+
+    /// The items of a segment, each with its delimiter, also where the input ends without one.
+    pub(super) fn complete(&self, segment: &Segment) -> Vec<u8> {
+        let delimiter = &self.delimiter;
+        segment
+            .records(delimiter)
+            .flat_map(|whole| [delimiter.trim(whole), delimiter.bytes()].concat())
+            .collect()
     }
 
     /// Adds items to their empty lane, which is passed over until [`Lanes::finish`]. Returns the lane.

@@ -195,10 +195,7 @@ fn in_pieces(items: &[&str], percent: u64, known: bool, random: &mut fastrand::R
             Action::Wait { .. } => {
                 let first = running.pop_front().expect("it waits for a command");
                 let end = End::Exited(0);
-                scene.schedule.job_ended(
-                    now,
-                    &JobEnd { first, end, timed_out: false, retry_after: None, unread: None },
-                );
+                scene.schedule.job_ended(now, &JobEnd::new(first, end));
             }
             Action::Finish(_) => break,
             _ => {}

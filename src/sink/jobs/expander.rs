@@ -23,8 +23,14 @@ impl Expander {
         Expander { template, fields }
     }
 
-    /// The command line for a batch: an argument with a placeholder is repeated for each item.
-    pub(in crate::sink) fn expand(&self, batch: &Batch, delimiter: &Delimiter) -> Vec<OsString> {
+    /// The command line for a batch: an argument with a placeholder is repeated for each item. `headers` is the path
+    /// of the file for headers.
+    pub(in crate::sink) fn expand(
+        &self,
+        batch: &Batch,
+        delimiter: &Delimiter,
+        headers: &OsStr,
+    ) -> Vec<OsString> {
         let items: Vec<ItemValues> = batch
             .numbered(delimiter)
             .map(|(number, record)| {
@@ -34,22 +40,23 @@ impl Expander {
             .collect();
         let mut line = Vec::with_capacity(self.template.args().len() + items.len());
         for arg in self.template.args() {
-            match &arg[..] {
-                [Piece::Text(text)] => line.push(OsStr::from_bytes(text).to_owned()),
-                pieces => line.extend(items.iter().map(|item| fill(pieces, item))),
+            match arg.iter().any(Piece::is_of_item) {
+                true => line.extend(items.iter().map(|item| fill(arg, headers, item))),
+                false => line.push(fill(arg, headers, &ItemValues::default())),
             }
         }
         line
     }
 }
 
-fn fill(pieces: &[Piece], (number, item, selected): &ItemValues) -> OsString {
+fn fill(pieces: &[Piece], headers: &OsStr, (number, item, selected): &ItemValues) -> OsString {
     let mut filled = Vec::new();
     for piece in pieces {
         match piece {
             Piece::Text(text) => filled.extend_from_slice(text),
             Piece::Item => filled.extend_from_slice(item),
             Piece::Number => filled.extend_from_slice(number.to_string().as_bytes()),
+            Piece::Headers => filled.extend_from_slice(headers.as_bytes()),
             // It was checked earlier that the item has this part.
             Piece::Selected(index) => {
                 selected[*index].iter().for_each(|text| filled.extend_from_slice(text));
@@ -67,7 +74,7 @@ mod tests {
 
     #[test]
     fn items_go_where_their_places_are_or_to_the_end() {
-        let table: [(&[&str], Option<&str>, &str, &[&str]); 9] = [
+        let table: [(&[&str], Option<&str>, &str, &[&str]); 11] = [
             (&["echo", "a"], None, "x y\n", &["echo", "a", "x y"]),
             (&["echo", "{}", "b"], None, "x\n", &["echo", "x", "b"]),
             (&["echo", "-{}={}", "{}"], None, "x\n", &["echo", "-x=x", "x"]),
@@ -77,6 +84,8 @@ mod tests {
             (&["echo", "{col:2}{#}", "{bytes}"], None, "1 x\n", &["echo", "x7", "4"]),
             (&["echo", "{col:2}", "{#}"], None, "1 x\n2 y", &["echo", "x", "y", "7", "8"]),
             (&["{col:1}", "", "{.n"], None, "a b\n", &["a", "", "{.n"]),
+            (&["curl", "-D{headers}"], None, "1\n2\n", &["curl", "-D/h", "1", "2"]),
+            (&["curl", "{headers}{}", "{headers}"], None, "1\n2\n", &["curl", "/h1", "/h2", "/h"]),
         ];
         for (command, placeholder, items, line) in table {
             let command: Vec<_> = command.iter().map(OsString::from).collect();
@@ -85,7 +94,11 @@ mod tests {
             let mut batch = Batch::default();
             batch.push(Segment::of(items.as_bytes().to_vec(), count, Time::ZERO).at(7, 0));
             let expander = Expander::new(template, None);
-            assert_eq!(expander.expand(&batch, &Delimiter::new(b"\n")), line, "{command:?}");
+            assert_eq!(
+                expander.expand(&batch, &Delimiter::new(b"\n"), OsStr::new("/h")),
+                line,
+                "{command:?}"
+            );
         }
     }
 }

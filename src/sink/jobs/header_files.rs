@@ -1,5 +1,6 @@
 //! The files that `$THROTTLE_HEADERS` names, to which commands write what servers have said.
 
+use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -7,7 +8,13 @@ use std::time::SystemTime;
 use tempfile::TempDir;
 
 use super::hold;
+use crate::exit::JobEnd;
 use crate::source::Batch;
+
+/// The most bytes of a path: that of the directory, a separator, and two numbers with a point between.
+pub(super) fn longest() -> usize {
+    env::temp_dir().as_os_str().len() + "/throttle-XXXXXX/".len() + 2 * 20 + 1
+}
 
 /// A directory with a file for each command: processes that a command left behind may write to its file later.
 ///
@@ -39,12 +46,17 @@ impl HeaderFiles {
         Ok(self.directory.as_ref().map(|directory| directory.path().join(name)))
     }
 
-    /// The wait that a file asks for as of `now`, in nanoseconds; or for the first file that cannot be read, the line
-    /// that should say so. The file is removed.
-    pub(super) fn take(&mut self, path: &Path, now: SystemTime) -> (Option<u64>, Option<Box<str>>) {
-        match hold::take(path, now) {
-            Ok(wait) => (wait, None),
-            Err(line) => (None, (!std::mem::replace(&mut self.has_unread, true)).then_some(line)),
+    /// Adds to the end of a command what its file says as of `now`; of all files that cannot be read, the first is
+    /// reported. The file is removed.
+    pub(super) fn take(&mut self, path: &Path, now: SystemTime, ended: JobEnd) -> JobEnd {
+        let Some(text) = hold::take(path) else { return ended };
+        let http = hold::status(&text);
+        match hold::parse(&text, now) {
+            Ok(retry_after) => JobEnd { http, retry_after, ..ended },
+            Err(line) => {
+                let is_first = !std::mem::replace(&mut self.has_unread, true);
+                JobEnd { http, unread: is_first.then_some(line), ..ended }
+            }
         }
     }
 }

@@ -7,6 +7,8 @@ use jiff::fmt::rfc2822::DateTimeParser;
 
 #[derive(Default)]
 pub(super) struct Headers<'a> {
+    /// The status in the status line, if there is one.
+    pub(super) status: Option<u16>,
     /// The values of each field, by its name in lower case. A server may send any number of fields.
     fields: HashMap<String, Vec<&'a str>>,
 }
@@ -21,7 +23,7 @@ impl<'a> Headers<'a> {
             let begins = line.starts_with("HTTP/") || (has_ended && !has_status && field.is_some());
             if begins {
                 has_status |= line.starts_with("HTTP/");
-                (last, has_ended) = (Headers::default(), false);
+                (last, has_ended) = (Headers { status: status(line), ..Headers::default() }, false);
             }
             has_ended |= line.is_empty();
             if let Some((name, value)) = field.filter(|_| !has_ended) {
@@ -57,6 +59,12 @@ impl<'a> Headers<'a> {
         let age = self.get("age").and_then(|age| age.parse().ok()).unwrap_or(0);
         date.checked_add(Duration::from_secs(age))
     }
+}
+
+/// The status in a status line (RFC 9112, section 4).
+fn status(line: &str) -> Option<u16> {
+    let status = line.strip_prefix("HTTP/")?.split_ascii_whitespace().nth(1)?;
+    status.parse().ok().filter(|_| status.len() == 3)
 }
 
 /// A date in any format of HTTP, as in e-mail (RFC 5322), which recipients should understand, too (RFC 9110, section

@@ -1,4 +1,4 @@
-//! The wait that a command asks for: seconds, a date, or HTTP headers.
+//! What a command passes on of a server's answer: the wait, as seconds, a date or HTTP headers, and the status.
 
 use std::fs::{self, OpenOptions};
 use std::io::{self, Read, Seek, SeekFrom};
@@ -14,18 +14,19 @@ use super::headers::Headers;
 /// The number of bytes at the end of a file in which headers are looked for: the last response counts.
 const MOST: u64 = 1 << 20;
 
-/// The wait that the file at `path` asks for as of `now`, in nanoseconds, if any. The file is removed.
-///
-/// # Errors
-/// The line that should say so, and cannot be read.
-pub(super) fn take(path: &Path, now: SystemTime) -> Result<Option<u64>, Box<str>> {
+/// The end of the file at `path`, if it can be read. The file is removed.
+pub(super) fn take(path: &Path) -> Option<String> {
     let text = match read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return None,
         text => text,
     };
     let _ = fs::remove_file(path);
-    let Ok(text) = text else { return Ok(None) };
-    parse(&String::from_utf8_lossy(&text), now)
+    Some(String::from_utf8_lossy(&text.ok()?).into_owned())
+}
+
+/// The status of the last HTTP answer in `text`: with redirections, there are several.
+pub fn status(text: &str) -> Option<u16> {
+    Headers::last(text).status
 }
 
 /// Reads the end of a file. The command may have replaced it with anything: a FIFO would block, a device may never end.
@@ -97,9 +98,9 @@ mod tests {
         let path = directory.path().join("headers");
         let take = |make: &dyn Fn()| {
             make();
-            let wait = take(&path, SystemTime::now());
+            let text = take(&path);
             assert!(fs::symlink_metadata(&path).is_err());
-            wait.ok().flatten()
+            parse(&text?, SystemTime::now()).ok().flatten()
         };
         let padded = |length: u64, end: &str| b" ".repeat(usize::try_from(length).unwrap() - end.len());
         let padded = |length, end: &str| [padded(length, end), end.as_bytes().to_vec()].concat();
@@ -169,6 +170,31 @@ mod tests {
             parse("Sun, 06 Nov 1994 08:49:37 GMT", now - Duration::from_millis(500)),
             Ok(Some(SECOND / 2))
         );
+    }
+
+    #[test]
+    fn the_last_status_line_counts() {
+        let table = [
+            ("HTTP/1.1 429 Too Many Requests\r\n\r\n", Some(429)),
+            ("HTTP/2 503 \r\nretry-after: 1\r\n\r\n", Some(503)),
+            ("HTTP/1.1 301 x\r\nlocation: /\r\n\r\nHTTP/1.1 404\r\n\r\n", Some(404)),
+            ("HTTP/1.1 100 Continue\r\n\r\nHTTP/1.1 200 OK\r\nserver: x\r\n\r\nbody\n", Some(200)),
+            ("HTTP/1.0 200 Connection established\r\n\r\nHTTP/2 502\r\n", Some(502)),
+            // As wget -S writes it.
+            (
+                "--1994--  http://x/\n  HTTP/1.1 302 Found\n  Location: y\n  HTTP/1.1 410 Gone\n  Server: z\n",
+                Some(410),
+            ),
+            ("HTTP/1.1 200 OK\n\nHTTP/1.1\n", None),
+            ("HTTP/2 5030\n", None),
+            ("HTTP/2 50\n", None),
+            ("429\n", None),
+            ("retry-after: 429\n", None),
+            ("", None),
+        ];
+        for (text, expected) in table {
+            assert_eq!(status(text), expected, "{text:?}");
+        }
     }
 
     #[test]

@@ -36,7 +36,7 @@ use nix::unistd::Pid;
 
 pub(crate) use self::exec::exec;
 pub(crate) use self::expander::Expander;
-pub use self::hold::parse as parse_headers;
+pub use self::hold::{parse as parse_headers, status as parse_status};
 
 use self::capture::Capture;
 use self::header_files::HeaderFiles;
@@ -47,7 +47,7 @@ use self::room::command_line;
 use self::shortage::Shortage;
 use self::tag::tag;
 use super::{Cause, Flushed, RunningJobs, Sent, Sink};
-use crate::config::{Feed, Output, Run, State, VARIABLE};
+use crate::config::{Feed, HEADERS, Output, Run, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
@@ -97,7 +97,7 @@ impl Commands {
             shortage: Shortage::default(),
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
-            header_files: HeaderFiles::new(run.retry.times > 0),
+            header_files: HeaderFiles::new(run.retry.times > 0 || run.template.takes_headers()),
             run,
         })
     }
@@ -109,14 +109,15 @@ impl Commands {
     }
 
     fn start(&mut self, batch: &Batch, slot: usize) -> Result<(), StartError> {
-        let mut command = self.command(batch).map_err(StartError::TempFile)?;
+        let headers = self.header_files.file_of(batch).map_err(StartError::TempFile)?;
+        // Always set: some programs fail on an empty file name.
+        let named = headers.as_deref().unwrap_or(Path::new(stdin::NOTHING));
+        let mut command = self.command(batch, named).map_err(StartError::TempFile)?;
         command.env("THROTTLE_SEQ", batch.first().to_string());
         command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
-        // Always set: some programs fail on an empty file name.
-        let headers = self.header_files.file_of(batch).map_err(StartError::TempFile)?;
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
-            command.env(name, headers.as_deref().unwrap_or(Path::new(stdin::NOTHING)));
+            command.env(name, named);
         }
         let tagger = self.tagger.as_ref();
         let tag = tagger.map_or_else(Rc::default, |tagger| tag(tagger, batch, &self.delimiter));
@@ -138,12 +139,12 @@ impl Commands {
         }
     }
 
-    fn line(&self, batch: &Batch) -> Vec<OsString> {
-        self.expander.expand(batch, &self.delimiter)
+    fn line(&self, batch: &Batch, headers: &Path) -> Vec<OsString> {
+        self.expander.expand(batch, &self.delimiter, headers.as_os_str())
     }
 
-    fn command(&mut self, batch: &Batch) -> io::Result<Command> {
-        let line = self.line(batch);
+    fn command(&mut self, batch: &Batch, headers: &Path) -> io::Result<Command> {
+        let line = self.line(batch, headers);
         let mut command = Command::new(&line[0]);
         command.args(&line[1..]);
         if let Some(state) = &self.state {
@@ -177,7 +178,7 @@ impl Commands {
     }
 
     fn cannot_run(&self, batch: &Batch, error: io::Error) -> Error {
-        exec::cannot_run(error, &self.line(batch)[0].to_string_lossy())
+        exec::cannot_run(error, &self.line(batch, Path::new(HEADERS))[0].to_string_lossy())
     }
 
     /// Handles the end of a child. `None` if the child is not a job.
@@ -193,10 +194,12 @@ impl Commands {
             End::Exited(_) if job.is_overdue => End::Killed(Signal::SIGTERM as i32),
             end => end,
         };
-        let (retry_after, unread) =
-            job.headers.map_or((None, None), |path| self.header_files.take(&path, SystemTime::now()));
         self.outputs.take(job.first, job.capture);
-        Some(JobEnd { first: job.first, end, timed_out: job.is_overdue, retry_after, unread })
+        let ended = JobEnd { timed_out: job.is_overdue, ..JobEnd::new(job.first, end) };
+        Some(match job.headers {
+            Some(path) => self.header_files.take(&path, SystemTime::now(), ended),
+            None => ended,
+        })
     }
 }
 
@@ -234,8 +237,13 @@ impl Sink for Commands {
         }
     }
 
-    fn trace(&self, batch: &Batch) -> Option<String> {
-        self.run.trace.then(|| quoted(&self.line(batch)))
+    fn trace(&mut self, batch: &Batch) -> Option<String> {
+        if !self.run.trace {
+            return None;
+        }
+        // If it fails, the start will report why.
+        let headers = self.header_files.file_of(batch).ok().flatten();
+        Some(quoted(&self.line(batch, headers.as_deref().unwrap_or(Path::new(HEADERS)))))
     }
 
     fn finish(&mut self) -> Flushed {

@@ -4,6 +4,7 @@ use std::env;
 
 use nix::unistd::{SysconfVar, sysconf};
 
+use super::header_files;
 use crate::config::{Piece, Template};
 use crate::source::{CommandLine, Delimiter};
 
@@ -61,14 +62,12 @@ fn room(template: &Template, most: usize) -> CommandLine {
             match piece {
                 Piece::Text(bytes) => text += bytes.len(),
                 Piece::Number => text += NUMBER,
+                Piece::Headers => text += header_files::longest(),
                 Piece::Item => whole += 1,
                 Piece::Selected(_) => selected += 1,
             }
         }
-        if let [Piece::Text(_)] = arg[..] {
-            line.several = line.several.saturating_sub(text);
-            line.single = line.single.saturating_sub(text + POINTER);
-        } else {
+        if arg.iter().any(Piece::is_of_item) {
             line.times += whole;
             line.selected += selected;
             line.overhead += text;
@@ -76,6 +75,9 @@ fn room(template: &Template, most: usize) -> CommandLine {
             let around = LONGEST_ARGUMENT.saturating_sub(text - 1);
             line.longest =
                 around.checked_div(whole).map_or(line.longest, |longest| longest.min(line.longest));
+        } else {
+            line.several = line.several.saturating_sub(text);
+            line.single = line.single.saturating_sub(text + POINTER);
         }
     }
     line

@@ -1,6 +1,7 @@
 //! The tag before each line that a command prints.
 
 use std::borrow::Cow;
+use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
@@ -9,7 +10,7 @@ use crate::source::{Batch, Delimiter};
 
 /// The tag of a batch, as it is printed: what `expander` makes of its items.
 pub(super) fn tag(expander: &Expander, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
-    let tags = expander.expand(batch, delimiter);
+    let tags = expander.expand(batch, delimiter, OsStr::new(""));
     let mut text = tags.iter().map(|tag| tag.as_bytes()).collect::<Vec<_>>().join(&b' ');
     text.push(b'\t');
     text.into()

@@ -59,7 +59,7 @@ pub(super) const EXPECTED: &[Example] = &[
         changed: ("--jitter 5s", "--dry-run --jitter 5s,seed=2"),
         shows: &[Shows::Output(
             "0.776107755\tcurl -fsSO https://b.example/2\n3.581411725\tcurl -fsSO https://a.example/1\n\
-             16.351601622\tcurl -fsSO https://a.example/3\n",
+             16.401601622\tcurl -fsSO https://a.example/3\n",
         )],
         ..Example::PLAIN
     },

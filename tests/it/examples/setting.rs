@@ -5,7 +5,6 @@ use std::os::unix::fs::symlink;
 use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
-use super::text;
 use crate::support::{Directory, Running, THROTTLE};
 
 /// The inputs of the examples. With two items each, few have to wait.
@@ -34,7 +33,6 @@ name=${0##*/}
 printf '%s %s\n' "$name" "$*" >>"$CALLS"
 case "$name $*" in
 nc*|*--data-binary*) cat >>"$CALLS" ;;
-*http_code*) echo 200 ;;
 *-sSI*) echo HTTP/1.1 200 OK ;;
 tail*) cat "$2" ;;
 inotifywait*) echo src/ MODIFY main.c ;;
@@ -46,7 +44,7 @@ esac
 const PROGRAMS: [&str; 6] = ["curl", "inotifywait", "make", "my-tool", "nc", "tail"];
 
 /// The user's own programs.
-const OWN: [&str; 7] = ["ask", "call", "efetch", "issue", "query", "report", "send"];
+const OWN: [&str; 8] = ["ask", "call", "efetch", "fetch", "issue", "query", "report", "send"];
 
 /// The stand-ins, shared by all examples.
 pub(super) struct Programs(Directory);
@@ -55,7 +53,6 @@ impl Programs {
     pub(super) fn new() -> Self {
         let programs = Programs(Directory::new());
         programs.write("stand-in", STAND_IN);
-        programs.write("fetch", &text::proposed_script());
         programs
     }
 
@@ -89,7 +86,6 @@ impl Setting {
         fs::copy(path.join("urls"), path.join("srv/urls")).expect("a copy");
         PROGRAMS.iter().for_each(|name| programs.link("stand-in", &path.join("bin").join(name)));
         OWN.iter().for_each(|name| programs.link("stand-in", &path.join(name)));
-        programs.link("fetch", &path.join("fetch"));
         for name in ["bin/throttle", ".cargo/bin/throttle"] {
             symlink(THROTTLE, path.join(name)).expect("a link");
         }

@@ -17,7 +17,7 @@ const BUILDS: [&str; 2] = ["cargo ", "install "];
 /// All examples that are commands, as shell scripts without duplicates.
 pub(super) fn scripts() -> Vec<String> {
     let pages = PAGES.into_iter().flat_map(shown);
-    let pages = pages.filter(|text| !OUTPUTS.iter().any(|output| text.starts_with(output)) && !is_file(text));
+    let pages = pages.filter(|text| !OUTPUTS.iter().any(|output| text.starts_with(output)));
     let readme = blocks(README).flat_map(|block| commands(&block));
     let readme = readme.filter(|text| !BUILDS.iter().any(|build| text.starts_with(build)));
     let scripts = pages.chain(readme).map(|text| without_schedule(&text).trim_end().to_owned());
@@ -25,15 +25,6 @@ pub(super) fn scripts() -> Vec<String> {
     scripts.sort_unstable();
     scripts.dedup();
     scripts
-}
-
-/// The script that the manual suggests users write.
-pub(super) fn proposed_script() -> String {
-    PAGES.into_iter().flat_map(shown).find(|text| is_file(text)).expect("a script")
-}
-
-fn is_file(text: &str) -> bool {
-    text.starts_with("#!")
 }
 
 /// The examples of a manual page, as they are printed.

@@ -28,7 +28,7 @@ fn what_failed_is_tried_again_as_often_as_asked_for() {
         (&["--backoff=22,75=0..1ms"], "exit 75", 3, 123),
         (&["--backoff=22,75=0..1ms"], "exit 76", 1, 123),
         (&["--backoff=22,75=0..1ms"], "kill -9 $$", 1, 125),
-        (&["--backoff=255=0..1ms"], "exit 255", 3, 124),
+        (&["--backoff=exit:255=0..1ms"], "exit 255", 3, 124),
         (&["--timeout=50ms"], "exec sleep 1000", 3, 125),
     ];
     for &(args, script, times, status) in table {

@@ -23,6 +23,7 @@ use super::Simulation;
 pub(crate) struct Behaviour {
     pub(crate) duration: u64,
     pub(crate) code: i32,
+    pub(crate) http: Option<u16>,
     pub(crate) retry_after: Option<u64>,
 }
 
@@ -46,9 +47,9 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Segment>, behave: impl Fn(&str, u64
     of_commands(args).run_commands(blocks, behave)
 }
 
-/// A run with commands to simulate.
+/// A run with commands to simulate, without the margin for commands, so that instants are round.
 pub(crate) fn of_commands(args: &[&str]) -> Simulation {
-    Simulation::new(&[args, &["--", "simulated"]].concat())
+    Simulation::new(&[args, &["--margin=0", "--", "simulated"]].concat())
 }
 
 impl Simulation {
@@ -173,18 +174,12 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<S,
             (segment.first()..).zip(items).collect::<Vec<_>>()
         };
         let items = batch.segments().iter().flat_map(numbered).collect();
-        let Behaviour { duration, code, retry_after } = (self.behave)(&line, batch.attempt());
+        let Behaviour { duration, code, http, retry_after } = (self.behave)(&line, batch.attempt());
         let (start, started, attempt) = (at.0, (self.start)(), batch.attempt());
         let (mut runs, end) = (self.commands.runs.borrow_mut(), started + duration);
         self.commands.running.borrow_mut().insert((end, runs.len()));
         runs.push(Ran { start, started, end, attempt, line, items });
-        let end = JobEnd {
-            first: batch.first(),
-            end: End::Exited(code),
-            timed_out: false,
-            retry_after,
-            unread: None,
-        };
+        let end = JobEnd { http, retry_after, ..JobEnd::new(batch.first(), End::Exited(code)) };
         self.commands.endings.borrow_mut().push(end);
         Sent::All
     }

@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::json;
 use super::row::{Job, RowItems};
 use super::tsv::Columns;
-use crate::config::{Arrivals, Cleaning, Selector};
+use crate::config::{Arrivals, Cleaning, Selector, Separator};
 use crate::printable::{excerpt, quoted};
 use crate::source::{Fault, Fields, Stamps, bad_item};
 use crate::time::Time;
@@ -52,7 +52,7 @@ pub(crate) struct Moment<'a> {
 
 impl Recorded {
     /// Reads stamps as `arrivals` says. Without `separator`, runs of blanks separate columns.
-    pub(super) fn new(arrivals: &Arrivals, separator: Option<&[u8]>, cleaning: Cleaning) -> Self {
+    pub(super) fn new(arrivals: &Arrivals, separator: Option<&Separator>, cleaning: Cleaning) -> Self {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {
             stamps: Stamps::new(arrivals.zone.clone(), arrivals.year.map(i64::from)),
@@ -104,6 +104,14 @@ impl Recorded {
         };
         let (at, items) = read.map_err(|why| bad_item(number, &why))?;
         Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items }))
+    }
+
+    /// A record that arrives at `at`, which is without its delimiter; `None` if it is left out.
+    pub(super) fn arrived<'a>(&mut self, record: &'a [u8], at: Time) -> Option<Moment<'a>> {
+        self.number += 1;
+        let items = RowItems::from_buf([self.cleaning.trim(record).into()]);
+        let moment = Moment { number: self.number, at, is_calendar: true, items };
+        (!self.cleaning.skips(record)).then_some(moment)
     }
 
     fn read_item<'a>(&mut self, record: &'a [u8]) -> Result<(Time, RowItems<'a>), String> {

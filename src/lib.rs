@@ -118,7 +118,7 @@ mod pipe;
 mod printable;
 #[cfg(feature = "cli")]
 mod program;
-#[cfg(all(test, feature = "cli"))]
+#[cfg(test)]
 #[path = "../tests/it/random.rs"]
 mod random;
 #[cfg(feature = "cli")]

@@ -67,7 +67,7 @@ fn words_of_limit(words: &[OsString]) -> usize {
 }
 
 /// Long options that hardly any other program has.
-const ONLY_OURS: &str = "--arrivals --in-order --lookahead --max-hold --max-record --max-wait --on-bad --on-limit \
+const ONLY_OURS: &str = "--arrivals --in-order --lookahead --max-hold --max-record --on-bad --on-limit \
                          --reset-state --skip-blank --store-timeout";
 
 /// A hint at options of ours among the arguments of the command: if there is no such command, any of them, otherwise

@@ -3,7 +3,7 @@
 use std::mem;
 
 use super::Notice;
-use crate::config::{Plan, Rate, Selector};
+use crate::config::{Plan, Rate, Selector, Separator};
 use crate::printable::excerpt;
 use crate::source::{Charger, Fields, Intake, Keyless, cut_quotes};
 
@@ -27,7 +27,7 @@ impl Oddities {
             tells_line_end: plan.input.delimiter == b"\n",
             looks_for_mark: true,
             members: plan.members.clone(),
-            tells_quotes: true,
+            tells_quotes: matches!(plan.input.separator, Some(Separator::Text(_))),
             keyless: Some(Keyless::new(rates)),
         }
     }
@@ -92,9 +92,12 @@ impl Oddities {
 
     /// A member of the first item whose name is in braces in the command, without the dot.
     fn member(&mut self, intake: &Intake) -> Option<String> {
+        if self.members.is_empty() {
+            return None;
+        }
         let members = mem::take(&mut self.members);
         let record = intake.record();
-        if members.is_empty() || !record.trim_ascii_start().starts_with(b"{") {
+        if !record.trim_ascii_start().starts_with(b"{") {
             return None;
         }
         let fields = Fields::new(&members, None);

@@ -21,10 +21,10 @@
 //! - `ui`: messages, progress, statistics, plots
 //! - `cli`: clap; turns the command line into a `Config`
 //! - `schedule`: what is released, and in which order: events in, actions out, no I/O. `queue` owns what is still to be
-//!   released: `supply` (items read), `lanes` (items waiting, their order and batches), the gate. `results` owns what
-//!   comes of releases: `jobs` (running commands, retries), `account` (counts), `course` (what to do next). They meet
-//!   in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its lane to its commit,
-//!   `deadlines` are the time limits of the run; `forecast` and `metrics` compute what `ui` shows
+//!   released: `supply` (items read, `oddities` to warn of), `lanes` (items waiting, their order and batches), the
+//!   gate. `results` owns what comes of releases: `jobs` (running commands, retries), `account` (counts), `course`
+//!   (what to do next). They meet in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its
+//!   lane to its commit, `deadlines` are the time limits of the run; `forecast` and `metrics` compute what `ui` shows
 //! - `store`: slots shared between processes, in a file or on a server
 //! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)
@@ -118,6 +118,9 @@ mod pipe;
 mod printable;
 #[cfg(feature = "cli")]
 mod program;
+#[cfg(test)]
+#[path = "../tests/it/random.rs"]
+mod random;
 #[cfg(feature = "cli")]
 pub mod records;
 pub mod rule;

@@ -102,6 +102,11 @@ impl AuditedLimit {
         self.evict_at = FEW_KEYS.max(left + left / 4);
     }
 
+    /// The index of its key, if it has one.
+    pub(crate) fn key(&self) -> Option<usize> {
+        self.key
+    }
+
     /// The most that the limit allows within one period, for costs up to the highest seen.
     pub(crate) fn most(&self) -> u64 {
         (self.facts().most)(&self.terms).saturating_add(self.excess())

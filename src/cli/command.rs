@@ -8,7 +8,7 @@ use std::path::Path;
 
 use anyhow::{Result, bail, ensure};
 
-use crate::config::{RateText, Selector};
+use crate::config::{RateText, Selector, as_script, parse_duration};
 use crate::printable::quoted;
 
 /// Checks that it is not a file of items, another limit or an option.
@@ -28,6 +28,28 @@ pub(super) fn check(command: &OsStr) -> Result<()> {
     );
     Ok(())
 }
+
+/// Checks that `command` is not the rest of a duration, such as `minute` after `-p 1`.
+pub(super) fn check_duration(before: &[OsString], command: &OsStr) -> Result<()> {
+    let [.., option, value] = before else { return Ok(()) };
+    let (Some(option), Some(value), Some(unit)) = (option.to_str(), value.to_str(), command.to_str()) else {
+        return Ok(());
+    };
+    // As in `-p1` and `--period=1`.
+    let attached = || DURATIONS.split(' ').find_map(|name| Some((name, value.strip_prefix(name)?)));
+    let (option, value) = match DURATIONS.split(' ').any(|name| name == option) {
+        true => (option, value),
+        false => attached().unwrap_or_default(),
+    };
+    let whole = format!("{} {unit}", value.trim_start_matches('='));
+    let is_duration = !option.is_empty() && parse_duration(&whole).is_ok() && !is_found(command);
+    ensure!(!is_duration, "{unit} is taken for the command: write {option} \"{whole}\"");
+    Ok(())
+}
+
+/// Options that take durations.
+const DURATIONS: &str =
+    "-p --period --until --timeout --max-wait --margin --hold --max-hold --unsorted --store-timeout";
 
 /// Checks that `command` is not the value of the option before it, which takes one only after an equals sign.
 pub(super) fn check_value(option: &OsStr, command: &OsStr) -> Result<()> {
@@ -56,36 +78,38 @@ pub(super) fn check_line(command: &[OsString], placeholder: Option<&OsStr>, has_
         shell == "bash" || line.contains(|c| SPECIAL.contains(c)),
         "there is no program {name}: do not quote a program and its arguments as one word: write -- {line}"
     );
-    let placeholder = placeholder.and_then(OsStr::to_str).unwrap_or("{}");
-    let script = if has_stdin { line } else { with_argument(&line, placeholder) };
-    let shell: Vec<_> = [shell, "-c", &script, shell].map(OsString::from).into();
-    bail!("there is no program {name}, and no shell is used: write -- {}", quoted(&shell));
+    let script = match has_stdin {
+        true => quoted(&[shell, "-c", &line, shell].map(OsString::from)),
+        false => as_script(shell, &line, placeholder),
+    };
+    bail!("there is no program {name}, and no shell is used: write -- {script}");
 }
 
-/// Checks that it is not a function, which only the shell can run.
+/// Checks that it is not a function or a builtin, which only the shell can run.
 pub(super) fn check_function(command: &[OsString]) -> Result<()> {
-    let Some(name) = command.first().and_then(|name| name.to_str()).filter(|name| is_function(name)) else {
-        return Ok(());
+    let Some(name) = command.first().and_then(|name| name.to_str()) else { return Ok(()) };
+    let (shell, what) = match name {
+        _ if is_function(name) => ("bash", "function of bash"),
+        _ if BUILTINS.split(' ').any(|builtin| builtin == name) && !is_found(name.as_ref()) => {
+            ("sh", "builtin of the shell")
+        }
+        _ => return Ok(()),
     };
-    let shell = ["bash", "-c", &format!("{name} \"$@\""), "bash"].map(OsString::from);
-    bail!("{name} is a function of bash: write -- {}", quoted(&[&shell, &command[1..]].concat()));
+    let line = [shell, "-c", &format!("{name} \"$@\""), shell].map(OsString::from);
+    bail!("{name} is a {what}: write -- {}", quoted(&[&line, &command[1..]].concat()));
 }
+
+/// Builtins for which there may be no program.
+const BUILTINS: &str = "alias bg cd eval exec exit export fg hash jobs let local read set shift source trap type \
+                        ulimit umask unset wait";
 
 /// Reports whether bash has exported a function of this name, and there is no such program.
 fn is_function(name: &str) -> bool {
     env::var_os(format!("BASH_FUNC_{name}%%")).is_some() && !is_found(name.as_ref())
 }
 
-/// A shell line with its first argument instead of the item, which must not become part of the script.
-fn with_argument(line: &str, placeholder: &str) -> String {
-    const ARGUMENT: &str = "\"$1\"";
-    let quoted = [format!("\"{placeholder}\""), format!("'{placeholder}'"), placeholder.to_owned()];
-    let script = quoted.iter().fold(line.to_owned(), |script, form| script.replace(form, ARGUMENT));
-    if script == line { format!("{line} {ARGUMENT}") } else { script }
-}
-
 /// Reports whether a shell would find a command of this name.
-fn is_found(command: &OsStr) -> bool {
+pub(super) fn is_found(command: &OsStr) -> bool {
     let path = env::var_os("PATH").unwrap_or_default();
     let has_directory = command.as_bytes().contains(&b'/');
     !has_directory && env::split_paths(&path).any(|directory| is_file(&directory.join(command), true))

@@ -32,11 +32,12 @@ impl Cli {
     /// The run that was asked for.
     pub(super) fn config(self) -> Result<Config> {
         let shared = self.shared()?;
-        let (limits, input, queue) = (self.limits(shared.is_some())?, self.input.options(), self.queue());
+        let (limits, input, queue) = (self.limits(shared.is_some())?, self.input.options()?, self.queue());
         let rates = limits.given()?;
         if shared.is_some() {
             check_shareable(&limits, &queue)?;
         }
+        let hint = shared.as_ref().and_then(|shared| self.state.warning(shared));
         let report = self.report.level();
         let metrics = self.report.metrics(self.only_computes())?;
         let plot = self.report.plot()?;
@@ -51,7 +52,21 @@ impl Cli {
         let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));
         let (action, command) =
             if self.control.once { (once(self, &rates)?, None) } else { self.action(&limits, &rates)? };
-        Ok(Config { limits, shared, queue, input, command, action, report, progress, as_json, metrics, plot })
+        let hints = hint.into_iter().collect();
+        Ok(Config {
+            limits,
+            shared,
+            queue,
+            input,
+            command,
+            action,
+            report,
+            progress,
+            as_json,
+            metrics,
+            plot,
+            hints,
+        })
     }
 
     /// The options of the queue. A single release handles `--max-wait` itself.

@@ -3,7 +3,12 @@
 use std::ffi::OsString;
 use std::num::NonZeroUsize;
 use std::os::unix::ffi::OsStrExt;
+use std::path::Path;
 
+use clap::CommandFactory;
+
+use super::args::Cli;
+use super::command::is_found;
 use crate::config::{RateText, parse_duration, parse_limit_count};
 use crate::printable::quoted;
 
@@ -59,4 +64,54 @@ fn words_of_limit(words: &[OsString]) -> usize {
         }
     }
     0
+}
+
+/// Long options that hardly any other program has.
+const ONLY_OURS: &str = "--arrivals --in-order --lookahead --max-hold --max-record --on-bad --on-limit \
+                         --reset-state --skip-blank --store-timeout";
+
+/// A hint at options of ours among the arguments of the command: if there is no such command, any of them, otherwise
+/// only those that are hardly meant for it.
+pub(super) fn options(command: &[OsString]) -> Option<String> {
+    let (name, args) = command.split_first()?;
+    let exists = is_found(name) || Path::new(name).exists();
+    // They may be meant for a throttle that the command runs.
+    let args = command
+        .iter()
+        .take_while(|arg| !Path::new(arg).ends_with("throttle"))
+        .count()
+        .saturating_sub(1)
+        .min(args.len());
+    let args = &command[1..=args];
+    let ends = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    let option = args[..ends].iter().enumerate().find(|(at, arg)| match arg.to_str() {
+        Some(arg) if exists => is_rate(&args[*at..]) || ONLY_OURS.split(' ').any(|ours| is_long(arg, ours)),
+        Some(arg) => is_ours(arg),
+        None => false,
+    });
+    let option = quoted(std::slice::from_ref(option?.1));
+    Some(format!(
+        "{option} is after the command, so it belongs to the command: options of throttle go before it"
+    ))
+}
+
+/// Reports whether these words begin with `-r` and a RATE.
+fn is_rate(words: &[OsString]) -> bool {
+    let is_rate = |word: &&OsString| {
+        word.to_str().is_some_and(|word| word.starts_with("-r") || word.starts_with("--rate"))
+    };
+    words.first().as_ref().is_some_and(is_rate) && words_of_limit(words) > 0
+}
+
+fn is_long(typed: &str, option: &str) -> bool {
+    typed.split('=').next() == Some(option)
+}
+
+/// Reports whether it is an option of ours, perhaps with a value attached to it.
+fn is_ours(typed: &str) -> bool {
+    let Some(short) = typed.strip_prefix('-').and_then(|rest| rest.chars().next()) else { return false };
+    Cli::command().get_arguments().any(|option| match typed.strip_prefix("--") {
+        Some(_) => option.get_long().is_some_and(|long| is_long(typed, &format!("--{long}"))),
+        None => option.get_short_and_visible_aliases().is_some_and(|shorts| shorts.contains(&short)),
+    })
 }

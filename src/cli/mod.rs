@@ -57,10 +57,14 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
     }
     let mistake = |error: Error| Instead::Mistake(format!("{error:#}"));
     check_command(&cli, &args).map_err(mistake)?;
-    match cli.upkeep().map_err(mistake)? {
-        Some(upkeep) => Err(Instead::State(upkeep)),
-        None => cli.config().map_err(mistake),
+    if let Some(upkeep) = cli.upkeep().map_err(mistake)? {
+        return Err(Instead::State(upkeep));
     }
+    let is_marked = options.last().is_some_and(|option| option == "--");
+    let hint = misplaced::options(&cli.command).filter(|_| !is_marked);
+    let mut config = cli.config().map_err(mistake)?;
+    config.hints.extend(hint);
+    Ok(config)
 }
 
 /// Words after `--` are a command whatever they look like, except a shell line in quotes.
@@ -70,6 +74,7 @@ fn check_command(cli: &Cli, args: &[OsString]) -> Result<(), Error> {
     let (before, operands) = args.split_at(args.len() - cli.command.len());
     if let Some((option, command)) = before.last().zip(operands.first()) {
         command::check_value(option, command)?;
+        command::check_duration(before, command)?;
     }
     let is_marked = before.last().is_some_and(|arg| arg == "--");
     operands.first().filter(|_| !is_marked).map_or(Ok(()), |name| command::check(name))
@@ -160,13 +165,13 @@ mod tests {
     use super::*;
 
     /// Options that may stand beside `--once`, or need something that it refuses.
-    const ONCE: &str = "--once -n -p -r -A -b --margin --jitter -s --store-timeout --reset-state --status --hold \
-        --max-wait --backoff -t --log-format --resume --at -v -q -h --generate -V";
+    const ONCE: &str = "--once -n -p -r -A -b --margin --jitter -s --store-timeout --reset-state --status --json \
+        --hold --max-wait --backoff -t --log-format --resume --at -v -q -h --generate -V";
 
     /// Options that may stand beside `--audit`, or are refused by a check.
-    const AUDIT: &str = "-n -p -r -A -b -c -K --margin --jitter -s --store-timeout -a -0 -d -F --max-record --trim \
-        --skip-blank --backoff --once --max-wait --until --audit --arrivals --unsorted --log-format --resume -v -q \
-        --stats --plot -h --generate -V";
+    const AUDIT: &str = "-n -p -r -A -b -c -K --margin --jitter -s --store-timeout --json -a -0 -d -F --csv \
+        --max-record --trim --skip-blank --backoff --once --max-wait --until --audit --arrivals --unsorted \
+        --log-format --resume -v -q --stats --plot -h --generate -V";
 
     #[test]
     fn options_that_need_something_else_are_options() {

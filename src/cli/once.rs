@@ -5,7 +5,7 @@ use anyhow::{Result, bail, ensure};
 use super::args::Cli;
 use crate::config::{HEADERS, Once, Rate, Selector, Verb};
 
-pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --max-record --trim --skip-blank --on-bad -I -B -K -c \
+pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --csv --max-record --trim --skip-blank --on-bad -I -B -K -c \
     --on-limit --in-order --lookahead --arrivals --unsorted --audit --dry-run";
 
 pub(super) const FOR_RUNS: &str = "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --failed \

@@ -12,6 +12,8 @@ use super::selector::Selector;
 /// Where the time stamp of a record is, and how to read one that leaves out its zone or year.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Arrivals {
+    /// Records have no stamps: each is judged when it arrives.
+    pub is_now: bool,
     /// The part that holds the stamp. Without it, the first field; in a job log, the start of the job.
     pub selector: Option<Selector>,
     /// The time zone of stamps that name none.
@@ -34,10 +36,12 @@ impl FromStr for Arrivals {
             let is_repeated = match part.split_once('=') {
                 Some(("tz", value)) => arrivals.zone.replace(parse_zone(value)?).is_some(),
                 Some(("year", value)) => arrivals.year.replace(parse_year(value)?).is_some(),
+                _ if part == "now" => std::mem::replace(&mut arrivals.is_now, true),
                 _ => arrivals.selector.replace(Selector::parse_part(part)?).is_some(),
             };
             ensure!(!is_repeated, "'{part}': there may be one selector, one tz= and one year=");
         }
+        ensure!(!arrivals.is_now || text == "now", "now stands alone: the items have no time stamps");
         Ok(arrivals)
     }
 }
@@ -48,7 +52,7 @@ fn parse_year(text: &str) -> Result<u16> {
 }
 
 /// `UTC`, `+01:00`, `local`, or a name of the time zone database.
-fn parse_zone(name: &str) -> Result<TimeZone> {
+pub(super) fn parse_zone(name: &str) -> Result<TimeZone> {
     match name {
         "UTC" | "Z" | "z" => Ok(TimeZone::UTC),
         "local" => Ok(TimeZone::system()),
@@ -107,6 +111,8 @@ mod tests {
             "tz=-24:00",
             "col:1,tz=é",
             "first",
+            "now,tz=UTC",
+            "col:1,now",
         ] {
             assert!(text.parse::<Arrivals>().is_err(), "{text}");
         }

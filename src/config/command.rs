@@ -226,6 +226,10 @@ impl FromStr for Halt {
     fn from_str(text: &str) -> Result<Self> {
         const FORMS: &str = "write soon or now, then fail=N, success=N or done=N, where N is a number of \
                              items or a percentage, as in soon,fail=3 or now,fail=10%";
+        ensure!(
+            text.contains(',') || format!("soon,{text}").parse::<Halt>().is_err(),
+            "write soon,{text} to start no more commands, or now,{text} to end the running ones as well"
+        );
         let parts = text.split_once(',').and_then(|(when, what)| Some((when, what.split_once('=')?)));
         let (when, (on, share)) = parts.context(FORMS)?;
         let now = named(&[("soon", false), ("now", true)], when).ok().context(FORMS)?;

@@ -2,39 +2,108 @@
 
 use std::str::FromStr;
 
-use anyhow::{Context, Error, Result, anyhow, bail};
-use jiff::civil::{self, DateTime};
-use jiff::tz::TimeZone;
-use jiff::{Timestamp, ZonedDateTime};
+use anyhow::{Context, Error, Result, anyhow};
+use jiff::civil::{self, DateTime, Weekday};
+use jiff::fmt::strtime;
+use jiff::tz::{AmbiguousOffset, Offset, TimeZone};
+use jiff::{Timestamp, ToSpan, ZonedDateTime};
 
+use super::arrivals::parse_zone;
 use super::duration::parse_duration;
 use crate::time::Time;
 
-/// Parses a date, with or without a time, an offset and a zone. Without the last two, it is in the system's time zone.
+/// Parses a date, with or without a time, an offset and a zone; the output of `date`; or a time of day, perhaps after a
+/// weekday, which is the next one. `,tz=ZONE` may follow. Without a zone, it is in that of the system.
 ///
 /// # Errors
-/// Not a date, not from 1970 to 2554, or with an offset that its zone does not have then.
+/// None of these, not from 1970 to 2554, or with an offset that its zone does not have then.
 pub fn parse_instant(text: &str) -> Result<Time> {
-    let at = parse_timestamp(text, Some(&TimeZone::system()));
+    let (time, zone) = match text.split_once(",tz=") {
+        Some((time, zone)) => (time, parse_zone(zone)?),
+        None => (text, TimeZone::system()),
+    };
+    let at = match next_of_day(time, Timestamp::now(), &zone) {
+        Some(at) => Some(at),
+        None => printed(time, &zone)?.or_else(|| parse_timestamp(time, Some(&zone))),
+    };
     let nanos = at.and_then(|at| u64::try_from(at.as_nanosecond()).ok());
-    if let Some(next) = next_of_day(text, &ZonedDateTime::now()) {
-        bail!("'{text}' has no date: for the next one, write {}", next.strftime("%Y-%m-%dT%H:%M:%S"));
-    }
     nanos.map(Time).with_context(|| {
         format!(
-            "'{text}' is not a time from 1970 to 2554: write 2026-11-21, 2026-11-21T09:00, \
+            "'{text}' is not a time from 1970 to 2554: write 09:00, 'Mon 09:00', 2026-11-21, 2026-11-21T09:00, \
              2026-11-21T09:00Z, 2026-11-21T09:00+01:00 or 2026-11-21T09:00[Europe/Berlin], with an offset or \
              a zone, not both"
         )
     })
 }
 
-/// The next time after `now` that a clock shows a time of day, such as `9:00`. `None` if the text is none.
-fn next_of_day(text: &str, now: &ZonedDateTime) -> Option<ZonedDateTime> {
-    let time = ["%H:%M", "%H:%M:%S"].iter().find_map(|format| civil::Time::strptime(format, text).ok())?;
-    let days = [now.date(), now.date().tomorrow().ok()?].into_iter();
-    let shown = days.filter_map(|day| day.to_datetime(time).to_zoned_datetime(now.time_zone().clone()).ok());
-    shown.into_iter().find(|at| at > now)
+/// The first instant after `now` at which clocks in `zone` show a time of day, such as `9:00`, or `Mon 9:00`. On a day
+/// that skips this time, it is as much later. `None` if the text is none.
+fn next_of_day(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+    let (weekday, time) = match text.split_once(' ') {
+        Some((day, time)) => (Some(parse_weekday(day)?), time.trim_start()),
+        None => (None, text),
+    };
+    // 24:00 ends a day.
+    let (time, later) = match time {
+        "24:00" => (civil::Time::midnight(), 1),
+        _ => (["%H:%M", "%H:%M:%S"].iter().find_map(|form| civil::Time::strptime(form, time).ok())?, 0),
+    };
+    let today = zone.to_datetime(now).date();
+    // A clock that is set back may show yesterday again.
+    let dates = (-2..=9).filter_map(|days| today.checked_add(days.days()).ok());
+    let dates = dates.filter(|date| weekday.is_none_or(|weekday| date.weekday() == weekday));
+    let shown = dates.flat_map(|date| {
+        let date = date.checked_add(later.days()).unwrap_or(date);
+        let at = zone.to_ambiguous_timestamp(date.to_datetime(time));
+        let is_over = date < today && !matches!(at.offset(), AmbiguousOffset::Fold { .. });
+        let both = [at.compatible(), at.later()].into_iter().filter_map(Result::ok);
+        both.filter(move |_| !is_over)
+    });
+    shown.filter(|at| *at > now).min()
+}
+
+/// A weekday in English, in full or its first three letters.
+fn parse_weekday(text: &str) -> Option<Weekday> {
+    ["%a", "%A"].iter().find_map(|form| strtime::parse(form, text).ok()?.weekday())
+}
+
+/// How `date` prints the date and the time, without the zone, in the locales of English.
+const PRINTED: [&str; 6] = [
+    "%a %b %d %H:%M:%S %Y",
+    "%a %b %d %I:%M:%S %p %Y",
+    "%a %d %b %H:%M:%S %Y",
+    "%a %d %b %Y %H:%M:%S",
+    "%a %d %b %Y %I:%M:%S %p",
+    "%a, %d %b %Y %H:%M:%S",
+];
+
+/// The instant that `date` has printed; `None` if the text is nothing like that.
+///
+/// # Errors
+/// It has the abbreviation of a zone that is not `zone`.
+fn printed(text: &str, zone: &TimeZone) -> Result<Option<Timestamp>> {
+    let mut words: Vec<_> = text.split_whitespace().collect();
+    let is_zone = |word: &&str| {
+        word.starts_with(['+', '-']) || word.len() > 2 && word.bytes().all(|byte| byte.is_ascii_uppercase())
+    };
+    let Some(place) = words.iter().rposition(is_zone) else { return Ok(None) };
+    let (name, words) = (words.remove(place), words.join(" "));
+    let Some(shown) = PRINTED.iter().find_map(|form| DateTime::strptime(form, &words).ok()) else {
+        return Ok(None);
+    };
+    let offset = match name {
+        "UTC" | "GMT" => Some(Offset::UTC),
+        _ => strtime::parse("%z", format!("{name:0<5}")).ok().and_then(|parsed| parsed.offset()),
+    };
+    if let Some(offset) = offset {
+        return Ok(offset.to_timestamp(shown).ok());
+    }
+    let at = zone.to_ambiguous_timestamp(shown);
+    let both = [at.earlier(), at.later()].into_iter().filter_map(Result::ok);
+    let named = both.into_iter().find(|at| zone.to_offset_info(*at).abbreviation() == name);
+    named.map(Some).with_context(|| {
+        format!("{name} in '{text}' is not the zone here: write an offset, such as -0500, in its place")
+    })
 }
 
 /// The instant of a date, with or without a time, an offset and a zone. Without the last two, it is in `zone`.
@@ -66,13 +135,16 @@ impl FromStr for Until {
             return parse_instant(text).map(Until::At);
         }
         let length = parse_duration(text);
-        length.map(Until::After).map_err(|error| anyhow!("{error}, nor a time such as 2026-11-21T09:00"))
+        length
+            .map(Until::After)
+            .map_err(|error| anyhow!("{error}, nor a time such as 09:00 or 2026-11-21T09:00"))
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::random::for_each_seed;
     use crate::time::SECOND;
 
     #[test]
@@ -101,6 +173,10 @@ mod tests {
         for text in [
             "",
             "25:00",
+            "Mon",
+            "Mon 25:00",
+            "Moon 09:00",
+            "Wed Nov 26 21:12:06 UTC 2026",
             "noon",
             "2023-02-29",
             "2023-11-14T25:00",
@@ -112,28 +188,142 @@ mod tests {
             "2023-11-14T23:13+05:00[Europe/Berlin]",
         ] {
             let error = parse_instant(text).expect_err(text).to_string();
-            assert!(error.contains("from 1970 to 2554: write 2026-11-21,"), "{text}: {error}");
+            assert!(error.contains("from 1970 to 2554: write 09:00,"), "{text}: {error}");
             // They may contradict each other.
             assert!(error.ends_with("an offset or a zone, not both"), "{text}: {error}");
         }
     }
 
     #[test]
-    fn a_time_of_day_is_told_its_next_date() {
-        let now: ZonedDateTime = "2026-12-31T09:00[Europe/Berlin]".parse().unwrap();
-        for (text, next) in [
-            ("9:00", Some("2027-01-01T09:00:00+01:00[Europe/Berlin]")),
-            ("09:00:01", Some("2026-12-31T09:00:01+01:00[Europe/Berlin]")),
-            ("00:00", Some("2027-01-01T00:00:00+01:00[Europe/Berlin]")),
-            ("24:00", None),
-            ("9", None),
+    fn a_time_of_day_is_the_next_one() {
+        let now = "2026-12-31T09:00[Europe/Berlin]";
+        for (now, text, next) in [
+            (now, "9:00", Some("2027-01-01T09:00:00+01:00[Europe/Berlin]")),
+            (now, "09:00:01", Some("2026-12-31T09:00:01+01:00[Europe/Berlin]")),
+            (now, "00:00", Some("2027-01-01T00:00:00+01:00[Europe/Berlin]")),
+            (now, "24:00", Some("2027-01-01T00:00:00+01:00[Europe/Berlin]")),
+            (now, "thu 10:00", Some("2026-12-31T10:00:00+01:00[Europe/Berlin]")),
+            (now, "Thursday  9:00", Some("2027-01-07T09:00:00+01:00[Europe/Berlin]")),
+            (now, "Thu 24:00", Some("2027-01-01T00:00:00+01:00[Europe/Berlin]")),
+            (now, "9", None),
+            (now, "Thu", None),
+            // It is skipped, and shown twice.
+            ("2026-03-28T12:00[Europe/Berlin]", "02:30", Some("2026-03-29T03:30:00+02:00[Europe/Berlin]")),
+            (
+                "2026-10-25T02:40+02:00[Europe/Berlin]",
+                "02:30",
+                Some("2026-10-25T02:30:00+01:00[Europe/Berlin]"),
+            ),
         ] {
-            let found = next_of_day(text, &now).map(|at| at.to_string());
+            let now: ZonedDateTime = now.parse().unwrap();
+            let found = next_of_day(text, now.timestamp(), now.time_zone());
+            let found = found.map(|at| at.to_zoned_datetime(now.time_zone().clone()).to_string());
             assert_eq!(found.as_deref(), next, "{text}");
         }
-        let error = parse_instant("17:00").unwrap_err().to_string();
-        let date = error.strip_prefix("'17:00' has no date: for the next one, write ").expect(&error);
-        assert!(parse_instant(date).is_ok(), "{error}");
+    }
+
+    /// Looks at the clock once a minute until it shows the time, or has passed over it.
+    fn seen(now: Timestamp, zone: &TimeZone, weekday: Option<Weekday>, time: civil::Time) -> Timestamp {
+        let today = zone.to_datetime(now).date();
+        let is_day = |date: civil::Date| weekday.is_none_or(|day| date.weekday() == day);
+        let start = (now.as_second() - 50 * 3600).div_euclid(60) * 60 + i64::from(time.second());
+        let shown = |seconds| zone.to_datetime(Timestamp::from_second(seconds).unwrap());
+        let mut skipped: Option<i64> = None;
+        for at in (start..).step_by(60) {
+            let (before, now_shown) = (shown(at - 60), shown(at));
+            if let Some(skipped) = skipped.filter(|skipped| *skipped <= at) {
+                return Timestamp::from_second(skipped).unwrap();
+            }
+            if at > now.as_second() && now_shown.time() == time && is_day(now_shown.date()) {
+                return Timestamp::from_second(at).unwrap();
+            }
+            for date in [before.date(), now_shown.date()] {
+                let target = date.to_datetime(time);
+                if before < target && target < now_shown && is_day(date) && date >= today {
+                    let late = target.duration_since(before).as_secs();
+                    skipped = skipped.or(Some(at - 60 + late).filter(|skipped| *skipped > now.as_second()));
+                }
+            }
+        }
+        unreachable!()
+    }
+
+    /// Times of day against a clock that is watched, in all kinds of zones, close to where clocks are set.
+    #[test]
+    fn a_time_of_day_is_when_clocks_show_it() {
+        const ZONES: [&str; 11] = [
+            "Europe/Berlin",
+            "America/St_Johns",
+            "Australia/Lord_Howe",
+            "America/Sao_Paulo",
+            "Africa/Cairo",
+            "America/Havana",
+            "Pacific/Apia",
+            "Asia/Kathmandu",
+            "Asia/Tehran",
+            "Atlantic/Azores",
+            "UTC",
+        ];
+        let days = [
+            ("Mon", Weekday::Monday),
+            ("wednesday", Weekday::Wednesday),
+            ("SAT", Weekday::Saturday),
+            ("Sunday", Weekday::Sunday),
+        ];
+        for_each_seed(60, |random| {
+            let zone = TimeZone::get(random.choice(ZONES).unwrap()).unwrap();
+            let any = Timestamp::from_second(random.i64(200_000_000..2_000_000_000)).unwrap();
+            let change = zone.following(any).next().filter(|_| random.u8(..4) > 0);
+            let near = change.map_or(any, |change| change.timestamp());
+            let now = near.checked_add(random.i64(-90_000..90_000).seconds()).unwrap();
+            let day = random.bool().then(|| random.choice(days).unwrap());
+            // Where clocks are set, if anywhere.
+            let (hour, minute) = (random.i8(0..24), random.i8(0..60));
+            let hour = *random.choice(&[0, 1, 2, 3, 23, hour]).unwrap();
+            let minute = *random.choice(&[0, 30, minute]).unwrap();
+            let time = civil::time(hour, minute, *random.choice(&[0, 7]).unwrap(), 0);
+            let text = format!("{} {time}", day.map_or("", |day| day.0));
+            let found = next_of_day(text.trim(), now, &zone);
+            let wanted = seen(now, &zone, day.map(|day| day.1), time);
+            assert_eq!(found, Some(wanted), "'{text}' after {now} in {}", zone.iana_name().unwrap());
+        });
+    }
+
+    /// What `date` prints, in several locales, is read back; the abbreviation tells which pass of an hour it is.
+    #[test]
+    fn what_date_prints_is_a_time() {
+        const FORMS: [&str; 7] = [
+            "%a %b %e %H:%M:%S %Z %Y",
+            "%a %b %e %I:%M:%S %p %Z %Y",
+            "%a %d %b %H:%M:%S %Z %Y",
+            "%a %d %b %Y %H:%M:%S %Z",
+            "%a %d %b %Y %I:%M:%S %p %Z",
+            "%a, %d %b %Y %H:%M:%S %z",
+            "%Y-%m-%dT%H:%M:%S%:z",
+        ];
+        let zones = ["Europe/Berlin", "America/St_Johns", "America/Sao_Paulo", "Asia/Kathmandu", "UTC"];
+        for_each_seed(200, |random| {
+            let zone = TimeZone::get(random.choice(zones).unwrap()).unwrap();
+            let any = Timestamp::from_second(random.i64(1_000_000_000..2_000_000_000)).unwrap();
+            let change = zone.following(any).next().filter(|_| random.bool());
+            let near = change.map_or(any, |change| change.timestamp());
+            let at = near.checked_add(random.i64(-7200..7200).seconds()).unwrap();
+            let text = at.to_zoned_datetime(zone.clone()).strftime(random.choice(FORMS).unwrap()).to_string();
+            let read = printed(&text, &zone).unwrap().or_else(|| parse_timestamp(&text, Some(&zone)));
+            assert_eq!(read, Some(at), "{text}");
+        });
+        let error = printed("Wed Nov 25 21:12:06 EST 2026", &TimeZone::UTC).unwrap_err().to_string();
+        assert!(error.starts_with("EST in 'Wed Nov 25 21:12:06 EST 2026' is not the zone here"), "{error}");
+    }
+
+    #[test]
+    fn a_zone_may_follow() {
+        let berlin = parse_instant("2023-11-14T23:13:20,tz=Europe/Berlin");
+        assert_eq!(berlin.unwrap(), Time(1_700_000_000 * SECOND));
+        let next = |text| parse_instant(text).unwrap().0 / SECOND % 86_400;
+        assert_eq!(next("06:00,tz=UTC"), 6 * 3600);
+        assert_eq!(next("06:00,tz=+01:30"), 4 * 3600 + 1800);
+        assert!(parse_instant("06:00,tz=Mars").unwrap_err().to_string().starts_with("no time zone 'Mars'"));
     }
 
     #[test]
@@ -144,8 +334,7 @@ mod tests {
         assert_eq!(until("2023-11-14T22:13:20Z"), Until::At(Time(1_700_000_000 * SECOND)));
         for (text, why) in [
             ("-1s", "duration"),
-            ("tomorrow", "or 1h, nor a time such as 2026-11-21T09:00"),
-            ("17:00", "has no date"),
+            ("tomorrow", "or 1h, nor a time such as 09:00 or 2026-11-21T09:00"),
             ("17:60", "from 1970 to 2554"),
         ] {
             let error = text.parse::<Until>().unwrap_err().to_string();

@@ -19,7 +19,9 @@ mod queue;
 mod rate;
 mod rate_text;
 mod report;
+mod script;
 mod selector;
+mod separator;
 mod server;
 mod state;
 mod template;
@@ -45,8 +47,10 @@ pub use queue::{BatchSize, Jitter, OnLimit, QueueOptions};
 pub use rate::{CountFrom, Defaults, Rate, key_indices, keys};
 pub use rate_text::{RateText, parse_limit_count};
 pub use report::{Report, StatsFormat, When};
+pub(crate) use script::as_script;
 pub use selector::Selector;
 pub(crate) use selector::compile;
+pub use separator::Separator;
 pub use server::{Address, Server};
 pub use state::{Shared, State, VARIABLE, check_shareable};
 pub use template::{HEADERS, Piece, Template};
@@ -78,6 +82,8 @@ pub struct Config {
     pub metrics: Option<PathBuf>,
     /// Where to draw the releases at the end; `-` is the terminal.
     pub plot: Option<PathBuf>,
+    /// Warnings about what was typed.
+    pub hints: Vec<String>,
 }
 
 impl Config {
@@ -85,9 +91,12 @@ impl Config {
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
         let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
-        let placeholder = placeholder.and_then(|run| placeholders::warning(&run.template));
         let headers = self.command.as_ref().and_then(|run| placeholders::headers_warning(run));
-        state.into_iter().chain(placeholder).chain(headers).chain(Once::warning(self))
+        let placeholder = placeholder.into_iter().flat_map(|run| {
+            script::warning(&run.template).into_iter().chain(placeholders::warning(&run.template))
+        });
+        let of_command = placeholder.chain(headers);
+        self.hints.iter().cloned().chain(state).chain(of_command).chain(Once::warning(self))
     }
 
     /// The files that are written, with the option that names each.
@@ -107,12 +116,12 @@ impl Config {
 pub enum Upkeep {
     /// Forgets the state: the next run begins a new one.
     Reset(Shared),
-    /// Prints how much of the limits is used.
-    Status(Shared),
+    /// Prints how much of the limits is used, as JSON if true.
+    Status(Shared, bool),
     /// Holds releases for this number of nanoseconds.
     Hold(Shared, u64),
-    /// Prints the names of all states.
-    List,
+    /// Prints the names of all states, as JSON if true.
+    List(bool),
 }
 
 /// Where items come from, and where each one ends.
@@ -123,7 +132,7 @@ pub struct InputOptions {
     /// Ends each record. Not empty.
     pub delimiter: Vec<u8>,
     /// Separates the fields of a record; without it, runs of blanks do.
-    pub separator: Option<Vec<u8>>,
+    pub separator: Option<Separator>,
     /// The longest record allowed, in bytes, without its delimiter.
     pub max_record: usize,
     /// White space and blank items to leave out.

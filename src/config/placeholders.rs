@@ -20,12 +20,7 @@ const SELECTORS: [&str; 2] = ["{col:", "{re:"];
 
 /// Warns about the first of them in a command, which receives it as plain text.
 pub(super) fn warning(template: &Template) -> Option<String> {
-    let texts = || {
-        template.args().iter().flatten().filter_map(|piece| match piece {
-            Piece::Text(text) => str::from_utf8(text).ok(),
-            _ => None,
-        })
-    };
+    let texts = || texts(template);
     // A shell may expand what stands in its script.
     let has_script = texts().any(|text| text.starts_with('-') && text.ends_with('c'));
     texts().find_map(advice).or_else(|| texts().filter(|_| !has_script).find_map(variable_advice))
@@ -42,6 +37,30 @@ pub(super) fn headers_warning(run: &Run) -> Option<String> {
     };
     (is_asked && !run.template.takes_headers())
         .then(|| format!("--backoff never sees an HTTP status, as COMMAND passes on none: add {option}"))
+}
+
+fn texts(template: &Template) -> impl Iterator<Item = &str> {
+    template.args().iter().flatten().filter_map(|piece| match piece {
+        Piece::Text(text) => str::from_utf8(text).ok(),
+        _ => None,
+    })
+}
+
+/// The paths whose names are in braces in a command, without the dot: `{user.id}` may be meant for `{.user.id}`.
+pub(super) fn members(template: &Template) -> Vec<Selector> {
+    texts(template).flat_map(|text| text.split('{').zip(text.split('{').skip(1))).filter_map(member).collect()
+}
+
+/// The path at the start of what follows a brace.
+fn member((before, after): (&str, &str)) -> Option<Selector> {
+    let (name, _) = after.split_once('}')?;
+    let is_name = |name: &str| {
+        name.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_')
+            && name.chars().all(|c| c.is_ascii_alphanumeric() || "_-".contains(c))
+    };
+    // `${name}` is a shell variable.
+    let may_be = !before.ends_with('$') && name.split('.').all(is_name);
+    Selector::parse_part(&format!(".{name}")).ok().filter(|_| may_be)
 }
 
 fn advice(text: &str) -> Option<String> {

@@ -1,6 +1,6 @@
 //! The options that the scheduler needs.
 
-use super::{Cleaning, Config, InputOptions, OnLimit, QueueOptions, Selector};
+use super::{Cleaning, Config, InputOptions, OnLimit, QueueOptions, Selector, placeholders};
 
 /// The options that decide when items go, except the limits and how commands end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -11,6 +11,8 @@ pub struct Plan {
     pub queue: QueueOptions,
     /// The parts of each item that its command needs.
     pub selectors: Vec<Selector>,
+    /// Parts of JSON that its texts in braces may be meant for.
+    pub members: Vec<Selector>,
     /// True if items are passed to a command, even if only in a dry run.
     pub has_command: bool,
 }
@@ -23,6 +25,7 @@ impl Plan {
             input: config.input.clone(),
             queue: config.queue,
             selectors: command.map_or_else(Vec::new, |run| run.template.selectors().to_vec()),
+            members: command.map_or_else(Vec::new, |run| placeholders::members(&run.template)),
             has_command: command.is_some(),
         }
     }

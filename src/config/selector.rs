@@ -26,18 +26,46 @@ pub enum Selector {
     Constant(u64),
 }
 
+/// The forms that select a part, except the last.
+const PARTS: &str = "col:N (such as col:1), bytes, host, .path.to.value";
+
 impl Selector {
     /// Parses a selector other than a number, which selects nothing.
     ///
     /// # Errors
     /// Not a selector, or a number.
     pub fn parse_part(text: &str) -> Result<Self> {
-        match text.parse()? {
-            Selector::Constant(number) => {
+        match Selector::read(text)? {
+            Some(Selector::Constant(number)) => {
                 bail!("a part of the item is needed, such as col:{}", number.max(1))
             }
-            selector => Ok(selector),
+            selector => selector.with_context(|| format!("use {PARTS} or re:REGEX{}", meant(text))),
         }
+    }
+
+    /// `None` if it has no known form.
+    fn read(text: &str) -> Result<Option<Self>> {
+        if let Some(column) = text.strip_prefix("col:") {
+            let column = column.parse().ok().context("a column is a number, counted from 1, as in col:1")?;
+            return Ok(Some(Selector::Column(column)));
+        }
+        if let Some(regex) = text.strip_prefix("re:") {
+            compile(regex)?;
+            return Ok(Some(Selector::Regex(regex.to_owned())));
+        }
+        if let Some(path) = text.strip_prefix('.') {
+            let path: Vec<_> = path.split('.').map(str::to_owned).collect();
+            ensure!(path.iter().all(|name| !name.is_empty()), "a path is like .user.id or .items.0.price");
+            return Ok(Some(Selector::Path(path)));
+        }
+        Ok(match text {
+            "bytes" => Some(Selector::Bytes),
+            "host" => Some(Selector::Host),
+            _ if text.starts_with(|c: char| c.is_ascii_digit()) => {
+                Some(Selector::Constant(parse_count(text)?))
+            }
+            _ => None,
+        })
     }
 }
 
@@ -58,28 +86,8 @@ impl FromStr for Selector {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        if let Some(column) = text.strip_prefix("col:") {
-            let column = column.parse().ok().context("a column is a number, counted from 1, as in col:1")?;
-            return Ok(Selector::Column(column));
-        }
-        if let Some(regex) = text.strip_prefix("re:") {
-            compile(regex)?;
-            return Ok(Selector::Regex(regex.to_owned()));
-        }
-        if let Some(path) = text.strip_prefix('.') {
-            let path: Vec<_> = path.split('.').map(str::to_owned).collect();
-            ensure!(path.iter().all(|name| !name.is_empty()), "a path is like .user.id or .items.0.price");
-            return Ok(Selector::Path(path));
-        }
-        match text {
-            "bytes" => Ok(Selector::Bytes),
-            "host" => Ok(Selector::Host),
-            _ if text.starts_with(|c: char| c.is_ascii_digit()) => Ok(Selector::Constant(parse_count(text)?)),
-            _ => bail!(
-                "use col:N (such as col:1), bytes, host, .path.to.value, re:REGEX or, for a cost, a number{}",
-                meant(text)
-            ),
-        }
+        Selector::read(text)?
+            .with_context(|| format!("use {PARTS}, re:REGEX or, for a cost, a number{}", meant(text)))
     }
 }
 

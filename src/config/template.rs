@@ -1,11 +1,14 @@
 //! COMMAND, with places for an item, its number and its selected parts.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
 use anyhow::{Result, bail};
 
 use super::selector::Selector;
+
+/// The most digits that a number has.
+const MOST_DIGITS: usize = 20;
 
 /// The placeholder of an item, unless `-I` sets another.
 const ITEM: &str = "{}";
@@ -18,6 +21,8 @@ pub const HEADERS: &str = "{headers}";
 pub struct Template {
     args: Vec<Vec<Piece>>,
     selectors: Vec<Selector>,
+    /// What stands for the item.
+    placeholder: OsString,
 }
 
 /// A piece of an argument.
@@ -27,8 +32,8 @@ pub enum Piece {
     Text(Vec<u8>),
     /// Stands for the item.
     Item,
-    /// Stands for the number of the item.
-    Number,
+    /// Stands for the number of the item, with at least this many digits.
+    Number(usize),
     /// Stands for the part that the selector with this index selects.
     Selected(usize),
     /// Stands for the file that `$THROTTLE_HEADERS` names.
@@ -42,13 +47,27 @@ impl Piece {
     }
 }
 
+impl Piece {
+    /// A place for a number or for headers as it is typed; empty for other pieces.
+    pub(super) fn name(&self) -> String {
+        match self {
+            Piece::Number(1) => "{#}".to_owned(),
+            Piece::Number(width) => format!("{{#:0{width}}}"),
+            Piece::Headers => HEADERS.to_owned(),
+            _ => String::new(),
+        }
+    }
+}
+
 impl Template {
     /// Parses `command`. `placeholder`, by default `{}`, stands for the item wherever it occurs, a selector in braces
     /// for the part that it selects, and `{#}` for the item's number. With none of these, items are appended.
     /// `{headers}` stands for the file of headers.
     pub fn new(command: &[OsString], placeholder: Option<&OsStr>) -> Self {
-        let mut template = Template { args: Vec::new(), selectors: Vec::new() };
-        let placeholder = placeholder.unwrap_or(OsStr::new(ITEM)).as_bytes();
+        let placeholder = placeholder.unwrap_or(OsStr::new(ITEM));
+        let mut template =
+            Template { args: Vec::new(), selectors: Vec::new(), placeholder: placeholder.to_owned() };
+        let placeholder = placeholder.as_bytes();
         for arg in command {
             let pieces = pieces(arg.as_bytes(), |rest, is_variable| match rest.strip_prefix(placeholder) {
                 Some(after) => Some((Piece::Item, after)),
@@ -67,7 +86,7 @@ impl Template {
     pub fn without_items(command: &[OsString]) -> Self {
         let place = |rest, is_variable| if is_variable { None } else { headers(rest) };
         let args = command.iter().map(|arg| pieces(arg.as_bytes(), place)).collect();
-        Template { args, selectors: Vec::new() }
+        Template { args, selectors: Vec::new(), placeholder: ITEM.into() }
     }
 
     /// A tag for the output of a command: the part of the item that the selector `text` selects, or the item if `text`
@@ -80,12 +99,23 @@ impl Template {
             "" => (Piece::Item, Vec::new()),
             _ => (Piece::Selected(0), vec![Selector::parse_part(text)?]),
         };
-        Ok(Template { args: vec![vec![piece]], selectors })
+        Ok(Template { args: vec![vec![piece]], selectors, placeholder: ITEM.into() })
     }
 
     /// The arguments, the first of which is the command.
     pub fn args(&self) -> &[Vec<Piece>] {
         &self.args
+    }
+
+    /// An argument as it is typed.
+    pub(super) fn typed(&self, arg: &[Piece]) -> OsString {
+        let piece = |piece: &Piece| match piece {
+            Piece::Text(text) => text.clone(),
+            Piece::Item => self.placeholder.as_bytes().to_vec(),
+            Piece::Number(_) | Piece::Headers => piece.name().into_bytes(),
+            Piece::Selected(index) => format!("{{{}}}", self.selectors[*index]).into_bytes(),
+        };
+        OsString::from_vec(arg.iter().flat_map(piece).collect())
     }
 
     /// The parts of an item that the command needs, as numbered by [`Piece::Selected`].
@@ -106,13 +136,11 @@ impl Template {
         for arg in self.args.iter().filter(|arg| arg.len() > 1) {
             let name = arg.iter().find_map(|piece| match piece {
                 Piece::Text(_) | Piece::Item | Piece::Headers => None,
-                Piece::Number => Some("#".to_owned()),
-                Piece::Selected(index) => Some(self.selectors[*index].to_string()),
+                Piece::Number(_) => Some(piece.name()),
+                Piece::Selected(index) => Some(format!("{{{}}}", self.selectors[*index])),
             });
             if let Some(name) = name {
-                bail!(
-                    "with -B, {{{name}}} becomes one argument for each item: make it an argument of its own"
-                );
+                bail!("with -B, {name} becomes one argument for each item: make it an argument of its own");
             }
         }
         Ok(())
@@ -120,13 +148,13 @@ impl Template {
 
     /// The place at the start of `text`, and what follows it.
     fn selected<'a>(&mut self, text: &'a [u8]) -> Option<(Piece, &'a [u8])> {
+        if let Some(number) = number(text) {
+            return Some(number);
+        }
         let inner = text.strip_prefix(b"{")?;
         // A regular expression may contain braces. Up to one of those, it would be invalid.
         let most = if inner.starts_with(b"re:") { usize::MAX } else { 1 };
         let parse = |end: usize| Some((Selector::parse_part(str::from_utf8(&inner[..end]).ok()?).ok()?, end));
-        if let Some(after) = inner.strip_prefix(b"#}") {
-            return Some((Piece::Number, after));
-        }
         if let Some(place) = headers(text) {
             return Some(place);
         }
@@ -164,6 +192,19 @@ fn headers(text: &[u8]) -> Option<(Piece, &[u8])> {
     Some((Piece::Headers, text.strip_prefix(HEADERS.as_bytes())?))
 }
 
+/// A place for the number of the item at the start of `text`, `{#}` or `{#:04}`, and what follows it.
+fn number(text: &[u8]) -> Option<(Piece, &[u8])> {
+    let inner = text.strip_prefix(b"{#")?;
+    if let Some(after) = inner.strip_prefix(b"}") {
+        return Some((Piece::Number(1), after));
+    }
+    let (digits, after) =
+        inner.strip_prefix(b":0")?.split_at_checked(inner.iter().position(|&byte| byte == b'}')? - 2)?;
+    let width =
+        str::from_utf8(digits).ok()?.parse().ok().filter(|width| (1..=MOST_DIGITS).contains(width))?;
+    Some((Piece::Number(width), &after[1..]))
+}
+
 /// False for shell code in braces that looks like a path: `{. ./lib; }` and `{./a,./b}`.
 fn is_meant(selector: &Selector) -> bool {
     let Selector::Path(path) = selector else { return true };
@@ -185,7 +226,7 @@ mod tests {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => String::from_utf8(text.clone()).unwrap(),
             Piece::Item => "<item>".to_owned(),
-            Piece::Number => "<number>".to_owned(),
+            Piece::Number(width) => format!("<number {width}>"),
             Piece::Selected(index) => format!("<{}>", template.selectors[*index]),
             Piece::Headers => "<headers>".to_owned(),
         };
@@ -196,7 +237,7 @@ mod tests {
     fn selectors_in_braces_are_places() {
         for (arg, pieces) in [
             ("a{}b", &["a", "<item>", "b"][..]),
-            ("{#}{#}", &["<number>", "<number>"]),
+            ("{#}{#:04}x{#:020}", &["<number 1>", "<number 4>", "x", "<number 20>"]),
             ("x{col:2}", &["x", "<col:2>"]),
             ("{.user.id}/{host}", &["<.user.id>", "/", "<host>"]),
             ("{.user name}", &["<.user name>"]),
@@ -218,6 +259,13 @@ mod tests {
             "{",
             "}",
             "{1}",
+            "{#:4}",
+            "{#:0}",
+            "{#:00}",
+            "{#:021}",
+            "{#:0x}",
+            "{#:04",
+            "{#a}",
             "{.}",
             "{..a}",
             "{col:0}",

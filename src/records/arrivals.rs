@@ -29,7 +29,7 @@ impl<T> InOrder<T> {
     /// Reads the records of `input` as `arrivals` says.
     pub(crate) fn new(arrivals: &Arrivals, input: &InputOptions) -> Self {
         InOrder {
-            recorded: Recorded::new(arrivals, input.separator.as_deref(), input.cleaning),
+            recorded: Recorded::new(arrivals, input.separator.as_ref(), input.cleaning),
             slack: arrivals.unsorted.unwrap_or(0),
             given: arrivals.unsorted,
             ready: None,
@@ -50,6 +50,11 @@ impl<T> InOrder<T> {
             self.slack = u64::MAX;
         }
         Ok(moment)
+    }
+
+    /// A record that arrives at `at`, which is without its delimiter; `None` if it is left out.
+    pub(crate) fn arrived<'a>(&mut self, record: &'a [u8], at: Time) -> Option<Moment<'a>> {
+        self.recorded.arrived(record, at)
     }
 
     /// Adds the value of the record with this number, which happened at `at`. All values that are due must be taken

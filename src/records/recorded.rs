@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::json;
 use super::row::{Job, RowItems};
 use super::tsv::Columns;
-use crate::config::{Arrivals, Cleaning, Selector};
+use crate::config::{Arrivals, Cleaning, Selector, Separator};
 use crate::printable::{excerpt, quoted};
 use crate::source::{Fault, Fields, Stamps, bad_item};
 use crate::time::Time;
@@ -59,7 +59,7 @@ type Read<'a> = (Time, RowItems<'a>, Option<u64>);
 
 impl Recorded {
     /// Reads stamps as `arrivals` says. Without `separator`, runs of blanks separate columns.
-    pub(super) fn new(arrivals: &Arrivals, separator: Option<&[u8]>, cleaning: Cleaning) -> Self {
+    pub(super) fn new(arrivals: &Arrivals, separator: Option<&Separator>, cleaning: Cleaning) -> Self {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {
             stamps: Stamps::new(arrivals.zone.clone(), arrivals.year.map(i64::from)),
@@ -114,6 +114,14 @@ impl Recorded {
         let (at, items, last) = read.map_err(|why| bad_item(number, &why))?;
         let last = last.map(|last| (self.headers, last));
         Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items, last }))
+    }
+
+    /// A record that arrives at `at`, which is without its delimiter; `None` if it is left out.
+    pub(super) fn arrived<'a>(&mut self, record: &'a [u8], at: Time) -> Option<Moment<'a>> {
+        self.number += 1;
+        let items = RowItems::from_buf([self.cleaning.trim(record).into()]);
+        let moment = Moment { number: self.number, at, is_calendar: true, items, last: None };
+        (!self.cleaning.skips(record)).then_some(moment)
     }
 
     fn read_item<'a>(&mut self, record: &'a [u8]) -> Result<Read<'a>, String> {

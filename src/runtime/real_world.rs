@@ -118,18 +118,6 @@ impl RealWorld {
         Ok(())
     }
 
-    /// The stop that has come since events were last looked at. If one has interrupted a write, its event is waited
-    /// for.
-    pub(crate) fn last_stop(&mut self) -> Option<Exit> {
-        loop {
-            match self.happened() {
-                Some(Event::Stop(exit)) => return Some(exit),
-                None if !self.is_interrupted() => return None,
-                _ => {}
-            }
-        }
-    }
-
     /// The nanoseconds by which being stopped (SIGSTOP) made us late, told once. We may hear of its end only in the
     /// wait after the one that it prolonged.
     fn late(&mut self, due: Option<Time>) -> u64 {

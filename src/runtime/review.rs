@@ -4,15 +4,15 @@ use std::io::{self, IsTerminal};
 
 use anyhow::Result;
 
-use super::real_world::RealWorld;
 use super::world::{Event, Wait, Wake, World};
 use crate::audit::{Audit, Violation};
 use crate::charge::{Charge, Draft};
 use crate::config::{self, Arrivals, Rate, Selector};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
-use crate::source::{Charger, Delimiter, ReleaseCharges, Segment, bad_item};
-use crate::time::Time;
+use crate::sink::{Cause, Sent, Sink};
+use crate::source::{Batch, Charger, Delimiter, Keyless, ReleaseCharges, Segment, bad_item, cut_quotes};
+use crate::time::{Time, Wall};
 use crate::ui::audit::AuditReport;
 
 /// Records on their way from an input to an audit.
@@ -28,6 +28,15 @@ pub(crate) struct Review {
     /// If so, the rows with the last item of each log.
     ends: Vec<End>,
     pub(crate) audit: Audit,
+    /// Where items go if they are judged as they arrive.
+    passes_on: Option<Box<dyn Sink>>,
+    /// The wall clock at the first arrival, which is not set: instants stay as far apart as they are.
+    wall: Option<Wall>,
+    /// The number of bytes passed on.
+    pub(crate) passed: u64,
+    pub(crate) keyless: Keyless,
+    /// The first item whose columns are cut inside of quotes, in words.
+    pub(crate) odd: Option<String>,
 }
 
 /// A row with the last item of a log.
@@ -42,7 +51,7 @@ struct End {
 impl Review {
     /// Judges by `rates`; `arrivals` says where records give their instants.
     pub(crate) fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
-        let charger = Charger::new(rates, input.separator.as_deref()).without_bounds();
+        let charger = Charger::new(rates, input.separator.as_ref()).without_bounds();
         let draft = |Charge { costs, keys }: &Charge| Draft { costs: costs.to_vec(), keys: keys.to_vec() };
         Review {
             in_order: InOrder::new(arrivals, input),
@@ -52,7 +61,17 @@ impl Review {
             ends: Vec::new(),
             counts_bytes: rates.iter().any(|rate| rate.cost == Some(Selector::Bytes)),
             audit: Audit::new(rates),
+            passes_on: None,
+            wall: None,
+            passed: 0,
+            keyless: Keyless::new(rates),
+            odd: None,
         }
+    }
+
+    /// Judges items when they arrive, and passes them on to `sink`.
+    pub(crate) fn passing_on(self, sink: impl Sink + 'static) -> Self {
+        Review { passes_on: Some(Box::new(sink)), ..self }
     }
 
     /// Judges all records, until the input ends or the run is to stop. Findings are reported whenever the input pauses,
@@ -61,7 +80,7 @@ impl Review {
     /// # Errors
     /// The input cannot be read or is out of order, a record does not give its instant or cost, or the report cannot be
     /// written.
-    pub(crate) fn run(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Exit> {
+    pub(crate) fn run(&mut self, world: &mut impl World, report: &mut AuditReport) -> Result<Exit> {
         let (stop, result) = match self.judge_all(world, report) {
             Ok(stop) => (stop, self.finish(report)),
             Err(error) => (None, Err(error)),
@@ -75,17 +94,21 @@ impl Review {
     }
 
     /// Judges records until the input ends or the run is to stop.
-    fn judge_all(&mut self, world: &mut RealWorld, report: &mut AuditReport) -> Result<Option<Exit>> {
+    fn judge_all(&mut self, world: &mut impl World, report: &mut AuditReport) -> Result<Option<Exit>> {
         let is_watched = io::stdout().is_terminal();
-        let mut until = Some(Time::ZERO);
+        // Findings about items that are passed on are reported at the end.
+        let pause = Some(Time::ZERO).filter(|_| self.passes_on.is_none());
+        let mut until = pause;
         loop {
             match world.wait(Wait { until, accepting: true, ..Wait::default() }) {
                 Wake::Input(block) => {
-                    self.judge_block(&block, report)?;
-                    if is_watched {
+                    if let Some(stop) = self.take(block, world, report)? {
+                        return Ok(Some(stop));
+                    }
+                    if is_watched && pause.is_some() {
                         report.flush()?;
                     }
-                    until = Some(Time::ZERO);
+                    until = pause;
                 }
                 Wake::End(None) => return Ok(None),
                 Wake::End(Some(error)) => return Err(error),
@@ -99,15 +122,54 @@ impl Review {
         }
     }
 
-    fn judge_block(&mut self, block: &Segment, report: &mut AuditReport) -> Result<()> {
+    /// Judges the records of a block, after it has been passed on. Returns the stop if that ends the run.
+    fn take(
+        &mut self,
+        block: Segment,
+        world: &mut impl World,
+        report: &mut AuditReport,
+    ) -> Result<Option<Exit>> {
+        let Some(sink) = &mut self.passes_on else {
+            return self.judge_block(&block, None, report).map(|()| None);
+        };
+        let at = self.wall.get_or_insert_with(|| world.wall()).shows(block.arrival());
+        let mut batch = Batch::default();
+        batch.push(block);
+        let (items, cause) = match sink.send(world.now(), &batch) {
+            Sent::Partly(items, cause) => (items, Some(cause)),
+            Sent::All | Sent::Busy { .. } | Sent::TooLong => (batch.items(), None),
+        };
+        for segment in batch.take(items, &self.delimiter).segments() {
+            self.passed += segment.bytes().len() as u64;
+            self.judge_block(segment, Some(at), report)?;
+        }
+        match cause {
+            None => Ok(None),
+            Some(Cause::ReaderGone) => Ok(Some(Exit::READER_GONE)),
+            Some(Cause::Interrupted) => Ok(world.last_stop()),
+            Some(Cause::Failed(_, error)) => Err(error),
+        }
+    }
+
+    /// Judges records that arrived at `arrived`, or else by their stamps.
+    fn judge_block(
+        &mut self,
+        block: &Segment,
+        arrived: Option<Time>,
+        report: &mut AuditReport,
+    ) -> Result<()> {
         let delimiter = self.delimiter.clone();
         for whole in delimiter.split_inclusive(block.bytes()) {
             let record = delimiter.trim(whole);
-            let Some(moment) = self.in_order.read(record)? else { continue };
+            let moment = match arrived {
+                Some(at) => self.in_order.arrived(record, at),
+                None => self.in_order.read(record)?,
+            };
+            let Some(moment) = moment else { continue };
             let ending = whole.len() - record.len();
             let charges = match (&self.uniform, &moment.items[..]) {
                 (Some(_), [_]) => Vec::new(),
-                _ => charge(&mut self.charger, &moment, ending, ending)?,
+                _ => self.charge(&moment, ending)?,
             };
             if let Some(last) = moment.last.filter(|_| self.counts_bytes) {
                 self.note_end(last, &moment, ending)?;
@@ -125,7 +187,7 @@ impl Review {
         let known = self.ends.last().map(|end| end.last);
         if known.is_none_or(|known| known <= last) {
             self.ends.retain(|end| end.last.0 < last.0 || end.last == last);
-            let charges = charge(&mut self.charger, moment, delimiter, 0)?;
+            let charges = charge(&mut self.charger, moment, delimiter, 0, |_, _| ())?;
             self.ends.push(End { last, row: (moment.at, moment.number), charges });
         }
         Ok(())
@@ -138,7 +200,7 @@ impl Review {
         }
         self.in_order.end();
         self.judge(report)?;
-        Ok(report.summary(&self.audit)?)
+        Ok(report.summary(&self.audit, &self.keyless)?)
     }
 
     /// Judges the records whose turn it is.
@@ -157,17 +219,185 @@ impl Review {
         }
         Ok(())
     }
+
+    fn charge(&mut self, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>> {
+        let Review { charger, keyless, odd, .. } = self;
+        charge(charger, moment, delimiter, delimiter, |charger, item| {
+            keyless.count(charger, moment.number);
+            if odd.is_none() && charger.cuts_quotes(item) {
+                *odd = Some(cut_quotes(moment.number, item));
+            }
+        })
+    }
 }
 
 /// The charges of a row whose items have delimiters of this length, and the last of them one of the length `last`.
-fn charge(charger: &mut Charger, moment: &Moment, delimiter: usize, last: usize) -> Result<Vec<Draft>> {
+/// Calls `look` with each item after it was charged.
+fn charge(
+    charger: &mut Charger,
+    moment: &Moment,
+    delimiter: usize,
+    last: usize,
+    mut look: impl FnMut(&Charger, &[u8]),
+) -> Result<Vec<Draft>> {
     let mut release = ReleaseCharges::default();
     for (place, item) in moment.items.iter().enumerate() {
         let mut draft = Draft::default();
         let ending = if place + 1 == moment.items.len() { last } else { delimiter };
         let result = charger.charge_into(item, item.len() + ending, &mut draft);
         result.map_err(|why| bad_item(moment.number, &why))?;
+        look(charger, item);
         release.add(charger, draft);
     }
     Ok(release.charges)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+    use std::fmt::Write;
+    use std::io;
+    use std::rc::Rc;
+
+    use super::*;
+    use crate::cli;
+    use crate::config::{Config, Verb};
+    use crate::random::{Told, seeds};
+    use crate::source::Capacity;
+
+    /// Blocks of records, with their arrivals.
+    #[derive(Default)]
+    struct Arriving {
+        blocks: VecDeque<(Time, Vec<u8>, u64)>,
+        now: Time,
+    }
+
+    /// The wall clock is ahead of that of the run.
+    const SHOWN: Time = Time(1_700_000_000_000_000_007);
+
+    impl World for Arriving {
+        fn now(&self) -> Time {
+            self.now
+        }
+
+        fn wall(&mut self) -> Wall {
+            Wall::new(Time::ZERO, SHOWN)
+        }
+
+        fn wait(&mut self, _: Wait) -> Wake {
+            let Some((at, bytes, items)) = self.blocks.pop_front() else { return Wake::End(None) };
+            self.now = at;
+            Wake::Input(Segment::of(bytes, items, at))
+        }
+    }
+
+    /// Keeps what is sent. After `room` items, its reader is gone.
+    struct Kept {
+        bytes: Rc<RefCell<Vec<u8>>>,
+        room: u64,
+    }
+
+    impl Sink for Kept {
+        fn capacity(&self) -> Capacity {
+            Capacity::UNLIMITED
+        }
+
+        fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+            let items = batch.items().min(self.room);
+            self.room -= items;
+            for record in batch.records(&Delimiter::new(b"\n")).take(usize::try_from(items).expect("few")) {
+                self.bytes.borrow_mut().extend_from_slice(record);
+            }
+            if items == batch.items() { Sent::All } else { Sent::Partly(items, Cause::ReaderGone) }
+        }
+    }
+
+    #[derive(Clone, Default)]
+    struct Out(Rc<RefCell<Vec<u8>>>);
+
+    impl io::Write for Out {
+        fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+            self.0.borrow_mut().write(bytes)
+        }
+
+        fn flush(&mut self) -> io::Result<()> {
+            Ok(())
+        }
+    }
+
+    fn review(config: &Config, world: &mut Arriving, sink: Option<Kept>) -> (String, Option<Exit>, u64) {
+        let Verb::Audit(arrivals) = &config.action else { panic!("an audit") };
+        let mut review = Review::new(&config.limits.given().unwrap(), arrivals, &config.input);
+        if let Some(sink) = sink {
+            review = review.passing_on(sink);
+        }
+        let out = Out::default();
+        let mut report = AuditReport::new(config.report, out.clone());
+        let exit = review.run(world, &mut report).ok();
+        report.flush().unwrap();
+        let told = String::from_utf8(out.0.borrow().clone()).unwrap();
+        (told, exit, review.passed)
+    }
+
+    /// Items that are judged as they arrive are judged as an audit of their stamps judges them, and pass unchanged.
+    #[test]
+    fn what_is_judged_as_it_arrives_is_judged_as_by_its_stamps() {
+        for seed in seeds(100) {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let random = &mut random;
+            let mut args: Vec<String> = vec!["throttle".into(), "--audit".into()];
+            for _ in 0..random.usize(1..4) {
+                let options =
+                    ["", ",key=re:k.", ",cost=re:c(.)", ",key=re:k.,cost=re:c(.)", ",algo=interval"];
+                let more = ["", ",algo=bucket", ",algo=fixed", ",margin=10ms"];
+                let (count, options) = (random.u64(1..5), random.choice(options).unwrap());
+                let more = if options.contains("algo") { "" } else { random.choice(more).unwrap() };
+                args.push(format!("-r{count}/{}ms{options}{more}", random.u64(1..200)));
+            }
+            args.extend(["--trim", "--skip-blank"].iter().filter(|_| random.bool()).map(|&it| it.into()));
+            let (mut world, mut stamped, mut passed) = (Arriving::default(), String::new(), String::new());
+            let (mut at, all) = (Time(random.u64(..1000)), random.u64(..40));
+            let room = if random.bool() { u64::MAX } else { random.u64(..=all) };
+            let mut number = 0;
+            while number < all {
+                let mut block = String::new();
+                let items = random.u64(1..5).min(all - number);
+                for _ in 0..items {
+                    number += 1;
+                    let key = ["k0", "k1", "k2", "x"][random.usize(..4)];
+                    let item = format!("{key} c{} \r", random.u8(..4));
+                    let is_blank = random.u8(..5) == 0 && args.iter().any(|arg| arg == "--skip-blank");
+                    let item = if is_blank { String::from(" \r") } else { item };
+                    let end = if number == all && random.bool() { "" } else { "\n" };
+                    write!(block, "{item}{end}").unwrap();
+                    if number <= room {
+                        let shown = jiff::Timestamp::from_nanosecond((SHOWN.0 + at.0).into()).unwrap();
+                        let stamp = if is_blank { String::new() } else { format!("{shown} ") };
+                        write!(stamped, "{stamp}{item}{end}").unwrap();
+                        write!(passed, "{item}{end}").unwrap();
+                    }
+                }
+                world.blocks.push_back((at, block.into_bytes(), items));
+                at = at.saturating_add([0, 1, random.u64(..300_000_000)][random.usize(..3)]);
+            }
+            let case = format!("{args:?}\n{stamped}");
+            let _told = Told { seed, case: move || case.clone() };
+            let parse = |args: &[String], more: &[&str]| {
+                cli::parse(args.iter().map(String::as_str).chain(more.iter().copied()).map(Into::into))
+                    .unwrap()
+            };
+            let kept = Kept { bytes: Rc::default(), room };
+            let bytes = Rc::clone(&kept.bytes);
+            let (told, exit, length) = review(&parse(&args, &["--arrivals=now"]), &mut world, Some(kept));
+            let records =
+                stamped.matches('\n').count() + usize::from(!stamped.is_empty() && !stamped.ends_with('\n'));
+            let block = (Time::ZERO, stamped.clone().into_bytes(), records as u64);
+            let mut record = Arriving { blocks: [block].into(), now: Time::ZERO };
+            let (wanted, judged, _) = review(&parse(&args, &[]), &mut record, None);
+            assert_eq!(told, wanted);
+            assert_eq!(String::from_utf8_lossy(&bytes.borrow()), passed);
+            assert_eq!((exit, length), (judged.filter(|_| room >= all), passed.len() as u64));
+        }
+    }
 }

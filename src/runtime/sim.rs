@@ -10,7 +10,7 @@ use anyhow::Error;
 
 use super::world::{Wait, Wake, World};
 use crate::source::Segment;
-use crate::time::{SECOND, Time, Wall};
+use crate::time::{Time, Wall};
 
 /// A clock that stands still until it is set.
 #[derive(Clone, Debug, Default)]
@@ -27,9 +27,6 @@ impl SimClock {
         self.0.set(self.now().max(at));
     }
 }
-
-/// March 1973. From then on, time stamps in milliseconds can be told from those in seconds.
-const DATED: Time = Time(100_000_000 * SECOND);
 
 /// A world whose arrivals are known in advance.
 pub struct Sim<I: Iterator<Item = Result<Segment, Error>>> {
@@ -49,9 +46,9 @@ impl<I: Iterator<Item = Result<Segment, Error>>> Sim<I> {
         Sim { clock, wall: Wall::default(), arrivals, ended: false }
     }
 
-    /// True if its instants can count from 1970: in seconds since any other start, none is so late.
+    /// True if its instants count from 1970.
     pub fn is_dated(&self) -> bool {
-        self.now() >= DATED
+        self.now().is_dated()
     }
 
     /// Sets the wall clock, which shows `shown` now.

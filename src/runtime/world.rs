@@ -36,6 +36,18 @@ pub trait World {
         false
     }
 
+    /// The stop that has come since events were last looked at. If one has interrupted a write, its event is waited
+    /// for.
+    fn last_stop(&mut self) -> Option<Exit> {
+        loop {
+            match self.happened() {
+                Some(Event::Stop(exit)) => return Some(exit),
+                None if !self.is_interrupted() => return None,
+                _ => {}
+            }
+        }
+    }
+
     /// True if the reader of standard output is gone, whether or not that was reported.
     fn has_lost_reader(&self) -> bool {
         false

@@ -125,7 +125,7 @@ impl Queue {
                 break;
             }
             let capacity = &self.lanes.batcher.capacity;
-            let warning = self.supply.line_end_warning(capacity.fills_arguments());
+            let warning = self.supply.oddities.line_end(&self.supply.intake, capacity.fills_arguments());
             warning.into_iter().for_each(|warning| results.course.tell(warning));
             if let Some(error) = capacity.argument_error(self.supply.intake.record()) {
                 let (lanes, why) = (&self.lanes, Failure::ArgumentError(error));
@@ -143,13 +143,15 @@ impl Queue {
 
     /// Looks at the next item read. Returns true if there is one.
     pub(super) fn look(&mut self, now: Time, results: &mut Results) -> bool {
-        let warning = self.supply.encoding_warning(self.lanes.batcher.capacity.fills_arguments());
+        let is_argument = self.lanes.batcher.capacity.fills_arguments();
+        let warning = self.supply.oddities.of_encoding(&self.supply.intake, is_argument);
         warning.into_iter().for_each(|warning| results.course.tell(warning));
         while !results.course.is_stopping && !self.supply.is_full() {
             match self.supply.intake.look() {
                 None => return false,
                 Some(Ok(())) => {
-                    self.supply.format_warning().into_iter().for_each(|warning| results.course.tell(warning));
+                    let warnings = self.supply.oddities.of_item(&self.supply.intake);
+                    warnings.for_each(|warning| results.course.tell(warning));
                     return true;
                 }
                 Some(Err(error)) if self.supply.on_bad == OnBad::Skip => {

@@ -8,10 +8,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Error;
 
+use super::oddities::Oddities;
 use super::{Notice, Stats};
-use crate::config::{OnBad, Plan, Rate, Selector, keys};
+use crate::config::{OnBad, Plan, Rate, Separator};
 use crate::exit::Exit;
-use crate::printable::excerpt;
 use crate::source::{Charger, Delimiter, Intake, Segment};
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
@@ -24,15 +24,9 @@ pub(super) struct Supply {
     rejects: BTreeMap<(u64, u64), Reject>,
     /// What to do about an item that cannot be charged.
     pub(super) on_bad: OnBad,
-    separator: Option<Vec<u8>>,
-    /// Items are lines, and there was no warning yet of one that ends in CR.
-    tells_line_end: bool,
-    /// The input was not yet checked for a byte order mark.
-    looks_for_mark: bool,
-    /// The index of a key of URLs or JSON, and its selector, until there was a warning of an item that is neither.
-    format: Option<(usize, Selector)>,
-    /// The warnings of limits that no item matched were given.
-    unmatched_told: bool,
+    separator: Option<Separator>,
+    /// Looks for items that are not what the options expect.
+    pub(super) oddities: Oddities,
     /// The error that ended the input, if one did.
     pub(super) bad_end: Option<Error>,
 }
@@ -50,24 +44,21 @@ pub(super) struct Reject {
 impl Supply {
     pub(super) fn new(plan: &Plan, rates: &[Rate], delimiter: &Delimiter) -> Self {
         let separator = plan.input.separator.clone();
-        let charger = Charger::new(rates, separator.as_deref());
+        let charger = Charger::new(rates, separator.as_ref());
         Supply {
             intake: Intake::new(plan, delimiter.clone(), charger),
             rejects: BTreeMap::new(),
             on_bad: plan.input.on_bad,
             separator,
-            tells_line_end: plan.input.delimiter == b"\n",
-            looks_for_mark: true,
-            format: format_of(rates),
-            unmatched_told: false,
+            oddities: Oddities::new(plan, rates),
             bad_end: None,
         }
     }
 
     pub(super) fn recharge(&mut self, waiting: Vec<Segment>, rates: &[Rate]) {
-        let mut charger = Charger::new(rates, self.separator.as_deref());
+        let mut charger = Charger::new(rates, self.separator.as_ref());
         charger.keep_matched(&self.intake.charger);
-        self.format = format_of(rates).filter(|_| self.format.is_some());
+        self.oddities.change_limits(rates);
         self.intake.put_back(waiting, charger);
     }
 
@@ -105,73 +96,9 @@ impl Supply {
         self.intake.read() - self.intake.skipped()
     }
 
-    /// Warns once of an item that ends in CR: lines from Windows end in CR LF, and few commands expect the CR in an
-    /// argument.
-    pub(super) fn line_end_warning(&mut self, is_argument: bool) -> Option<Notice> {
-        if !self.tells_line_end || !is_argument || !self.intake.record().ends_with(b"\r") {
-            return None;
-        }
-        self.tells_line_end = false;
-        let item = self.intake.first();
-        Some(Notice::Warning(format!(
-            "item {item} ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'"
-        )))
+    /// The warnings about all items together, once they were all looked at.
+    pub(super) fn last_warnings(&mut self) -> Vec<Notice> {
+        let has_looked_at_all = self.items() > 0 && self.intake.skipped() == 0;
+        self.oddities.at_end(&self.intake.charger, has_looked_at_all)
     }
-
-    /// Warns once of an item that is not of the kind whose part a limit goes by: all such items have the same key, so
-    /// they wait for each other.
-    pub(super) fn format_warning(&mut self) -> Option<Notice> {
-        let (key, selector) = self.format.as_ref()?;
-        if !self.intake.draft().keys.get(*key)?.is_empty() {
-            return None;
-        }
-        let record = self.intake.record();
-        let (what, need) = match (selector, record.trim_ascii_start().first()?) {
-            (Selector::Host, _) => ("has no host", ": URLs need a scheme, such as https://"),
-            // It may lack the part.
-            (_, b'{' | b'[') => return None,
-            _ => ("is no JSON object or array", ""),
-        };
-        let (item, record) = (self.intake.first(), excerpt(record));
-        let warning =
-            format!("item {item} {record} {what}, so key={selector} puts it under the empty key{need}");
-        self.format = None;
-        Some(Notice::Warning(warning))
-    }
-
-    /// Warns once, before the first item is looked at, of text from Windows that begins with a byte order mark, which
-    /// selectors and commands take for part of the item, or that is in UTF-16, which they cannot read.
-    pub(super) fn encoding_warning(&mut self, is_argument: bool) -> Option<Notice> {
-        if !self.looks_for_mark || self.intake.is_empty() {
-            return None;
-        }
-        self.looks_for_mark = false;
-        let is_read = is_argument || self.intake.charger.uniform().is_none();
-        let warning = match self.intake.beginning().filter(|_| is_read)? {
-            [0xef, 0xbb, 0xbf, ..] => {
-                "item 1 begins with a byte order mark, which becomes part of it: remove it with tail -c +4"
-            }
-            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
-                "the items are in UTF-16: convert them with iconv -f UTF-16 -t UTF-8"
-            }
-            _ => return None,
-        };
-        Some(Notice::Warning(warning.to_owned()))
-    }
-
-    /// Warns once of limits for a key that never came, which are probably mistakes, if all items were looked at.
-    pub(super) fn unmatched_warnings(&mut self) -> Vec<Notice> {
-        let was_told = std::mem::replace(&mut self.unmatched_told, true);
-        if self.items() == 0 || self.intake.skipped() > 0 || was_told {
-            return Vec::new();
-        }
-        let warn = |limit| Notice::Warning(format!("no item matched the limit {limit}"));
-        self.intake.charger.unmatched().map(warn).collect()
-    }
-}
-
-/// The first key of these limits that is a part of URLs or JSON, with its index.
-fn format_of(rates: &[Rate]) -> Option<(usize, Selector)> {
-    let has_format = |key: &Selector| matches!(key, Selector::Host | Selector::Path(_));
-    keys(rates).into_iter().cloned().enumerate().find(|(_, key)| has_format(key))
 }

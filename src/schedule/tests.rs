@@ -321,8 +321,9 @@ fn an_item_that_is_not_the_json_that_a_limit_goes_by_is_told_once() {
     let warning = "warning item 2 '7' is no JSON object or array, so key=.to puts it under the empty key";
     let wait = "wait 1000000000 or input";
     Scene::new("-r 9/100ns,key=.to").check(&[
-        (0, Input("{}\n"), &format!("send {{}}; {wait}")),
+        (0, Input("{\"to\":1}\n"), &format!("send {{\"to\":1}}; {wait}")),
         (1, Input("7\nc\n"), &format!("send 7 c; {warning}; {wait}")),
+        (2, EndOfInput, "warning 2 of 3 items have no .to: they share the empty key; finish 0"),
     ]);
 }
 

@@ -6,7 +6,7 @@ use super::fields::{Fields, NOT_JSON, Record};
 use super::host::canonical_host;
 use super::part::Selected;
 use crate::charge::{Charge, Draft, Key};
-use crate::config::{CountFrom, Rate, Selector, key_indices, keys};
+use crate::config::{CountFrom, Rate, Selector, Separator, key_indices, keys};
 use crate::printable::excerpt;
 
 /// Works out the charges of records for a set of limits.
@@ -15,6 +15,10 @@ pub struct Charger {
     fields: Fields,
     /// The number of keys.
     keys: usize,
+    /// The keys that some limit goes by for all items, not `only` for one key.
+    needed: Vec<bool>,
+    /// Those of these that the last record lacks.
+    lacking: Vec<usize>,
     pub(super) limits: Vec<ChargeRule>,
     /// The charge of every record, if all have the same.
     uniform: Option<Charge>,
@@ -61,7 +65,7 @@ enum Cost {
 
 impl Charger {
     /// A charger for these limits. Without `separator`, runs of blanks separate columns.
-    pub fn new(limits: &[Rate], separator: Option<&[u8]>) -> Self {
+    pub fn new(limits: &[Rate], separator: Option<&Separator>) -> Self {
         let selectors = keys(limits);
         let mut fields = Fields::default();
         selectors.iter().for_each(|key| _ = fields.add(key, separator));
@@ -78,8 +82,11 @@ impl Charger {
                 CountFrom::Running => "",
             }),
         };
-        let limits = limits.iter().zip(key_indices(limits)).map(rule).collect();
-        let mut charger = Charger { fields, keys: selectors.len(), limits, uniform: None };
+        let limits: Vec<_> = limits.iter().zip(key_indices(limits)).map(rule).collect();
+        let is_needed = |key| limits.iter().any(|rule| rule.key == Some(key) && rule.only.is_none());
+        let needed = (0..selectors.len()).map(is_needed).collect();
+        let keys = selectors.len();
+        let mut charger = Charger { fields, keys, needed, lacking: Vec::new(), limits, uniform: None };
         charger.uniform = charger.common_charge();
         charger
     }
@@ -137,7 +144,15 @@ impl Charger {
         }
         let record = self.fields.look(record, length);
         draft.keys.resize_with(self.keys, Key::new);
-        draft.keys.iter_mut().enumerate().for_each(|(index, key)| record.part(index).write_to(key));
+        self.lacking.clear();
+        for (index, key) in draft.keys.iter_mut().enumerate() {
+            let part = record.part(index);
+            part.write_to(key);
+            // Blank lines are seldom meant as items.
+            if part == Selected::Missing && self.needed[index] && !record.bytes.trim_ascii().is_empty() {
+                self.lacking.push(index);
+            }
+        }
         draft.costs.clear();
         let mut charged = Ok(());
         for rule in &mut self.limits {
@@ -148,6 +163,16 @@ impl Charger {
             }
         }
         charged
+    }
+
+    /// The keys that the last record lacks, by their indices.
+    pub(crate) fn lacking(&self) -> &[usize] {
+        &self.lacking
+    }
+
+    /// True if a column of this record is looked for without regard to its quotes.
+    pub(crate) fn cuts_quotes(&self, record: &[u8]) -> bool {
+        self.fields.cuts_quotes(record)
     }
 
     /// The limits with an `only=` that no record has matched so far.
@@ -170,7 +195,7 @@ impl Charger {
 }
 
 impl Cost {
-    fn new(cost: Option<&Selector>, separator: Option<&[u8]>, fields: &mut Fields) -> Self {
+    fn new(cost: Option<&Selector>, separator: Option<&Separator>, fields: &mut Fields) -> Self {
         match cost {
             None => Cost::Always(1),
             Some(Selector::Constant(cost)) => Cost::Always(*cost),

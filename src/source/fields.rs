@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::json::{PathValues, Paths};
 use super::part::Selected;
 use super::select::Extractor;
-use crate::config::Selector;
+use crate::config::{Selector, Separator};
 use crate::printable::excerpt;
 
 /// Why a record has no part at a path.
@@ -34,14 +34,14 @@ impl Fields {
     ///
     /// # Panics
     /// If a selector holds a regular expression that was not checked when it was parsed.
-    pub fn new(selectors: &[Selector], separator: Option<&[u8]>) -> Self {
+    pub fn new(selectors: &[Selector], separator: Option<&Separator>) -> Self {
         let mut fields = Fields::default();
         selectors.iter().for_each(|selector| _ = fields.add(selector, separator));
         fields
     }
 
     /// Adds a selector, and returns its index.
-    pub(super) fn add(&mut self, selector: &Selector, separator: Option<&[u8]>) -> usize {
+    pub(super) fn add(&mut self, selector: &Selector, separator: Option<&Separator>) -> usize {
         let extractor = Extractor::new(selector, separator, &mut self.paths);
         self.fields.push((selector.clone(), extractor));
         self.fields.len() - 1
@@ -52,6 +52,11 @@ impl Fields {
     pub(super) fn look<'f, 'a>(&'f self, bytes: &'a [u8], length: usize) -> Record<'f, 'a> {
         let values = if self.paths.is_empty() { None } else { self.paths.values(bytes).ok() };
         Record { fields: self, bytes, length, values }
+    }
+
+    /// True if a column of a record is cut, or counted, inside the quotes of CSV.
+    pub(super) fn cuts_quotes(&self, record: &[u8]) -> bool {
+        self.fields.iter().any(|(_, extractor)| extractor.cuts_quotes(record))
     }
 
     /// The selected parts of a record, in the order of the selectors; `None` for those it lacks. `record` is without

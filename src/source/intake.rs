@@ -53,7 +53,7 @@ impl Intake {
         Intake {
             delimiter,
             charger,
-            needed: Fields::new(&plan.selectors, plan.input.separator.as_deref()),
+            needed: Fields::new(&plan.selectors, plan.input.separator.as_ref()),
             singly: plan.goes_singly(),
             cleaning: plan.input.cleaning,
             done: None,
@@ -203,6 +203,11 @@ impl Intake {
     pub(crate) fn record(&self) -> &[u8] {
         let (Some(segment), Some(length)) = (self.segments.front(), self.front) else { return &[] };
         self.cleaning.trim(self.delimiter.trim(&segment.bytes()[..length]))
+    }
+
+    /// True if a column of the front item, which has been looked at, is looked for without regard to its quotes.
+    pub(crate) fn cuts_quotes(&self) -> bool {
+        self.charger.cuts_quotes(self.record()) || self.needed.cuts_quotes(self.record())
     }
 
     /// Takes the front item, which has been looked at, as it is in its buffer.

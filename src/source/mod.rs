@@ -3,6 +3,7 @@
 mod canonical;
 mod capacity;
 mod charger;
+mod csv;
 mod delimiter;
 mod fields;
 mod file_range;
@@ -10,6 +11,7 @@ mod host;
 mod intake;
 mod items;
 mod json;
+mod keyless;
 mod part;
 mod reader;
 mod release_charges;
@@ -18,6 +20,8 @@ mod select;
 mod stamp;
 
 use anyhow::{Error, anyhow};
+
+use crate::printable::excerpt;
 
 pub(crate) use capacity::LONG_LINE;
 pub use capacity::{Capacity, CommandLine};
@@ -29,10 +33,17 @@ pub use intake::Done;
 pub(crate) use intake::Intake;
 pub use items::Batch;
 pub(crate) use items::{Items, Segments};
+pub(crate) use keyless::Keyless;
 pub use reader::Reader;
 pub(crate) use release_charges::ReleaseCharges;
 pub use segment::Segment;
 pub(crate) use stamp::{Fault, Stamps};
+
+/// The warning of a record whose columns are cut inside the quotes of CSV.
+pub(crate) fn cut_quotes(record: u64, text: &[u8]) -> String {
+    let text = excerpt(text);
+    format!("item {record} {text} has a separator inside quotes, where -F cuts it: for CSV, add --csv")
+}
 
 /// The error for a record that lacks a valid arrival, cost or other part that is needed. `why` has an excerpt of it.
 pub(crate) fn bad_item(record: u64, why: &str) -> Error {

@@ -6,16 +6,17 @@ use memchr::memchr3;
 use memchr::memmem::Finder;
 use regex::bytes::{CaptureLocations, Regex};
 
+use super::csv;
 use super::host::host;
 use super::json::{PathValues, Paths};
 use super::part::Selected;
-use crate::config::{Selector, compile};
+use crate::config::{Selector, Separator, compile};
 
 /// A way to extract the selected part of a record.
 pub(super) enum Extractor {
     Column {
         index: usize,
-        separator: Option<Box<Finder<'static>>>,
+        columns: Columns,
     },
     Bytes,
     Host,
@@ -26,13 +27,29 @@ pub(super) enum Extractor {
     Constant(u64),
 }
 
+/// How the columns of a record are found.
+pub(super) enum Columns {
+    Blanks,
+    Text(Box<Finder<'static>>),
+    Csv(u8),
+}
+
+impl Columns {
+    fn new(separator: Option<&Separator>) -> Self {
+        match separator {
+            None => Columns::Blanks,
+            Some(Separator::Text(text)) => Columns::Text(Box::new(Finder::new(text).into_owned())),
+            Some(Separator::Csv(byte)) => Columns::Csv(*byte),
+        }
+    }
+}
+
 impl Extractor {
     /// Without `separator`, runs of blanks separate columns. A path is added to `paths`.
-    pub(super) fn new(selector: &Selector, separator: Option<&[u8]>, paths: &mut Paths) -> Self {
+    pub(super) fn new(selector: &Selector, separator: Option<&Separator>, paths: &mut Paths) -> Self {
         match selector {
             Selector::Column(column) => {
-                let separator = separator.map(|separator| Box::new(Finder::new(separator).into_owned()));
-                Extractor::Column { index: column.get() - 1, separator }
+                Extractor::Column { index: column.get() - 1, columns: Columns::new(separator) }
             }
             Selector::Bytes => Extractor::Bytes,
             Selector::Host => Extractor::Host,
@@ -46,6 +63,12 @@ impl Extractor {
         }
     }
 
+    /// True if it finds a column of a record elsewhere than a reader of CSV would, who knows about quotes.
+    pub(super) fn cuts_quotes(&self, record: &[u8]) -> bool {
+        let Extractor::Column { columns: Columns::Text(separator), .. } = self else { return false };
+        matches!(separator.needle(), [byte] if csv::has_quoted(record, *byte))
+    }
+
     /// The selected part of a record, which is without its delimiter; `length` includes it. `values` are those at the
     /// paths, if it is JSON.
     pub(super) fn part<'a>(
@@ -55,9 +78,12 @@ impl Extractor {
         values: Option<&PathValues<'a>>,
     ) -> Selected<'a> {
         match self {
-            Extractor::Column { index, separator: None } => column(record, *index).into(),
-            Extractor::Column { index, separator: Some(separator) } => {
+            Extractor::Column { index, columns: Columns::Blanks } => column(record, *index).into(),
+            Extractor::Column { index, columns: Columns::Text(separator) } => {
                 field(record, separator, *index).into()
+            }
+            Extractor::Column { index, columns: Columns::Csv(separator) } => {
+                csv::field(record, *separator, *index).map_or(Selected::Missing, Selected::Text)
             }
             Extractor::Bytes => Selected::Number(length as u64),
             Extractor::Host => host(record),
@@ -99,6 +125,7 @@ fn field<'a>(record: &'a [u8], separator: &Finder, index: usize) -> Option<&'a [
 
 #[cfg(test)]
 mod tests {
+    use crate::config::Separator;
     use crate::source::Fields;
 
     #[test]
@@ -133,7 +160,8 @@ mod tests {
             ("5", None, b"", Some(b"5")),
         ];
         for (selector, separator, record, selected) in table {
-            let fields = Fields::new(&[selector.parse().unwrap()], separator);
+            let separator = separator.map(|text| Separator::Text(text.to_vec()));
+            let fields = Fields::new(&[selector.parse().unwrap()], separator.as_ref());
             let found = fields.select(record, record.len() + 1).next().flatten();
             assert_eq!(found.as_deref(), selected, "{selector} of {}", record.escape_ascii());
         }

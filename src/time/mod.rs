@@ -43,6 +43,11 @@ impl Time {
         Time(self.0.saturating_add(nanos))
     }
 
+    /// True from March 1973 on, if it counts from 1970. In seconds since any other start, no stamp is so late.
+    pub(crate) fn is_dated(self) -> bool {
+        self.0 >= 100_000_000 * SECOND
+    }
+
     /// Nanoseconds from `earlier` to `self`; 0 if `earlier` is later.
     pub fn since(self, earlier: Time) -> u64 {
         self.0.saturating_sub(earlier.0)

@@ -5,11 +5,12 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stats::count_of;
+use super::stats::{count_of, items};
 use crate::audit::{Audit, AuditedLimit, Findings, Violation};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
 use crate::printable::{escaped, excerpt};
+use crate::source::Keyless;
 use crate::time::Time;
 
 /// The number of keys that are named, at most.
@@ -67,14 +68,14 @@ impl AuditReport {
     ///
     /// # Errors
     /// They cannot be written.
-    pub(crate) fn summary(&mut self, audit: &Audit) -> io::Result<()> {
+    pub(crate) fn summary(&mut self, audit: &Audit, keyless: &Keyless) -> io::Result<()> {
         if !self.is_quiet {
-            audit.limits.iter().try_for_each(|limit| self.limit(limit))?;
+            audit.limits.iter().try_for_each(|limit| self.limit(limit, keyless))?;
         }
         self.out.flush()
     }
 
-    fn limit(&mut self, limit: &AuditedLimit) -> io::Result<()> {
+    fn limit(&mut self, limit: &AuditedLimit, keyless: &Keyless) -> io::Result<()> {
         let noun = self.noun();
         let Findings { releases, violations, earliest, worst } = limit.tally.findings;
         let by = (earliest > 0).then(|| format!(", by up to {}", rounded_duration(earliest)));
@@ -106,6 +107,10 @@ impl AuditReport {
             let about = if keys.is_exact { "" } else { "about " };
             writeln!(out, "  keys          {about}{}, most in a window: {worst}", keys.number)?;
         }
+        if let Some((count, first)) = limit.key().and_then(|key| keyless.of(key)) {
+            let items = items(count);
+            writeln!(out, "  without key   {items}, judged as one key; the first is item {first}")?;
+        }
         Ok(())
     }
 
@@ -113,26 +118,27 @@ impl AuditReport {
         if self.has_batches { "release" } else { "item" }
     }
 
-    /// In the form of the time stamps: seconds, or a date and a time in UTC.
+    /// A date and a time in UTC; seconds if the time stamps are, with the date if they count from 1970.
     fn instant(&self, at: Time) -> String {
         match jiff::Timestamp::from_nanosecond(at.0.into()) {
             Ok(timestamp) if self.is_calendar => timestamp.to_string(),
+            Ok(timestamp) if at.is_dated() => format!("{at} ({timestamp})"),
             _ => at.to_string(),
         }
     }
 }
 
 /// The statistics as one JSON object. Instants are text, since numbers would lose digits.
-pub(crate) fn json(audit: &Audit, exit: Exit) -> Value {
+pub(crate) fn json(audit: &Audit, keyless: &Keyless, exit: Exit) -> Value {
     json!({
         "read": audit.releases,
         "too_early": audit.too_early,
-        "limits": audit.limits.iter().map(limit_json).collect::<Vec<_>>(),
+        "limits": audit.limits.iter().map(|limit| limit_json(limit, keyless)).collect::<Vec<_>>(),
         "exit": exit.status(),
     })
 }
 
-fn limit_json(limit: &AuditedLimit) -> Value {
+fn limit_json(limit: &AuditedLimit, keyless: &Keyless) -> Value {
     let mut findings = findings_json(limit, limit.tally.findings);
     findings["limit"] = limit.rate.to_string().into();
     findings["highest_share"] = limit.highest_share().into();
@@ -147,6 +153,8 @@ fn limit_json(limit: &AuditedLimit) -> Value {
         });
         findings["worst_keys"] = worst_keys.collect();
         findings["keys"] = keys.number.into();
+        let keyless = limit.key().and_then(|key| keyless.of(key));
+        findings["without_key"] = keyless.map_or(0, |(count, _)| count).into();
     }
     findings
 }

@@ -37,11 +37,13 @@ enum LinePart {
     Percent,
     Reason,
     End,
-    Troubles,
+    Wait,
+    Refused,
+    Failed,
 }
 
 /// The number of parts that may be left out.
-const OPTIONAL: usize = LinePart::Troubles as usize + 1;
+const OPTIONAL: usize = LinePart::Failed as usize + 1;
 
 /// The line, with as many parts as fit into `width` columns.
 pub(super) fn line(progress: &Progress, recent: Recent, now: Time, width: usize) -> String {
@@ -64,7 +66,10 @@ pub(super) fn last(progress: &Progress, recent: Recent) -> String {
 fn compose(progress: &Progress, recent: Recent, now: Time, end: Option<&str>, omitted: usize) -> String {
     let has = |part: LinePart| part as usize >= omitted;
     let mut all = counts(progress, recent, has);
-    all.extend(wait(&progress.forecast, progress.wall, now, has(LinePart::Reason)));
+    let has_troubles = progress.stats.failed > 0 || progress.stats.refused > 0;
+    if has(LinePart::Wait) || !has_troubles {
+        all.extend(wait(&progress.forecast, progress.wall, now, has(LinePart::Reason)));
+    }
     let end = end.filter(|_| has(LinePart::End)).map(|end| format!("; {end}"));
     escaped(&(all.join(", ") + end.as_deref().unwrap_or_default()))
 }
@@ -73,8 +78,8 @@ fn counts(progress: &Progress, recent: Recent, has: impl Fn(LinePart) -> bool) -
     let mut all = vec![done(progress, has(LinePart::Percent))];
     let stats = &progress.stats;
     let counts = [
-        (stats.failed, "failed", LinePart::Troubles),
-        (stats.refused, "refused", LinePart::Troubles),
+        (stats.failed, "failed", LinePart::Failed),
+        (stats.refused, "refused", LinePart::Refused),
         (progress.running, "running", LinePart::Running),
     ];
     let counts = counts.into_iter().filter(|(count, _, part)| *count > 0 && has(*part));
@@ -176,6 +181,28 @@ mod tests {
         line(progress, recent, Time(10 * SECOND), width)
     }
 
+    /// At 40 columns, whatever the run waits for.
+    #[test]
+    fn failures_are_told_on_a_narrow_terminal() {
+        let hours = WaitReason::Limit(rate("0/s,during=00:00-23:59,tz=UTC"));
+        for wait_reason in [hours, WaitReason::Limit(rate("20/1m")), WaitReason::Command, WaitReason::Hold] {
+            let mut progress = progress(wait_reason);
+            (progress.stats.failed, progress.stats.refused, progress.running) = (12345, 7, 3);
+            let total = Total { items: 23_456_789, is_exact: false };
+            (progress.forecast.total, progress.forecast.done) = (Some(total), 12_345_678);
+            progress.forecast.ends = progress.forecast.next.map(|next| (next, Precision::About));
+            for width in 40..200 {
+                let line = shown(&progress, width);
+                assert!(line.contains(", 12345 failed") && line.chars().count() <= width, "{width}: {line}");
+            }
+            let mut usual = progress;
+            (usual.forecast.total, usual.stats.failed) = (Some(Total { items: 30_000, is_exact: true }), 12);
+            (usual.forecast.done, usual.stats.refused) = (20_000, 0);
+            let line = shown(&usual, 40);
+            assert!(line.starts_with("20000 of 30000, 12 failed") && line.chars().count() <= 40, "{line}");
+        }
+    }
+
     #[test]
     fn what_the_next_release_waits_for() {
         let table = [
@@ -209,8 +236,8 @@ mod tests {
             (50, "30 of 300 (10 %), 2 failed, next in 57s: 20/1m"),
             (40, "30 of 300, 2 failed, next in 57s: 20/1m"),
             (35, "30 of 300, 2 failed, next in 57s"),
-            (30, "30 of 300, next in 57s"),
-            (12, "30 of 300, n"),
+            (30, "30 of 300, 2 failed"),
+            (12, "30 of 300"),
         ];
         for (width, expected) in table {
             assert_eq!(shown(&progress, width), expected, "{width}");

@@ -4,6 +4,7 @@ use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
 use super::line::{Progress, Recent, cut, last, line};
+use super::terminal::Terminal;
 use super::{stderr, terminal};
 use crate::config::When;
 use crate::schedule::{Schedule, Total};
@@ -22,16 +23,22 @@ const FIRST: u64 = SECOND / 4;
 /// Nanoseconds from one redraw to the next. Redrawing must not keep an idle process awake.
 const EVERY: u64 = SECOND;
 
+/// The same for lines to a terminal that stay, as messages go elsewhere.
+const SELDOM: u64 = 10 * SECOND;
+
 /// Nanoseconds: a line shown for less than this between two releases is not worth the time.
 const FLASH: u64 = SECOND / 500;
 
 /// The number of redraws over which the rate is measured.
 const RECENT: usize = 60;
 
-/// Shows progress: on a terminal one line that is redrawn, elsewhere a new line each time.
+/// Shows progress: on a terminal one line that is redrawn; elsewhere a new line each time, or now and then on the
+/// terminal of the session.
 #[derive(Default)]
 pub(crate) struct Display {
     can_redraw: bool,
+    /// Where lines go that stay, instead of to standard error.
+    terminal: Option<Terminal>,
     /// `None` unless items are written where progress is shown; then, whether they end lines.
     mixing: Option<bool>,
     /// The line on the screen.
@@ -50,14 +57,15 @@ pub(crate) struct Display {
 }
 
 impl Display {
-    /// `None` if stderr cannot show progress as wanted. `mixing` is given if items are written there as well; it says
-    /// whether they end lines.
+    /// `None` if there is no terminal to show progress on and it is not shown always. `mixing` is given if items are
+    /// written there as well; it says whether they end lines.
     pub(crate) fn new(when: When, mixing: Option<bool>) -> Option<Self> {
         let can_redraw = terminal::can_redraw();
-        if when == When::Auto && !can_redraw {
-            return None;
-        }
-        Some(Display { can_redraw, mixing, ..Display::default() })
+        let terminal = match when {
+            When::Auto if !can_redraw => Some(Terminal::open()?),
+            _ => None,
+        };
+        Some(Display { can_redraw, terminal, mixing, ..Display::default() })
     }
 
     pub(crate) fn redraw_at(&self) -> Time {
@@ -88,16 +96,17 @@ impl Display {
     }
 
     fn redraw(&self, now: Time, progress: &Progress) {
-        if !self.has_begun.replace(true) && progress.stats.elapsed(now) < FIRST {
-            return self.redraw_at.set(now.saturating_add(FIRST));
+        let (first, every) = if self.terminal.is_some() { (SELDOM, SELDOM) } else { (FIRST, EVERY) };
+        if !self.has_begun.replace(true) && progress.stats.elapsed(now) < first {
+            return self.redraw_at.set(now.saturating_add(first));
         }
-        self.redraw_at.set(now.saturating_add(EVERY));
+        self.redraw_at.set(now.saturating_add(every));
         let recent = self.recent(Recent::of(progress, now));
         if self.can_redraw {
             self.draw(&line(progress, recent, now, room()));
         } else {
             self.needs_last.set(true);
-            stderr::show(&stderr::message(&line(progress, recent, now, usize::MAX)));
+            self.add(&line(progress, recent, now, usize::MAX));
         }
     }
 
@@ -137,7 +146,15 @@ impl Display {
         if self.needs_last.take() {
             let progress = progress(schedule, now, total(), Wall::EPOCH);
             let recent = self.recent(Recent::of(&progress, now));
-            stderr::show(&stderr::message(&last(&progress, recent)));
+            self.add(&last(&progress, recent));
+        }
+    }
+
+    /// Shows a line that stays.
+    fn add(&self, line: &str) {
+        match &self.terminal {
+            Some(terminal) => terminal.show(&stderr::message(&line)),
+            None => stderr::show(&stderr::message(&line)),
         }
     }
 

@@ -185,10 +185,10 @@ impl Reporter {
             // A reader that went away wanted no more.
         } else if let Exit::Signal(number) = exit {
             let (name, released) = (signal_name(number), items(stats.released));
-            let failed = stats::failures(stats);
+            let (failed, refused) = (stats::failures(stats), stats::counted(stats.refused, "refused"));
             let left = stats.unreleased();
             self.notice(&format_args!(
-                "ended by {name}: {released} released{failed}, {left} read and not released{retrying}"
+                "ended by {name}: {released} released{failed}{refused}, {left} read and not released{retrying}"
             ));
         } else if self.counts_rest
             && exit == Exit::Refused

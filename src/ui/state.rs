@@ -1,5 +1,9 @@
 //! The status of shared limits in words.
 
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
 use super::stats::count_of;
 use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
@@ -25,6 +29,44 @@ pub(crate) fn describe(status: &Status) -> String {
         }
     });
     limits.chain(held).chain(booked).chain(turns).chain(lock).collect::<Vec<_>>().join("\n")
+}
+
+/// The same as one JSON object. What there is none of, or is not known, is null.
+pub(crate) fn json(status: &Status) -> Value {
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    let held = status
+        .held
+        .iter()
+        .map(|(key, left)| json!({ "key": key.as_deref().map(text), "seconds": seconds(*left) }));
+    let lock = status.lock.map(|lock| match lock {
+        LockStatus::Free => json!({ "pid": null, "stopped": false }),
+        LockStatus::Held { pid, is_stopped } => json!({ "pid": pid, "stopped": is_stopped }),
+    });
+    let limit = |LimitStatus { rate, capacity, free, next_in, keys }: &LimitStatus| {
+        let mut limit = json!({ "limit": rate.to_string(), "capacity": capacity });
+        if rate.is_by_key() {
+            limit["keys"] = keys.as_ref().map(|keys| keys.number).into();
+            let fullest = |(key, used): &(Vec<u8>, u64)| json!({ "key": text(key), "used": used });
+            limit["fullest_keys"] =
+                keys.as_ref().map(|keys| keys.fullest.iter().map(fullest).collect::<Vec<_>>()).into();
+        } else {
+            limit["used"] = capacity.saturating_sub(*free).into();
+            limit["free"] = (*free).into();
+            limit["next_in_seconds"] = seconds(*next_in).into();
+        }
+        limit
+    };
+    json!({
+        "limits": status.limits.iter().map(limit).collect::<Vec<_>>(),
+        "held": held.collect::<Vec<_>>(),
+        "booked_seconds": status.booked.map(seconds),
+        "queued_seconds": status.last_turn.map(seconds),
+        "lock": lock,
+    })
+}
+
+fn seconds(nanos: u64) -> f64 {
+    Duration::from_nanos(nanos).as_secs_f64()
 }
 
 fn keys_in_use(keys: &KeysInUse, capacity: u64) -> String {

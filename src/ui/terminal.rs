@@ -1,8 +1,12 @@
 //! Standard error as a terminal.
 
 use std::env;
-use std::io::{self, IsTerminal};
+use std::fs::{File, OpenOptions};
+use std::io::{self, IsTerminal, Write};
+use std::os::fd::AsFd;
+use std::os::unix::fs::OpenOptionsExt;
 
+use nix::fcntl::OFlag;
 use nix::unistd::{getpgrp, tcgetpgrp};
 use terminal_size::{Width, terminal_size};
 
@@ -21,5 +25,28 @@ pub(super) fn width() -> usize {
 /// Reports whether the terminal is ours to draw on: not while the shell runs another job in the foreground. A terminal
 /// that does not control our session is always ours.
 pub(super) fn is_foreground() -> bool {
-    tcgetpgrp(io::stderr()).map_or(true, |group| group == getpgrp())
+    is_ours(io::stderr())
+}
+
+fn is_ours(terminal: impl AsFd) -> bool {
+    tcgetpgrp(terminal).map_or(true, |group| group == getpgrp())
+}
+
+/// The terminal that controls our session, for lines of which some may be lost.
+pub(super) struct Terminal(File);
+
+impl Terminal {
+    /// `None` if there is none, as under cron.
+    pub(super) fn open() -> Option<Self> {
+        // A terminal that was stopped with Ctrl-S must not hold up the run.
+        let flags = OFlag::O_NONBLOCK | OFlag::O_NOCTTY;
+        OpenOptions::new().write(true).custom_flags(flags.bits()).open("/dev/tty").ok().map(Terminal)
+    }
+
+    /// Shows a line, unless the shell runs another job in the foreground.
+    pub(super) fn show(&self, line: &str) {
+        if is_ours(&self.0) {
+            let _ = (&self.0).write_all(line.as_bytes());
+        }
+    }
 }

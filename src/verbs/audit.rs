@@ -1,6 +1,6 @@
 //! `--audit`: finds releases that were too early.
 
-use std::io;
+use std::io::{self, Seek, Write};
 
 use super::Setup;
 use super::drawing::after_drawing;
@@ -8,11 +8,13 @@ use crate::config::{Arrivals, CountFrom, Report, check_auditable};
 use crate::exit::Exit;
 use crate::output::Target;
 use crate::printable::escaped_json;
-use crate::runtime::{Clock, RealWorld, Review};
-use crate::sink::TextWriter;
+use crate::runtime::{Clock, RealWorld, Review, World};
+use crate::sink::{Stdout, TextWriter};
+use crate::source::Delimiter;
 use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
-use anyhow::{Error, Result};
+use anyhow::{Context, Error, Result};
+use tempfile::tempfile;
 
 /// Judges releases at the instants that `arrivals` selects.
 pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
@@ -20,25 +22,48 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     check_auditable(&setup.rates, false)?;
     // No record says how many commands were running.
     setup.rates.retain(|rate| rate.from != CountFrom::Running);
-    let Setup { config, rates, reader, reporter, .. } = setup;
+    let Setup { config, rates, reader, position, reporter, .. } = setup;
     let mut review = Review::new(&rates, arrivals, &config.input);
     if config.plot.is_some() {
         review.audit = review.audit.traced();
     }
     let mut world = RealWorld::start(reader, Clock::start())?;
-    if config.report != Report::Quiet {
+    if arrivals.is_now || config.report != Report::Quiet {
         world.watch_reader()?;
     }
-    let stdout = TextWriter { target: Target::Stdout, interrupt: world.interrupt() };
-    let mut report = AuditReport::new(config.report, stdout.clone());
-    let exit = review.run(&mut world, &mut report).and_then(|exit| {
+    let target = if arrivals.is_now { Target::Stderr } else { Target::Stdout };
+    let out = TextWriter { target, interrupt: world.interrupt() };
+    // Findings about items that are passed on come at the end, however many there are.
+    let kept = arrivals.is_now.then(tempfile).transpose().context("cannot create a temporary file")?;
+    let findings: Box<dyn Write> = match &kept {
+        Some(kept) => Box::new(kept.try_clone()?),
+        None => Box::new(out.clone()),
+    };
+    let mut report = AuditReport::new(config.report, findings);
+    if arrivals.is_now {
+        let delimiter = Delimiter::new(&config.input.delimiter);
+        review = review.passing_on(Stdout::new(delimiter, world.interrupt()));
+    }
+    let exit = review.run(&mut world, &mut report);
+    if let Some(mut kept) = kept {
+        report.flush().and_then(|()| kept.rewind())?;
+        // A reader that went away wants to know only what was wrong.
+        if review.audit.too_early > 0 || !matches!(&exit, Err(error) if is_broken_pipe(error)) {
+            io::copy(&mut kept, &mut out.clone())?;
+        }
+    }
+    if position.is_shared() && arrivals.is_now {
+        position.advance(review.passed);
+    }
+    review.odd.iter().for_each(|odd| reporter.notice(odd));
+    let exit = exit.and_then(|exit| {
         if exit == Exit::Done && review.audit.releases == 0 {
             reporter.notice(&"no items to audit");
         }
-        let drawn = config.plot.as_ref().map_or(Ok(()), |path| plot::draw(&review.audit, path, stdout));
+        let drawn = config.plot.as_ref().map_or(Ok(()), |path| plot::draw(&review.audit, path, out));
         let exit = after_drawing(exit, world.last_stop(), drawn)?;
         if config.as_json {
-            let json = audit_json(&review.audit, exit).to_string();
+            let json = audit_json(&review.audit, &review.keyless, exit).to_string();
             stderr::tell(&format!("{}\n", escaped_json(&json)));
         }
         Ok(exit)

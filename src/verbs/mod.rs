@@ -63,8 +63,12 @@ impl<'a> Setup<'a> {
         if config.input.file.is_none() && !matches!(config.action, Verb::Once(_)) {
             reporter.reads_terminal();
         }
-        let writes_items =
-            matches!((&config.action, &config.command), (Verb::DryRun { .. }, _) | (Verb::Run, None));
+        let writes_items = match &config.action {
+            Verb::DryRun { .. } => true,
+            Verb::Run => config.command.is_none(),
+            Verb::Audit(arrivals) => arrivals.is_now,
+            Verb::Once(_) => false,
+        };
         ensure!(
             !writes_items || !input.is_fed_by_stdout(),
             "the input is also the output, so it would never end: write to another file"

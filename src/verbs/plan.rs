@@ -23,7 +23,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     setup.check_no_pause("the dry run would never end")?;
     let Setup { config, rates, reader, reporter, .. } = setup;
     let delimiter = Delimiter::new(&config.input.delimiter);
-    let separator = config.input.separator.as_deref();
+    let separator = config.input.separator.as_ref();
     let stamped: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
         Some(arrivals) => Box::new(stamped(reader, arrivals, &config.input)),

@@ -128,7 +128,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
     if let Some(run) = &config.command {
         world.watch_commands()?;
-        let separator = config.input.separator.as_deref();
+        let separator = config.input.separator.as_ref();
         return Ok(Box::new(Commands::new(Run::clone(run), delimiter, separator, interrupt)?));
     }
     runtime::sharpen();

@@ -1,11 +1,12 @@
 //! Maintains the state of shared limits.
 
 use anyhow::{Context, Result, ensure};
+use serde_json::json;
 
 use super::help;
 use crate::config::{Shared, Upkeep};
 use crate::exit::Exit;
-use crate::printable::escaped;
+use crate::printable::{escaped, escaped_json};
 use crate::runtime::Clock;
 use crate::{store, ui};
 
@@ -14,13 +15,18 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
     let missing =
         |shared: &Shared| format!("there is no state {}: a run with limits creates it", shared.state);
     match upkeep {
-        Upkeep::List => {
+        Upkeep::List(true) => help(&escaped_json(&json!(store::names()).to_string())),
+        Upkeep::List(false) => {
             let names: Vec<_> = store::names().iter().map(|name| escaped(name)).collect();
             if names.is_empty() { Ok(Exit::Done) } else { help(&names.join("\n")) }
         }
-        Upkeep::Status(shared) => {
+        Upkeep::Status(shared, as_json) => {
             let status = store::keeper(shared)?.status(Clock::Boot.now())?;
-            help(&ui::state::describe(&status.with_context(|| missing(shared))?))
+            let status = status.with_context(|| missing(shared))?;
+            match as_json {
+                true => help(&escaped_json(&ui::state::json(&status).to_string())),
+                false => help(&ui::state::describe(&status)),
+            }
         }
         Upkeep::Hold(shared, length) => {
             let is_there = store::keeper(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;

@@ -49,6 +49,71 @@ fn what_is_left_out_of_items_is_left_out_of_an_audit() {
 }
 
 #[test]
+fn an_audit_says_what_it_could_not_tell_apart() {
+    let args = ["-r2/s,key=re:k(.)", "--stats=json"];
+    let report = audit(&args, "0 k1\n0 k2\n0 x\n0 y\n0 z\n0 ka\n", 75);
+    assert!(
+        report.contains("\n  without key   3 items, judged as one key; the first is item 3\n"),
+        "{report}"
+    );
+    assert!(report.contains("\"without_key\":3"), "{report}");
+    assert!(!audit(&args, "0 k1\n1 k2\n", 0).contains("without key"));
+    let report = audit(&["-r2/s,key=col:2", "-F,"], "0,\"a,b\"\n", 0);
+    assert!(report.contains("throttle: item 1 '0,\"a,b\"' has a separator inside quotes"), "{report}");
+    assert!(!audit(&["-r2/s,key=col:2", "-F,", "--csv"], "0,\"a,b\"\n", 0).contains("quotes"));
+}
+
+#[test]
+fn seconds_since_1970_are_also_told_as_dates() {
+    let report = audit(&["-r1/s"], "1700000000 a\n1700000000.5 b\n", 75);
+    let wanted = "item 2 at 1700000000.500000000 (2023-11-14T22:13:20.5Z): 500ms too early, 2 in 1s";
+    assert!(report.starts_with(wanted), "{report}");
+    assert!(report.contains(" 1700000000.000000000 (2023-11-14T22:13:20Z) to 1700000000.5"), "{report}");
+}
+
+#[test]
+fn items_judged_on_arrival_pass_at_once_and_the_findings_come_at_the_end() {
+    let mut run = Running::throttle(&["-n1", "-p1h", "--audit", "--arrivals", "now"]);
+    for item in ["a\n", "b\r\n"] {
+        run.write(item);
+        assert_eq!(run.line(), item);
+    }
+    run.write("c");
+    let output = run.finish();
+    assert_eq!((output.status.code(), text(&output.stdout).as_str()), (Some(75), "c"));
+    let told = text(&output.stderr);
+    assert_eq!(told.lines().filter(|line| line.starts_with("item ")).count(), 2, "{told}");
+    assert!(told.starts_with("item 2 at 20") && told.contains("2 of 3 items too early, by up to "), "{told}");
+}
+
+#[test]
+fn items_judged_on_arrival_end_with_their_reader_and_with_signals_as_in_a_run() {
+    let judge = "throttle -n1 -p1h --audit --arrivals now";
+    // The reader leaves after the first item; what was wrong by then is told.
+    let script = format!(
+        "{{ printf 'a\\nb\\n'; sleep 2; }} | {{ {judge}; echo $? >status; }} | head -n 1; cat status"
+    );
+    let directory = Directory::new();
+    let mut shell = sh(&script);
+    shell.current_dir(directory.path());
+    let output = shell.output().unwrap();
+    assert_eq!(text(&output.stdout), "a\n141\n");
+    assert!(text(&output.stderr).starts_with("item 2 at "), "{}", text(&output.stderr));
+    let quiet = sh(&format!("yes | {{ {judge} -q; echo $? >&2; }} | head -n 1")).output().unwrap();
+    assert_eq!((text(&quiet.stdout).as_str(), text(&quiet.stderr).as_str()), ("y\n", "141\n"));
+
+    let mut run = Running::throttle(&["-n1", "-p1h", "--audit", "--arrivals", "now"]);
+    run.write("a\nb\n");
+    assert_eq!([run.line(), run.line()], ["a\n", "b\n"]);
+    run.signal(Signal::SIGINT);
+    let output = run.collect();
+    assert_eq!(output.status.signal(), Some(Signal::SIGINT as i32));
+    assert!(text(&output.stderr).contains("limit 1/1h,algo=sliding: 1 of 2 items too early"));
+    throttle(&["-n1", "--dry-run", "--arrivals", "now"]).assert().code(2);
+    throttle(&["-n1", "--audit", "--arrivals", "now", "--unsorted", "1s"]).assert().code(2);
+}
+
+#[test]
 fn of_a_limit_that_allows_nothing_no_share_is_used() {
     // A Thursday.
     let limit = "-r0/s,during=Mon,tz=UTC";
@@ -252,7 +317,8 @@ fn a_log_in_the_order_of_ends_is_sorted_by_starts() {
                1\t:\t1700000000.000\t9.9\t0\t0\t0\t0\techo a\n";
     audit(&["-r1/s"], log, 0);
     let report = audit(&["-r1/1100ms"], log, 75);
-    assert!(report.starts_with("item 1 at 1700000001.000000000: 100ms too early"), "{report}");
+    let early = "item 1 at 1700000001.000000000 (2023-11-14T22:13:21Z): 100ms too early";
+    assert!(report.starts_with(early), "{report}");
 }
 
 #[test]

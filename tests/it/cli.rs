@@ -241,13 +241,13 @@ fn a_dry_run_tells_by_the_wall_when_it_ends() {
         plan.split_once(", ends ").map(|(_, at)| at.to_owned())
     };
     let table: [(&[&str], &str, Option<&str>); 7] = [
-        (&["--at", "2026-11-21T09:10Z"], items, Some("11:10")),
-        (&["--at", "2026-11-21T23:10+01:00"], items, Some("Sun 00:10")),
-        (&["--at=2026-11-21 09:10"], items, Some("11:10")),
-        (&["--at=2026-11-21T09:10[America/New_York]"], items, Some("16:10")),
-        (&["--at", "2026-11-21T09:10Z", "--arrivals", "col:1"], items, Some("11:10")),
+        (&["--at", "2026-11-21T09:10Z"], items, Some("11:10 UTC")),
+        (&["--at", "2026-11-21T23:10+01:00"], items, Some("Sun 00:10 UTC")),
+        (&["--at=2026-11-21 09:10"], items, Some("11:10 UTC")),
+        (&["--at=2026-11-21T09:10[America/New_York]"], items, Some("16:10 UTC")),
+        (&["--at", "2026-11-21T09:10Z", "--arrivals", "col:1"], items, Some("11:10 UTC")),
         (&["--arrivals", "col:1"], items, None),
-        (&["--arrivals", "col:1"], dated, Some("Wed 00:13")),
+        (&["--arrivals", "col:1"], dated, Some("Wed 00:13 UTC")),
     ];
     for (args, items, expected) in table {
         assert_eq!(ends(args, items).as_deref(), expected, "{args:?}");
@@ -259,7 +259,7 @@ fn a_time_for_the_wall_is_refused_where_it_cannot_be() {
     let at = "--at=2026-11-21";
     let table: [(&[&str], i32, &str); 4] = [
         (&["--audit", at], 2, "cannot be used with '--at <TIME>'"),
-        (&["--dry-run", "--at=noon"], 2, "write 2026-11-21, 2026-11-21T09:00,"),
+        (&["--dry-run", "--at=noon"], 2, "write 09:00, 'Mon 09:00', 2026-11-21,"),
         (&[at], 2, "--dry-run"),
         (&["--dry-run", "--arrivals=col:1", at], 1, "--arrivals give the date and the time: leave out --at"),
     ];

@@ -70,6 +70,20 @@ fn sorted(lines: &str) -> Vec<&str> {
     lines
 }
 
+/// One state has one limit in all documents.
+#[cfg(feature = "sqlite")]
+#[test]
+fn examples_with_one_state_can_be_tried_one_after_the_other() {
+    let programs = Programs::new();
+    let setting = Setting::new(&programs);
+    let scripts: Vec<_> = text::scripts().into_iter().filter(|script| script.contains("-s api ")).collect();
+    assert!(scripts.len() > 4, "{scripts:?}");
+    for script in scripts {
+        let output = setting.run(&script);
+        assert!(output.status.success(), "{script}: {}", support::text(&output.stderr));
+    }
+}
+
 #[test]
 fn what_is_expected_is_of_some_example() {
     let scripts = text::scripts();

@@ -1,6 +1,8 @@
 //! Beginners' mistakes: each gets one line, which says what to write instead.
 
-use crate::support::{THROTTLE, UNLIMITED, needs_program, throttle};
+use nix::sys::signal::Signal;
+
+use crate::support::{Running, THROTTLE, UNLIMITED, needs_program, text, throttle};
 
 /// The arguments, and the whole message.
 const TABLE: &[(&[&str], &str)] = &[
@@ -60,7 +62,32 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["-n1", "-dry-run", "rm"], "there is no option -dry-run: is it --dry-run? See 'throttle --help'"),
     (&["-n1", "-stats=json"], "there is no option -stats: is it --stats? See 'throttle --help'"),
     (&["-n1", "-audit"], "there is no option -audit: is it --audit? See 'throttle --help'"),
+    // Values of several words, and words that only a shell knows.
+    (&["-n9", "-p", "1", "minute"], r#"minute is taken for the command: write -p "1 minute""#),
+    (&["-n9", "-p1", "hour", "echo"], r#"hour is taken for the command: write -p "1 hour""#),
+    (&["-n9", "--until", "2", "h", "echo"], r#"h is taken for the command: write --until "2 h""#),
+    (&["-n9", "cd", "a b"], r#"cd is a builtin of the shell: write -- sh -c 'cd "$@"' sh 'a b'"#),
+    (
+        &["-n9", "--", "export", "{}"],
+        r#"export is a builtin of the shell: write -- sh -c 'export "$@"' sh '{}'"#,
+    ),
+    (
+        &["-n9", "--tag=id", "echo"],
+        "invalid value 'id' for '--tag[=<SEL>]': use col:N (such as col:1), bytes, host, .path.to.value or \
+         re:REGEX; in JSON, .id; try 'throttle --help'",
+    ),
+    (
+        &["-n9", "--halt", "fail=2", "echo"],
+        "invalid value 'fail=2' for '--halt <WHEN>': write soon,fail=2 to start no more commands, or \
+         now,fail=2 to end the running ones as well; try 'throttle --help'",
+    ),
+    (&["-n9", "--csv", "-F", "::"], "--csv needs a separator of one byte, as in -F ';'"),
     // What an option lacks, or cannot be together with.
+    (
+        &["-r", "5/s", "-p", "2m"],
+        "-p 2m with -r is a second limit, 1 per 2m: if you mean that, add -n 1; for another period, write \
+         -r 5/2m",
+    ),
     (&["--hold", "5s"], "--hold needs a state: add -s STATE"),
     (&["--reset-state"], "--reset-state needs a state: add -s STATE"),
     (
@@ -142,6 +169,132 @@ fn a_first_mistake_is_told_in_one_line() {
     for (args, told) in TABLE {
         let assert = throttle(args).write_stdin("x\n").assert().code(2).stdout("");
         assert.stderr(format!("throttle: {told}\n"));
+    }
+}
+
+/// The arguments after an unlimited rate, the items, and the whole message. The run goes on.
+const WARNINGS: &[(&[&str], &str, &str)] = &[
+    (&["sh", "-c", ": {}"], "x\n", r#"sh runs the item as code: write -- sh -c ': "$1"' sh"#),
+    (
+        &["--", "env", "bash", "-ec", ": '{}' {col:2} \"{}\"", "x"],
+        "x y\n",
+        r#"bash runs the item as code: write -- env bash -ec ': "$1" "$2" "$1"' x '{}' '{col:2}'"#,
+    ),
+    (
+        &["/bin/sh", "-c", ": {host}", "sh", "a"],
+        "http://x\n",
+        r#"sh runs a part of the item as code: write -- /bin/sh -c ': "$2"' sh a '{host}'"#,
+    ),
+    (
+        &["sh", "-c", ": {}", "x", "{#}"],
+        "x\n",
+        r#"sh runs the item as code: write -- sh -c ': "$2"' x '{#}' '{}'"#,
+    ),
+    (
+        &["sh", "-c", ": \"$1\""],
+        "x\n",
+        "the item becomes $0 of the script, which looks for it in its arguments: write -- sh -c ': \"$1\"' sh",
+    ),
+    (
+        &["sh", "-c", ": ${1%.*}", "{}", "y"],
+        "x\n",
+        "the item becomes $0 of the script, which looks for it in its arguments: write -- sh -c ': ${1%.*}' sh \
+         '{}' y",
+    ),
+    (&["sh", "-c", ": $0 \\$1 '$1'; exit $#", "{}"], "x\n", ""),
+    (&["sh", "-c", ":"], "x\n", ""),
+    (&["sh", "-c", ": {#}"], "x\n", ""),
+    (&["--pipe", "sh", "-c", ": {}; cat >/dev/null"], "x\n", ""),
+    // Members of JSON.
+    (
+        &["true", "x{user.id}y"],
+        "{\"user\": {\"id\": 1}}\n",
+        "{user.id} is passed on unchanged: for that member of the item, write {.user.id}",
+    ),
+    (&["true", "{id}", "${n}", "{.n}", "{n"], "{\"n\": 1}\n", ""),
+    (&["true", "{n}"], "n\n{\"n\": 1}\n", ""),
+    // Items without a part that limits go by.
+    (
+        &["-K", ".user.id", "true"],
+        "{\"user\": 1}\n{\"user\": {\"id\": 1}}\n\n{}\nx\n",
+        "item 1 '{\"user\": 1}' has no .user.id, so key=.user.id puts it under the empty key\n\
+         throttle: 3 of 5 items have no .user.id: they share the empty key",
+    ),
+    (&["-K", "col:9"], "a b\n", "item 1 'a b' has no col:9, so key=col:9 puts it under the empty key"),
+    (
+        &["-K", "re:[0-9]"],
+        "1\nx\n",
+        "item 2 'x' has no re:[0-9], so key=re:[0-9] puts it under the empty key",
+    ),
+    (&["-K", "col:2", "-F,"], "a,\n,b\n", ""),
+    (
+        &["-r", "9/s,key=col:9,only=x", "true"],
+        "a\n",
+        "no item matched the limit 9/1s,algo=sliding,key=col:9,only=x",
+    ),
+    // CSV.
+    (
+        &["-F,", "true", "{col:2}"],
+        "a,b\n\"a,b\",c\n",
+        "item 2 '\"a,b\",c' has a separator inside quotes, where -F cuts it: for CSV, add --csv",
+    ),
+    (&["-F,", "-K", "col:1"], "\"a\",\"b\"\n", ""),
+    (&["-F,", "--csv", "-K", "col:2"], "\"a,b\",c\n", ""),
+    // Options of ours among the arguments.
+    (
+        &["true", "--on-limit=drop"],
+        "x\n",
+        "--on-limit=drop is after the command, so it belongs to the command: options of throttle go before it",
+    ),
+    (
+        &["--dry-run", "no-such-program", "-j", "4"],
+        "",
+        "-j is after the command, so it belongs to the command: options of throttle go before it",
+    ),
+    (
+        &["true", "-r", "10/s"],
+        "x\n",
+        "-r is after the command, so it belongs to the command: options of throttle go before it",
+    ),
+    (&["true", "-j", "4", "-n9", "-p", "1m", "--timeout=1"], "x\n", ""),
+    (&["--", "true", "--on-limit=drop"], "x\n", ""),
+    (&["env", "true", "--", "--on-limit=drop"], "x\n", ""),
+];
+
+#[test]
+fn what_may_not_be_meant_is_told_once() {
+    for (args, items, told) in WARNINGS {
+        let run = throttle(&[&[UNLIMITED], *args].concat()).write_stdin(*items).assert().success();
+        let told = if told.is_empty() { String::new() } else { format!("throttle: {told}\n") };
+        run.stderr(told);
+        throttle(&[&[UNLIMITED, "-q"], *args].concat()).write_stdin(*items).assert().success().stderr("");
+    }
+}
+
+#[test]
+fn a_command_that_is_no_program_may_be_an_alias() {
+    let told = "throttle: cannot run ll: no such program in $PATH; for an alias of your shell, write what it stands \
+                for\nthrottle: ended early: 1 item read and not released\n";
+    throttle(&[UNLIMITED, "ll"]).write_stdin("x\n").assert().code(127).stderr(told);
+}
+
+#[test]
+fn an_interrupted_run_tells_what_it_refused() {
+    let mut run = Running::throttle(&["-n1", "-p1h", "--on-limit", "drop", "-K", "col:2"]);
+    // The last line has another key: once it is there, the others were refused.
+    run.write("a x\nb x\nc x\nd y\n");
+    assert_eq!([run.line(), run.line()], ["a x\n", "d y\n"]);
+    run.signal(Signal::SIGINT);
+    let told = text(&run.collect().stderr);
+    assert_eq!(told, "throttle: ended by SIGINT: 2 items released, 2 refused, 0 read and not released\n");
+}
+
+#[test]
+fn columns_of_csv_have_no_quotes() {
+    for (separator, items) in [("-F,", "\"a, \"\"b\"\"\",c\nd,\"e\"\n"), ("-F;", "\"a, \"\"b\"\"\";c\nd;e\n")]
+    {
+        let mut run = throttle(&[UNLIMITED, "--csv", separator, "printf", "[%s]", "{col:1}", "{col:2}"]);
+        run.write_stdin(items).assert().success().stdout("[a, \"b\"][c][d][e]").stderr("");
     }
 }
 

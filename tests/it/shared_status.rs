@@ -3,6 +3,8 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use serde_json::{Value, json};
+
 use crate::support::{Directory, numbers, text, throttle};
 
 #[test]
@@ -54,6 +56,52 @@ fn the_status_of_limits_per_key_names_the_fullest_keys() {
         "5 keys in use, the fullest: 'c' 4 of 5, 'a' 3 of 5, 'b' 2 of 5",
         "5 keys in use, the fullest: 'c' 4 of 9, 'a' 3 of 9, 'b' 2 of 9",
     );
+}
+
+#[test]
+fn a_status_is_also_json() {
+    let directory = Directory::new();
+    let state = |name: &str| directory.path().join(name).display().to_string();
+    let status = |name: &str| -> Value {
+        let output = throttle(&["-s", &state(name), "--status", "--json"]).output().unwrap();
+        assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
+        serde_json::from_slice(&output.stdout).unwrap()
+    };
+    throttle(&["-n5", "-p1h", "-s", &state("plain")]).write_stdin(numbers(5)).assert().success();
+    let hold = ["-s", &state("plain"), "--hold", "10m"];
+    throttle(&hold).assert().success();
+    let mut plain = status("plain");
+    let next = plain["limits"][0]["next_in_seconds"].take().as_f64().unwrap();
+    let left = plain["held"][0]["seconds"].take().as_f64().unwrap();
+    assert!(next > 0.0 && next < 3700.0 && left > 0.0 && left <= 600.0, "{next} {left}");
+    let limit = json!({
+        "limit": "5/1h,algo=sliding,margin=2s",
+        "capacity": 5,
+        "used": 5,
+        "free": 0,
+        "next_in_seconds": null,
+    });
+    let all = json!({
+        "limits": [limit],
+        "held": [{"key": null, "seconds": null}],
+        "booked_seconds": null,
+        "queued_seconds": null,
+        "lock": {"pid": null, "stopped": false},
+    });
+    assert_eq!(plain, all);
+    throttle(&["-r5/h,key=col:1", "-s", &state("keyed")]).write_stdin("a\na\nb\n").assert().success();
+    let limit = json!({
+        "limit": "5/1h,algo=sliding,margin=2s,key=col:1",
+        "capacity": 5,
+        "keys": 2,
+        "fullest_keys": [{"key": "a", "used": 2}, {"key": "b", "used": 1}],
+    });
+    assert_eq!(status("keyed")["limits"], json!([limit]));
+    let mut names = throttle(&["--status", "--json"]);
+    names.env("XDG_STATE_HOME", directory.path()).env("HOME", directory.path());
+    let names = names.output().unwrap();
+    assert!(serde_json::from_slice::<Vec<String>>(&names.stdout).is_ok(), "{names:?}");
+    throttle(&["-n1", "--json"]).assert().code(2);
 }
 
 #[test]

@@ -163,7 +163,7 @@ fn what_makes_no_sense_is_told() {
         (&["--audit", "--max-wait=1s"], "'--audit' cannot be used with '--max-wait <DUR>'"),
         (&["--audit", "--until=1s"], "'--audit' cannot be used with '--until <DUR|TIME>'"),
         (&["-B9,2s", "--on-limit=drop", "--max-wait=1s"], "--max-wait 1s is over before a batch is complete"),
-        (&["--until=17:00"], "'17:00' has no date: for the next one, write 20"),
+        (&["--until=17:60"], "'17:60' is not a time from 1970 to 2554: write 09:00, 'Mon 09:00'"),
     ];
     for (args, why) in table {
         throttle(&[&["-r1/s"], args].concat()).assert().code(2).stderr(predicate::str::contains(why));

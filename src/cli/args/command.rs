@@ -18,8 +18,9 @@ pub(crate) struct CommandArgs {
     /// What stands for the item in COMMAND [default: {}]
     ///
     /// It is replaced wherever it occurs in COMMAND and its arguments. A selector in braces, such as {col:2},
-    /// {.user.id} or {host}, stands for what it selects in the item, and {#} for the number of the item. If none of
-    /// these occurs, the item becomes the last argument. {headers} is the file for headers: see --max-hold.
+    /// {.user.id} or {host}, stands for what it selects in the item, and {#} for the number of the item ({#:04}: with
+    /// at least four digits). If none of these occurs, the item becomes the last argument. {headers} is the file for
+    /// headers: see --max-hold.
     #[arg(short = 'I', value_name = "STR", hide_short_help = true)]
     pub(crate) placeholder: Option<OsString>,
 

@@ -27,7 +27,8 @@ pub(crate) struct ControlArgs {
 
     /// Start nothing after DUR, or a TIME; end with 75
     ///
-    /// Counted from the start of the run; TIME is as for --at. Running commands finish. If items are left, a message
+    /// DUR counts from the start of the run. TIME is the next 06:00 or 'Mon 06:00', a date as for --at, or what date
+    /// prints, each perhaps with ,tz=ZONE. Running commands finish. If items are left, a message
     /// says how many, and the status is 75; with --log, --resume continues later.
     #[arg(long, value_name = "DUR|TIME", hide_short_help = true)]
     pub(crate) until: Option<Until>,
@@ -61,6 +62,9 @@ pub(crate) struct ControlArgs {
     /// it; a syslog message may be selected whole. ZONE, such as UTC, local, +01:00 or Europe/Berlin, applies to times
     /// that name none. YEAR is that of the first time, if times name none; by default, the latest that does not put it
     /// in the future. In a dry run without --arrivals, all items arrive at 0.
+    ///
+    /// now, for --audit: items have no time stamps, and each counts when it arrives. It is passed on at once, and the
+    /// findings are printed on standard error at the end.
     #[arg(long, value_name = "SEL")]
     pub(crate) arrivals: Option<Arrivals>,
 
@@ -93,6 +97,9 @@ impl ControlArgs {
             has_stamps || self.unsorted.is_none(),
             "--unsorted is for --arrivals or --audit: add one of them"
         );
+        let is_now = self.arrivals.as_ref().is_some_and(|arrivals| arrivals.is_now);
+        ensure!(!is_now || self.audit, "--arrivals now is for --audit: a dry run computes at once");
+        ensure!(!is_now || self.unsorted.is_none(), "--arrivals now is in order: leave out --unsorted");
         let arrivals = self.arrivals.clone().or(self.audit.then(Arrivals::default));
         Ok(arrivals.map(|arrivals| Arrivals { unsorted: self.unsorted, ..arrivals }))
     }

@@ -2,13 +2,15 @@
 
 use std::path::PathBuf;
 
+use anyhow::Result;
 use clap::Args;
 
 use super::choice;
-use crate::config::{Cleaning, InputOptions, OnBad, parse_delimiter, parse_size};
+use crate::config::{Cleaning, InputOptions, OnBad, Separator, parse_delimiter, parse_size};
 
 /// Where items come from, and where each ends.
 #[derive(Args, Debug)]
+#[expect(clippy::struct_excessive_bools)]
 pub(crate) struct InputArgs {
     /// Read items from FILE and leave stdin to COMMAND
     ///
@@ -32,6 +34,13 @@ pub(crate) struct InputArgs {
     /// Without it, runs of blanks separate fields, as in awk.
     #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true)]
     pub(crate) field_separator: Option<DelimiterBytes>,
+
+    /// Fields are those of CSV, which may be in quotes
+    ///
+    /// col:N is without the quotes around it, and \"\" in them stands for one. The separator is a comma, or the byte of
+    /// -F. Items still end at the delimiter, even in quotes.
+    #[arg(long, hide_short_help = true)]
+    pub(crate) csv: bool,
 
     /// Longest item allowed [default: 64Mi]
     ///
@@ -74,17 +83,25 @@ impl InputArgs {
         self.arg_file.as_ref().filter(|file| file.as_os_str() != "-")
     }
 
-    pub(crate) fn options(&self) -> InputOptions {
+    pub(crate) fn options(&self) -> Result<InputOptions> {
         let delimiter = match &self.delimiter {
             Some(delimiter) => delimiter.clone(),
             None if self.null => vec![0],
             None => vec![b'\n'],
         };
         let max_record = usize::try_from(self.max_record.unwrap_or(64 << 20)).unwrap_or(usize::MAX);
-        let separator = self.field_separator.clone();
+        let separator = self.separator()?;
         let cleaning = Cleaning { trim: self.trim, skip_blank: self.skip_blank };
         let on_bad = self.on_bad.unwrap_or_default();
         let file = self.file().cloned();
-        InputOptions { file, delimiter, separator, max_record, cleaning, on_bad }
+        Ok(InputOptions { file, delimiter, separator, max_record, cleaning, on_bad })
+    }
+
+    fn separator(&self) -> Result<Option<Separator>> {
+        let given = self.field_separator.clone();
+        match self.csv {
+            true => Separator::csv(given.as_deref()).map(Some),
+            false => Ok(given.map(Separator::Text)),
+        }
     }
 }

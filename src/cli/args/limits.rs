@@ -10,8 +10,8 @@ use clap::builder::{PossibleValuesParser, TypedValueParser};
 use super::choice;
 use crate::cli::{help, misplaced};
 use crate::config::{
-    Defaults, Jitter, LimitOptions, LimitSource, OnLimit, Rate, RateText, Selector, parse_count,
-    parse_duration, parse_limit_count, parse_limit_period,
+    Defaults, Jitter, LimitOptions, LimitSource, OnLimit, Rate, RateText, Selector, format_duration,
+    parse_count, parse_duration, parse_limit_count, parse_limit_period,
 };
 use crate::rule::Algorithm;
 
@@ -159,7 +159,7 @@ impl LimitArgs {
         Ok(limits)
     }
 
-    /// `-n` is a limit here, but a number of arguments for xargs and parallel.
+    /// `-n` is a limit here, but a number of arguments for xargs and parallel; `-p` may be meant as the period of `-r`.
     fn check_count(&self) -> Result<()> {
         if let (Some(count), None, false) = (self.count, &self.period, self.rate.is_empty()) {
             let items = match count {
@@ -168,6 +168,17 @@ impl LimitArgs {
             };
             bail!(
                 "-n {count} with -r is a second limit, {count} a second: if you mean that, add -p 1s; {items}"
+            );
+        }
+        if let (Some(period), None, Some(first)) = (&self.period, self.count, self.rate.first()) {
+            let period = format_duration(period.period);
+            let count = match first {
+                LimitSource::Rate(rate) => rate.resolve(&Defaults::default()).map_or(5, |rate| rate.count),
+                LimitSource::File(_) => 5,
+            };
+            bail!(
+                "-p {period} with -r is a second limit, 1 per {period}: if you mean that, add -n 1; for another \
+                 period, write -r {count}/{period}"
             );
         }
         Ok(())

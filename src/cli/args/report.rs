@@ -77,8 +77,9 @@ pub(crate) struct ReportArgs {
     /// Show progress on a terminal
     ///
     /// Items done, failed and running, the recent rate, when the next may go and which limit it waits for, and when the
-    /// last may go under the limits. With --progress=always, also where standard error is not a terminal, as lines.
-    /// Updated once a second.
+    /// last may go under the limits. Updated once a second. If standard error is not a
+    /// terminal, a line is added every 10 seconds to that of the session, if there is one. --progress=always prints
+    /// lines on standard error wherever that is.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     #[arg(value_parser = choice(&[("auto", When::Auto), ("always", When::Always)]))]
     #[arg(hide_possible_values = true)]

@@ -3,6 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 use std::fs;
+use std::os::unix::fs::PermissionsExt;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
@@ -47,6 +48,10 @@ pub(crate) struct StateArgs {
     #[arg(conflicts_with_all = ["reset_state", "dry_run", "stats"])]
     pub(crate) status: bool,
 
+    /// With --status: print it as JSON
+    #[arg(long, requires = "status", hide_short_help = true)]
+    pub(crate) json: bool,
+
     /// Hold all runs of STATE for DUR, and do nothing else
     ///
     /// As if a server had asked for it. 0 lifts all holds, including those of servers.
@@ -75,9 +80,20 @@ impl StateArgs {
         }
     }
 
+    /// Warns of a file with the password of a server that others may read.
+    pub(crate) fn warning(&self, shared: &Shared) -> Option<String> {
+        let State::Server(server) = &shared.state else { return None };
+        let text = self.state.clone().or_else(|| env::var(VARIABLE).ok())?;
+        let file = text.strip_prefix('@').filter(|_| server.password.is_some())?;
+        let mode = fs::metadata(file).ok()?.permissions().mode();
+        (mode & 0o044 != 0)
+            .then(|| format!("other users may read {file}, which has a password: chmod go= it"))
+    }
+
     pub(crate) fn upkeep(&self, shared: Option<Shared>) -> Result<Upkeep> {
         Ok(match (shared, self.hold) {
-            (shared, _) if self.status => shared.map_or(Upkeep::List, Upkeep::Status),
+            (Some(shared), _) if self.status => Upkeep::Status(shared, self.json),
+            (None, _) if self.status => Upkeep::List(self.json),
             (Some(shared), Some(length)) => Upkeep::Hold(shared, length),
             (Some(shared), None) => Upkeep::Reset(shared),
             (None, Some(_)) => bail!("--hold needs a state: add -s STATE"),

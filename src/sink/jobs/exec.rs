@@ -45,6 +45,11 @@ pub(super) fn cannot_run(error: io::Error, name: &str) -> Error {
     if error.kind() == ErrorKind::NotFound && name.contains('/') && Path::new(name).is_file() {
         return anyhow!("cannot run {name}: the interpreter that it names in its first line is missing");
     }
+    if error.kind() == ErrorKind::NotFound && !name.contains('/') && !name.is_empty() {
+        return anyhow!(
+            "cannot run {name}: no such program in $PATH; for an alias of your shell, write what it stands for"
+        );
+    }
     Error::new(error).context(format!("cannot run {}", if name.is_empty() { "''" } else { name }))
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::config::{Piece, Template};
+use crate::config::{Piece, Separator, Template};
 use crate::source::{Batch, Delimiter, Fields};
 
 /// Puts items in place of the placeholders of a command line.
@@ -18,7 +18,7 @@ type ItemValues<'a> = (u64, &'a [u8], Vec<Option<Cow<'a, [u8]>>>);
 
 impl Expander {
     /// An expander for `template`, with `separator` between columns.
-    pub(crate) fn new(template: Template, separator: Option<&[u8]>) -> Self {
+    pub(crate) fn new(template: Template, separator: Option<&Separator>) -> Self {
         let fields = Fields::new(template.selectors(), separator);
         Expander { template, fields }
     }
@@ -55,7 +55,7 @@ fn fill(pieces: &[Piece], headers: &OsStr, (number, item, selected): &ItemValues
         match piece {
             Piece::Text(text) => filled.extend_from_slice(text),
             Piece::Item => filled.extend_from_slice(item),
-            Piece::Number => filled.extend_from_slice(number.to_string().as_bytes()),
+            Piece::Number(width) => filled.extend_from_slice(format!("{number:0width$}").as_bytes()),
             Piece::Headers => filled.extend_from_slice(headers.as_bytes()),
             // It was checked earlier that the item has this part.
             Piece::Selected(index) => {
@@ -81,7 +81,7 @@ mod tests {
             (&["echo", "{}"], Some("@"), "x\n", &["echo", "{}", "x"]),
             (&["echo", "a"], None, "1\n2\n", &["echo", "a", "1", "2"]),
             (&["echo", "f{}", "b"], None, "1\n2\n", &["echo", "f1", "f2", "b"]),
-            (&["echo", "{col:2}{#}", "{bytes}"], None, "1 x\n", &["echo", "x7", "4"]),
+            (&["echo", "{col:2}{#:03}", "{bytes}"], None, "1 x\n", &["echo", "x007", "4"]),
             (&["echo", "{col:2}", "{#}"], None, "1 x\n2 y", &["echo", "x", "y", "7", "8"]),
             (&["{col:1}", "", "{.n"], None, "a b\n", &["a", "", "{.n"]),
             (&["curl", "-D{headers}"], None, "1\n2\n", &["curl", "-D/h", "1", "2"]),

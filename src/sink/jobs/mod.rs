@@ -47,7 +47,7 @@ use self::room::command_line;
 use self::shortage::Shortage;
 use self::tag::tag;
 use super::{Cause, Flushed, RunningJobs, Sent, Sink};
-use crate::config::{Feed, HEADERS, Output, Run, State, VARIABLE};
+use crate::config::{Feed, HEADERS, Output, Run, Separator, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
@@ -82,7 +82,7 @@ impl Commands {
     pub(crate) fn new(
         run: Run,
         delimiter: Delimiter,
-        separator: Option<&[u8]>,
+        separator: Option<&Separator>,
         interrupt: Arc<Interrupt>,
     ) -> Result<Self> {
         inherited().check_stdout()?;

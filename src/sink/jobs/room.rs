@@ -61,7 +61,7 @@ fn room(template: &Template, most: usize) -> CommandLine {
         for piece in arg {
             match piece {
                 Piece::Text(bytes) => text += bytes.len(),
-                Piece::Number => text += NUMBER,
+                Piece::Number(width) => text += NUMBER.max(*width),
                 Piece::Headers => text += header_files::longest(),
                 Piece::Item => whole += 1,
                 Piece::Selected(_) => selected += 1,

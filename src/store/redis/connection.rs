@@ -16,8 +16,6 @@ use crate::config::{Address, Server};
 pub(super) struct Access<'a> {
     /// Holds the user and password.
     pub(super) server: &'a Server,
-    /// True if it has let us in before: then an unknown host name is no mistake.
-    pub(super) was_there: bool,
     pub(super) patience: Timeouts,
 }
 
@@ -36,7 +34,7 @@ pub(super) struct Connection {
 impl Connection {
     /// Connects to `address` and presents user and password.
     pub(super) fn open(address: &Address, access: &Access) -> Result<Self, ServerFailure> {
-        let socket = Socket::open(address, access.was_there, access.patience)?;
+        let socket = Socket::open(address, access.patience)?;
         match address {
             #[cfg(feature = "tls")]
             Address::Tcp { host, has_tls: true, .. } => {

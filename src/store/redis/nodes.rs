@@ -40,7 +40,6 @@ pub(super) struct Nodes {
     by_slot: HashMap<u16, NodeId>,
     /// The node to ask for a key whose keeper is not known.
     entry: NodeId,
-    was_there: bool,
     dial: Dial,
 }
 
@@ -56,7 +55,6 @@ impl Nodes {
             known: vec![named],
             by_slot: HashMap::new(),
             entry: NodeId(0),
-            was_there: false,
             dial: Box::new(Connection::open),
         }
     }
@@ -131,13 +129,12 @@ impl Nodes {
     fn connect(&mut self, node: NodeId) -> Result<&mut Connection, ServerFailure> {
         let Node { address, connection } = &mut self.known[node.0];
         if connection.is_none() {
-            let access = Access { server: &self.server, was_there: self.was_there, patience: self.patience };
+            let access = Access { server: &self.server, patience: self.patience };
             let address = match &self.server.master {
                 Some(master) => &sentinel::master(master, address, &access)?,
                 None => address,
             };
             *connection = Some((self.dial)(address, &access)?);
-            self.was_there = true;
         }
         let connection = connection.as_mut().expect("it was opened");
         connection.patience = self.patience;

@@ -41,16 +41,12 @@ pub(super) struct Socket {
 }
 
 impl Socket {
-    /// Connects to `address`. An unknown host name is a mistake, unless the server `was_there`.
-    pub(super) fn open(
-        address: &Address,
-        was_there: bool,
-        patience: Timeouts,
-    ) -> Result<Self, ServerFailure> {
+    /// Connects to `address`.
+    pub(super) fn open(address: &Address, patience: Timeouts) -> Result<Self, ServerFailure> {
         let until = patience.until();
         let connected = match address {
             Address::Tcp { host, port, .. } => {
-                connect(&resolve(host, *port, was_there)?, until).map(Into::into)
+                resolve(host, *port).and_then(|found| connect(&found, until)).map(Into::into)
             }
             Address::Unix(path) => connect_unix(path, until),
         };
@@ -81,13 +77,9 @@ impl Stream for Socket {
     }
 }
 
-fn resolve(host: &str, port: u16, was_there: bool) -> Result<Vec<SocketAddr>, ServerFailure> {
-    let found = (host.trim_matches(['[', ']']), port).to_socket_addrs();
-    // The standard library distinguishes a failure that may pass from others only in words.
-    found.map(Iterator::collect).map_err(|error| match was_there || error.to_string().contains("emporary") {
-        true => ServerFailure::of_connecting(&error),
-        false => ServerFailure::refused(error),
-    })
+/// Any failure may pass: names are unknown while a machine starts, or until a container is there.
+fn resolve(host: &str, port: u16) -> io::Result<Vec<SocketAddr>> {
+    (host.trim_matches(['[', ']']), port).to_socket_addrs().map(Iterator::collect)
 }
 
 fn connect(addresses: &[SocketAddr], until: Instant) -> io::Result<TcpStream> {
@@ -215,7 +207,7 @@ mod tests {
         let (done, opened) = std::sync::mpsc::channel();
         thread::spawn(move || {
             let patience = Timeouts::within(Duration::from_millis(50));
-            let failure = Socket::open(&Address::Unix(path), false, patience).err();
+            let failure = Socket::open(&Address::Unix(path), patience).err();
             done.send(format!("{failure:?}")).unwrap();
         });
         let failure = opened.recv_timeout(Duration::from_secs(20)).expect("it is over");

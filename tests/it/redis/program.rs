@@ -1,5 +1,7 @@
 //! The whole program, with a server.
 
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
 use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
@@ -180,9 +182,27 @@ fn a_password_is_read_from_the_environment_or_a_file_only() {
     assert!(!text(&run.get_output().stderr).contains("hush"));
     throttle(&["-r5/s"]).env("THROTTLE_STATE", &url).write_stdin("1\n").assert().success().stdout("1\n");
     let directory = Directory::new();
-    let file = format!("-s@{}", directory.file("state", url + "\n").display());
-    let run = throttle(&["-v", "-r5/s", &file]).write_stdin("1\n").assert().success().stdout("1\n");
-    assert!(!text(&run.get_output().stderr).contains("hush"));
+    let file = directory.file("state", url + "\n");
+    let from_file = |mode| {
+        fs::set_permissions(&file, Permissions::from_mode(mode)).expect("ours");
+        let args = ["-v", "-r5/s", &format!("-s@{}", file.display())];
+        let run = throttle(&args).write_stdin("1\n").assert().success().stdout("1\n");
+        let told = text(&run.get_output().stderr);
+        assert!(!told.contains("hush"));
+        told.contains(&format!("other users may read {}, which has a password: chmod go= it", file.display()))
+    };
+    assert_eq!([0o600, 0o644, 0o640].map(from_file), [false, true, true]);
+}
+
+/// Its name may become known: while a machine starts, or a container.
+#[test]
+fn a_server_of_an_unknown_name_is_waited_for() {
+    let start = Instant::now();
+    let args = ["-r5/s", "-s", "redis://nobody.invalid/web", "--store-timeout", "300ms"];
+    let run = throttle(&args).write_stdin("1\n").assert().code(69).stdout("");
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    let told = text(&run.get_output().stderr);
+    assert!(told.contains("redis://nobody.invalid/web: ") && told.contains("gave up after 300ms"), "{told}");
 }
 
 /// Neither in its output, nor by its commands, nor when it fails.

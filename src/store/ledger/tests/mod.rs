@@ -3,8 +3,6 @@
 mod audit;
 mod crowd;
 mod losses;
-#[path = "../../../../tests/it/random.rs"]
-mod random;
 mod returned;
 #[path = "../../../../tests/it/single.rs"]
 mod single;
@@ -13,11 +11,11 @@ mod within;
 
 use fastrand::Rng;
 
-use self::random::for_each_seed;
 use self::single::single;
 use super::*;
 use crate::charge::Key;
 use crate::gate::{History, Limiter};
+use crate::random::for_each_seed;
 use crate::rule::{Algorithm, Extra, Rule as _, Sliding, Terms, Verdict, Visitor};
 
 /// Calendar rules have their own tests.

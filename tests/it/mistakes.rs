@@ -230,7 +230,7 @@ const WARNINGS: &[(&[&str], &str, &str)] = &[
     (
         &["-r", "9/s,key=col:9,only=x", "true"],
         "a\n",
-        "no item matched the limit 9/1s,algo=sliding,key=col:9,only=x",
+        "no item matched the limit 9/1s,algo=sliding,margin=20ms,key=col:9,only=x",
     ),
     // CSV.
     (

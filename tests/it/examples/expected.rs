@@ -112,12 +112,6 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "seq 6 | throttle -n 2 -p 1s",
-        changed: ("throttle", "throttle --dry-run"),
-        shows: &[TWO_A_SECOND],
-        ..Example::PLAIN
-    },
-    Example {
         part: "seq 6 | cargo run --",
         changed: ("cargo run --", "throttle --dry-run"),
         shows: &[TWO_A_SECOND],

@@ -79,7 +79,7 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "WAIT", requires = "retries")]
     pub(crate) backoff: Option<Backoff>,
 
-    /// Longest pause that a server may ask for [default: 1h]
+    /// Longest pause a server may ask for [default: 1h]
     ///
     /// COMMAND writes the server's headers to the file {headers}, or $THROTTLE_HEADERS, as curl -D {headers} does.
     /// Retry-After, or else a used-up quota, holds up all items with the same keys.

@@ -29,7 +29,7 @@ pub(crate) struct ControlArgs {
     #[arg(long, value_name = "DUR|TIME", hide_short_help = true)]
     pub(crate) until: Option<Until>,
 
-    /// Print at once when each item would go; run nothing
+    /// Print when each item would go; run nothing
     #[arg(long)]
     pub(crate) dry_run: bool,
 

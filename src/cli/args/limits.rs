@@ -26,12 +26,12 @@ pub(crate) struct LimitArgs {
     #[arg(allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
 
-    /// Length of the period: 500ms, 2s, 1m30s [default: 1s]
+    /// Period: 500ms, 2s, 1m30s [default: 1s]
     #[arg(short, long, value_name = "DUR", value_parser = parse_limit_period)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) period: Option<Rate>,
 
-    /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one per line
+    /// A limit: 10/s, 100/2m, 5000/h; or a file, @FILE
     ///
     /// N/DUR, then options after commas: algo=NAME, burst=N, margin=DUR, cost=SEL and key=SEL (as -A, -b, --margin, -c
     /// and -K), only=VALUE (limits only items with this key), start=full|empty (empty: as if just used up),
@@ -47,24 +47,24 @@ pub(crate) struct LimitArgs {
     #[arg(value_parser = PossibleValuesParser::new(Algorithm::names()).try_map(|name| name.parse::<Algorithm>()))]
     pub(crate) algorithm: Option<Algorithm>,
 
-    /// The most that a bucket releases at once [default: N]
+    /// Most that a bucket releases at once [default: N]
     #[arg(short, long, value_name = "N", value_parser = parse_count, hide_short_help = true)]
     pub(crate) burst: Option<u64>,
 
-    /// What an item costs: 5, bytes, col:2, .a.b [default: 1]
+    /// Cost of an item: 5, bytes, col:2, .a [default: 1]
     ///
     /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter), .path.to.value
     /// (in JSON) or re:REGEX (the first group, or the whole match).
     #[arg(short, long, value_name = "SEL", allow_negative_numbers = true)]
     pub(crate) cost: Option<Selector>,
 
-    /// One limit for each value of SEL: col:1, host, .user.id
+    /// A limit for each value of SEL: col:1, host, .a
     ///
     /// SEL is as for --cost, or host (of a URL). Items with different keys do not hold each other up.
     #[arg(short = 'K', long, value_name = "SEL", value_parser = Selector::parse_part)]
     pub(crate) key: Option<Selector>,
 
-    /// If an item cannot go at once: wait, drop, latest, fail
+    /// Item that comes too early: wait, drop, latest, fail
     ///
     /// drop: discard it. latest: keep only the newest of the waiting items with the same keys. fail: end the run with
     /// status 75.

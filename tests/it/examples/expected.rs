@@ -40,12 +40,6 @@ const TWO_A_SECOND: Shows = Shows::Output(
 );
 
 pub(super) const EXPECTED: &[Example] = &[
-    Example {
-        part: "throttle -s github --hold 10m",
-        before: "echo | throttle -s github -r 5000/h >begun",
-        shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for ")],
-        ..Example::PLAIN
-    },
     Example { part: "-r 2/running,key=host -r 10/s", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         part: "throttle -s api --status",
@@ -64,16 +58,6 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example { part: "--until 9h --max-wait 1h", shows: &[FETCHED], ..Example::PLAIN },
-    Example {
-        part: "--on-limit drop --max-wait 200ms",
-        inputs: &[("log", "0 a\n0 b\n0 c\n0.9 d\n0.9 e\n")],
-        changed: ("throttle", "throttle --dry-run --arrivals col:1"),
-        loses_items: true,
-        shows: &[Shows::Output(
-            "0.000000000\t0 a\n0.000000000\t0 b\n1.000000000\t0.9 d\n1.000000000\t0.9 e\n",
-        )],
-        ..Example::PLAIN
-    },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         // A Friday at noon.
@@ -94,13 +78,6 @@ pub(super) const EXPECTED: &[Example] = &[
     Example {
         part: "--once -s api",
         shows: &[Shows::Calls("curl -fsS https://api.example.org/users\n")],
-        ..Example::PLAIN
-    },
-    Example {
-        // A Friday, at seven in New York.
-        part: "./efetch <ids",
-        changed: ("throttle", "throttle --dry-run --at 2026-11-20T12:00Z"),
-        shows: &[Shows::InOutput("50400.000000000\t./efetch 4711\n")],
         ..Example::PLAIN
     },
     Example {
@@ -146,7 +123,6 @@ pub(super) const EXPECTED: &[Example] = &[
         )],
         ..Example::PLAIN
     },
-    Example { part: "--on-limit fail --dry-run", loses_items: true, ..Example::PLAIN },
     Example {
         part: "--audit --arrivals col:4",
         loses_items: true,
@@ -201,27 +177,9 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "awk",
-        before: r#"printf 'good\nbad\n' | throttle -r 9/s --log jobs.log -- sh -c '[ "$0" = good ]' || :"#,
-        shows: &[Shows::Output("bad\n")],
-        ..Example::PLAIN
-    },
-    Example {
-        part: " -t ",
-        shows: &[Shows::Error("curl -fsSO https://a.example/1\ncurl -fsSO https://b.example/2\n"), FETCHED],
-        ..Example::PLAIN
-    },
-    Example { part: "--skip-blank", shows: &[FETCHED], ..Example::PLAIN },
-    Example {
         part: "only=search",
         inputs: &[("calls", "search foo\nlist bar\n")],
         shows: &[Shows::Calls("call search foo\ncall list bar\n")],
-        ..Example::PLAIN
-    },
-    Example {
-        part: "only=read",
-        inputs: &[("calls", "read 123\nupload a.fit\n")],
-        shows: &[Shows::Calls("call read 123\ncall upload a.fit\n")],
         ..Example::PLAIN
     },
     // Users type this while it runs. The last line pauses it, so it is given a rate again to let it end. There is a
@@ -277,14 +235,6 @@ pub(super) const EXPECTED: &[Example] = &[
     Example {
         part: "-s api -n 500 -p 1h",
         shows: &[Shows::File(".local/state/throttle/api", "")],
-        ..Example::PLAIN
-    },
-    Example {
-        part: "-s nominatim",
-        shows: &[
-            Shows::File(".local/state/throttle/nominatim", ""),
-            Shows::Error("at most 90.9 % of it can be reached"),
-        ],
         ..Example::PLAIN
     },
 ];

@@ -29,7 +29,7 @@ Examples:
 
 More: throttle help; throttle --help";
 
-/// Rate-limit a pipe, or run a command for each item at a limited rate
+/// Rate-limit a pipe, or a command that is run for each item
 ///
 /// Reads items (lines, by default), holds each until every limit admits it, and then writes it to standard output or,
 /// given a COMMAND, runs that with the item as its last argument: without a shell, and one at a time unless -j allows

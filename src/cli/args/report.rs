@@ -14,7 +14,6 @@ const PICTURES: [&str; 11] = ["png", "jpg", "jpeg", "gif", "webp", "pdf", "ps", 
 
 /// The log of commands and how it is used, messages, statistics and plots.
 #[derive(Args, Debug)]
-#[expect(clippy::doc_markdown)]
 pub(crate) struct ReportArgs {
     /// Print each command before it runs
     #[arg(short, long, hide_short_help = true, help_heading = "Commands")]

@@ -69,13 +69,6 @@ pub(super) fn on_algorithm() -> String {
     algorithms().replace(&default, &format!("{default} (default)"))
 }
 
-/// All of the help on `-A`.
-pub(super) fn on_algorithms() -> String {
-    let rule = |facts: &Facts| format!("{}: {}\n\n", facts.name, facts.help.replace('\n', " "));
-    let rules: String = Algorithm::ALL.map(|algorithm| rule(algorithm.facts())).concat();
-    format!("{}\n\n{rules}Applies to limits without algo=.", on_algorithm())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;

@@ -112,7 +112,7 @@ fn check_written(config: &Config, input: &Input) -> Result<()> {
     Ok(())
 }
 
-/// With `--resume`, tells which items the log has as done.
+/// With `--resume`, tells which items the log shows as completed.
 fn done(config: &Config) -> Result<Option<Done>> {
     let log = config.command.as_ref().and_then(|run| run.log.as_ref().zip(run.resume));
     let completed = log.map(|(log, resume)| Completed::look(log, resume)).transpose()?;

@@ -13,8 +13,6 @@ use crate::config::{Cleaning, InputOptions, OnBad, Separator, parse_delimiter, p
 #[expect(clippy::struct_excessive_bools)]
 pub(crate) struct InputArgs {
     /// Read items from FILE and leave stdin to COMMAND
-    ///
-    /// Without it, the standard input of COMMAND is /dev/null.
     #[arg(short, long, value_name = "FILE")]
     pub(crate) arg_file: Option<PathBuf>,
 
@@ -22,16 +20,13 @@ pub(crate) struct InputArgs {
     #[arg(short = '0', long, conflicts_with = "delimiter")]
     pub(crate) null: bool,
 
-    /// Items end at D [default: \n]
-    ///
-    /// One or more bytes, with C escapes such as \t, \0 or \x1e.
+    /// Items end at D, such as \0 or \r\n [default: \n]
     #[arg(short, long, value_name = "D", value_parser = parse_delimiter)]
     pub(crate) delimiter: Option<DelimiterBytes>,
 
-    /// What separates fields, for col:N [default: blanks]
+    /// Separator of fields, for col:N [default: blanks]
     ///
-    /// One or more bytes, with C escapes such as \t. Every one of them ends a field, so fields may be empty.
-    /// Without it, runs of blanks separate fields, as in awk.
+    /// Each S ends a field, so fields may be empty.
     #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true)]
     pub(crate) field_separator: Option<DelimiterBytes>,
 
@@ -43,32 +38,21 @@ pub(crate) struct InputArgs {
     pub(crate) csv: bool,
 
     /// Longest item allowed [default: 64Mi]
-    ///
-    /// In bytes, without the delimiter. A longer one is an error and ends the input.
     #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true)]
     pub(crate) max_record: Option<u64>,
 
     /// Remove white space around items, such as a CR
-    ///
-    /// Blanks, tabs and carriage returns at both ends, such as the CR of files from Windows. Costs, keys, COMMAND and
-    /// the output get the rest. An item may become empty: see --skip-blank.
     #[arg(long)]
     pub(crate) trim: bool,
 
     /// Skip items that are empty or only white space
-    ///
-    /// They are neither released nor charged, and appear in no count. The other items keep the numbers of their lines.
     #[arg(long, hide_short_help = true)]
     pub(crate) skip_blank: bool,
 
     /// Item without a valid cost: fail (default) or skip
     ///
-    /// The same applies to an item that lacks what a selector in braces in COMMAND selects.
-    ///
-    /// fail: the items before it are released, then the run ends with status 1.
-    ///
-    /// skip: it is named, counted as failed (for --halt as well) and not released; the run goes on, and ends with
-    /// status 1 if nothing worse happens, even with -q.
+    /// The same applies to an item without the part that a selector in COMMAND selects. fail: the run ends with status
+    /// 1, after the items before it. skip: the item is named, counted as failed, and skipped.
     #[arg(long, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
     #[arg(value_parser = choice(&[("fail", OnBad::Fail), ("skip", OnBad::Skip)]))]
     pub(crate) on_bad: Option<OnBad>,

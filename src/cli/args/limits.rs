@@ -22,104 +22,74 @@ const ON_LIMIT: &[(&str, OnLimit)] =
 #[derive(Args, Debug)]
 pub(crate) struct LimitArgs {
     /// Release at most N items per period [default: 1]
-    ///
-    /// N may carry a unit, as in 1k, 2M or 4Ki.
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_limit_count)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
 
-    /// Length of the period: 500ms, 2s, 1m30s [default: 1s]
-    ///
-    /// Units are ns, us, ms, s, m, h, d and w; a bare number is seconds. Decimals are allowed.
+    /// Period: 500ms, 2s, 1m30s [default: 1s]
     #[arg(short, long, value_name = "DUR", value_parser = parse_limit_period)]
     #[arg(allow_negative_numbers = true)]
     pub(crate) period: Option<Rate>,
 
-    /// A limit: 10/s, 100/2m, 5000/h; or @FILE, one per line
+    /// A limit: 10/s, 100/2m, 5000/h; or a file, @FILE
     ///
-    /// N/DUR, where 10/s is short for 10/1s, then options, as in 5000/h,algo=bucket,burst=50. The options are
-    /// algo=NAME, burst=N, margin=DUR, cost=SEL, key=SEL (as -A, -b, --margin, -c and -K, for this limit), only=VALUE
-    /// (with a key: the limit is for items with this key only), start=full|empty (empty: as if just used up),
-    /// from=start|exit (exit: a command counts from its start until the period after its end), during=HOURS (it delays
-    /// items only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of these hours, or of the calendar; by default the
-    /// system's zone).
-    ///
-    /// 0/s,during=HOURS releases nothing during these hours. N/running admits a command while fewer than N are running,
-    /// and with key=SEL while fewer than N with its key are.
-    ///
-    /// May be given several times, and together with -n and -p: an item is released when all limits admit it.
-    ///
-    /// @FILE reads limits from a file, one RATE per line, and reads it again whenever it changes. In a file, 0/s
-    /// pauses.
+    /// N/DUR, then options after commas: algo=NAME, burst=N, margin=DUR, cost=SEL and key=SEL (as -A, -b, --margin, -c
+    /// and -K), only=VALUE (limits only items with this key), start=full|empty (empty: as if just used up),
+    /// from=start|exit (exit: a command counts while it runs and for one period after that), during=HOURS (delays items
+    /// only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of these hours, or of the calendar). N/running limits how
+    /// many commands run at once. If there are several limits, all of them apply. @FILE is read again whenever it
+    /// changes; 0/s pauses.
     #[arg(short, long, value_name = "RATE")]
     pub(crate) rate: Vec<LimitSource>,
 
-    #[arg(help = help::on_algorithm(), long_help = help::on_algorithms())]
+    #[arg(help = help::on_algorithm(), long_help = help::on_algorithm() + "\n\nSee throttle help algorithms.")]
     #[arg(short = 'A', long, value_name = "NAME", hide_possible_values = true)]
     #[arg(value_parser = PossibleValuesParser::new(Algorithm::names()).try_map(|name| name.parse::<Algorithm>()))]
     pub(crate) algorithm: Option<Algorithm>,
 
-    /// The most that a bucket releases at once [default: N]
-    ///
-    /// With -A bucket only. Applies to buckets without burst=.
+    /// Most that a bucket releases at once [default: N]
     #[arg(short, long, value_name = "N", value_parser = parse_count, hide_short_help = true)]
     pub(crate) burst: Option<u64>,
 
-    /// What an item costs: 5, bytes, col:2, .a.b [default: 1]
+    /// Cost of an item: 5, bytes, col:2, .a [default: 1]
     ///
     /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter), .path.to.value
-    /// (in JSON) or re:REGEX (the first group, or all of the match). Or it is a number, the same for all items. An item
-    /// that has no cost, or costs more than a limit ever admits, is an error: see --on-bad. Applies to limits without
-    /// cost=.
+    /// (in JSON) or re:REGEX (the first group, or the whole match).
     #[arg(short, long, value_name = "SEL", allow_negative_numbers = true)]
     pub(crate) cost: Option<Selector>,
 
-    /// One limit for each value of SEL: col:1, host, .user.id
+    /// A limit for each value of SEL: col:1, host, .a
     ///
-    /// Items with different keys do not hold each other up. SEL is as for --cost, or host (of a URL). An item without
-    /// such a part has the empty key. Applies to limits without key=.
+    /// SEL is as for --cost, or host (of a URL). Items with different keys do not hold each other up.
     #[arg(short = 'K', long, value_name = "SEL", value_parser = Selector::parse_part)]
     pub(crate) key: Option<Selector>,
 
-    /// If an item cannot go at once: wait, drop, latest, fail
+    /// Item that comes too early: wait, drop, latest, fail
     ///
-    /// wait (default): it waits.
-    ///
-    /// drop: it is discarded.
-    ///
-    /// latest: it waits until a newer one with the same keys takes its place; then it is discarded.
-    ///
-    /// fail: it ends the run with status 75.
+    /// drop: discard it. latest: keep only the newest of the waiting items with the same keys. fail: end the run with
+    /// status 75.
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
     #[arg(value_parser = choice(ON_LIMIT))]
     pub(crate) on_limit: Option<OnLimit>,
 
-    /// Keep the order of the input, also among different keys
-    ///
-    /// Then a blocked key holds up all items after it.
+    /// Keep the order of the input, even across keys
     #[arg(long, hide_short_help = true)]
     pub(crate) in_order: bool,
 
-    /// Look at most N items ahead for one that may go [default: 1024]
-    ///
-    /// At most N wait in the lanes of their keys; then reading stops until one is released.
+    /// Let at most N items wait in lanes [default: 1024]
     #[arg(long, value_name = "N", value_parser = parse_lookahead, hide_short_help = true)]
     pub(crate) lookahead: Option<NonZeroU64>,
 
     /// Make every period longer by DUR, against jitter
     ///
-    /// Items that leave far enough apart may arrive closer together: choose a margin somewhat larger than the jitter on
-    /// the way. With -A interval, the N gaps of a period share the margin: write -n 1 -p 50ms rather than -n 20 -p 1s.
-    /// Applies to limits without margin=. Without it, sliding, fixed and calendar limits on commands have 2 % of their
-    /// period, at most 50ms, except with from=exit and with -s; 0 is none.
+    /// By default, sliding, fixed and calendar limits on commands have a margin of 2 % of their period, at most 50ms,
+    /// except with from=exit and with -s. 0 is none.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     pub(crate) margin: Option<u64>,
 
     /// Delay each release at random by up to DUR
     ///
-    /// Counted from the instant at which the limits would admit it; then they are asked again. So releases are never
-    /// closer together than the limits allow, and items with the same keys keep their order. With DUR,seed=N, the same
-    /// items get the same delays each time, also in a dry run; -v prints the seed of a run without one.
+    /// With DUR,seed=N, the delays are the same each time; -v prints the seed of a run without one.
     #[arg(long, value_name = "DUR", hide_short_help = true)]
     pub(crate) jitter: Option<Jitter>,
 }

@@ -29,14 +29,11 @@ Examples:
 
 More: throttle help; throttle --help";
 
-/// Pass items on, or run a command for each, never faster than the limits allow
+/// Rate-limit a pipe, or a command that is run for each item
 ///
-/// Reads items (lines, by default) from standard input, holds each until every limit admits it, and releases
-/// it: writes it to standard output or, given a COMMAND, runs that with the item as its last argument, without a
-/// shell, and one at a time unless -j allows more.
-///
-/// At least one limit is needed: -n, -p or -r. By default, no more than N items are released in any window of
-/// length P: none early, no burst after idling, no drift.
+/// Reads items (lines, by default), holds each until every limit admits it, and then writes it to standard output or,
+/// given a COMMAND, runs that with the item as its last argument: without a shell, and one at a time unless -j allows
+/// more. At least one limit is needed: -n, -p or -r. By default, any window of length P holds at most N releases.
 #[derive(Parser, Debug)]
 #[command(
     name = "throttle",

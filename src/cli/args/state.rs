@@ -17,33 +17,25 @@ const STORE_TIMEOUT: u64 = 60 * SECOND;
 #[derive(Args, Debug)]
 #[expect(clippy::doc_markdown)]
 pub(crate) struct StateArgs {
-    /// Share the limits with all runs that use this STATE
+    /// Share the limits with all runs that use STATE
     ///
-    /// Including earlier and later runs. NAME is a file in ~/.local/state/throttle, and anything with a slash is the
-    /// path of a file, for runs on one machine. redis://HOST/NAME, rediss://HOST/NAME and
-    /// redis+sentinel://HOST/MASTER/NAME are for runs on many machines, and unix:///SOCKET?name=NAME is a server on
-    /// this one. @FILE reads one of these from FILE. Without -s, $THROTTLE_STATE is used. All runs must give the same
-    /// limits.
+    /// NAME is a file in ~/.local/state/throttle; anything with a slash is a path. redis://HOST/NAME,
+    /// rediss://HOST/NAME (TLS), redis+sentinel://HOST/MASTER/NAME and unix:///SOCKET?name=NAME are servers. @FILE
+    /// holds one of these. The default is $THROTTLE_STATE.
     #[arg(short, long, value_name = "STATE")]
     pub(crate) state: Option<String>,
 
-    /// Wait at most DUR for an unavailable server [default: 1m]
-    ///
-    /// Then the run ends with status 69.
+    /// Longest wait for a server, then 69 [default: 1m]
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     pub(crate) store_timeout: Option<u64>,
 
-    /// Forget what STATE has recorded, and do nothing else
-    ///
-    /// Needed after damage, or to use it with other limits. The next run begins as if nothing had been released.
+    /// Forget what STATE has recorded; do nothing else
     #[arg(long, hide_short_help = true)]
     pub(crate) reset_state: bool,
 
-    /// Print how much of STATE's limits is used, release nothing
+    /// Print how much of STATE's limits is used
     ///
-    /// For each limit: how many slots are used, how many are free, and when the next one is. Then what is held (see
-    /// --hold), how far ahead waiting runs have booked slots, how long the queue of runs that wait to book is, and
-    /// which process holds the lock of a file, if any. Without -s STATE, the names of all states.
+    /// Also what is held, and what waits. Without -s, the names of all states.
     #[arg(long, hide_short_help = true)]
     #[arg(conflicts_with_all = ["reset_state", "dry_run", "stats"])]
     pub(crate) status: bool,
@@ -52,9 +44,9 @@ pub(crate) struct StateArgs {
     #[arg(long, requires = "status", hide_short_help = true)]
     pub(crate) json: bool,
 
-    /// Hold all runs of STATE for DUR, and do nothing else
+    /// Hold all runs of STATE for DUR; do nothing else
     ///
-    /// As if a server had asked for it. 0 lifts all holds, including those of servers.
+    /// 0 lifts all holds, including those of servers.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     #[arg(conflicts_with_all = ["reset_state", "status", "dry_run"])]
     pub(crate) hold: Option<u64>,

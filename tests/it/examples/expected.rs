@@ -53,12 +53,6 @@ pub(super) const EXPECTED: &[Example] = &[
         changed: ("sleep 2; kill -CONT $run", "kill -CONT $run; wait $run"),
         ..Example::PLAIN
     },
-    Example {
-        part: "throttle -s github --hold 10m",
-        before: "echo | throttle -s github -r 5000/h >begun",
-        shows: &[Shows::InOutput("1 used, 4999 free, next slot now\nheld: everything, for ")],
-        ..Example::PLAIN
-    },
     Example { part: "-r 2/running,key=host -r 10/s", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         part: "throttle -s api --status",
@@ -77,16 +71,6 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example { part: "--until 9h --max-wait 1h", shows: &[FETCHED], ..Example::PLAIN },
-    Example {
-        part: "--on-limit drop --max-wait 200ms",
-        inputs: &[("log", "0 a\n0 b\n0 c\n0.9 d\n0.9 e\n")],
-        changed: ("throttle", "throttle --dry-run --arrivals col:1"),
-        loses_items: true,
-        shows: &[Shows::Output(
-            "0.000000000\t0 a\n0.000000000\t0 b\n1.000000000\t0.9 d\n1.000000000\t0.9 e\n",
-        )],
-        ..Example::PLAIN
-    },
     Example { part: "throttle -n 10 -p 1m -- curl", shows: &[FETCHED], ..Example::PLAIN },
     Example {
         // A Friday at noon.
@@ -110,24 +94,11 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        // A Friday, at seven in New York.
-        part: "./efetch <ids",
-        changed: ("throttle", "throttle --dry-run --at 2026-11-20T12:00Z"),
-        shows: &[Shows::InOutput("50400.000000000\t./efetch 4711\n")],
-        ..Example::PLAIN
-    },
-    Example {
         part: "throttle -A interval -r 10/m -- curl",
         changed: ("throttle", "throttle --dry-run"),
         shows: &[Shows::Output(
             "0.000000000\tcurl -fsSO https://a.example/1\n6.000000000\tcurl -fsSO https://b.example/2\n",
         )],
-        ..Example::PLAIN
-    },
-    Example {
-        part: "seq 6 | throttle -n 2 -p 1s",
-        changed: ("throttle", "throttle --dry-run"),
-        shows: &[TWO_A_SECOND],
         ..Example::PLAIN
     },
     Example {
@@ -165,7 +136,6 @@ pub(super) const EXPECTED: &[Example] = &[
         )],
         ..Example::PLAIN
     },
-    Example { part: "--on-limit fail --dry-run", loses_items: true, ..Example::PLAIN },
     Example {
         part: "--audit --arrivals col:4",
         loses_items: true,
@@ -220,27 +190,9 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "awk",
-        before: r#"printf 'good\nbad\n' | throttle -r 9/s --log jobs.log -- sh -c '[ "$0" = good ]' || :"#,
-        shows: &[Shows::Output("bad\n")],
-        ..Example::PLAIN
-    },
-    Example {
-        part: " -t ",
-        shows: &[Shows::Error("curl -fsSO https://a.example/1\ncurl -fsSO https://b.example/2\n"), FETCHED],
-        ..Example::PLAIN
-    },
-    Example { part: "--skip-blank", shows: &[FETCHED], ..Example::PLAIN },
-    Example {
         part: "only=search",
         inputs: &[("calls", "search foo\nlist bar\n")],
         shows: &[Shows::Calls("call search foo\ncall list bar\n")],
-        ..Example::PLAIN
-    },
-    Example {
-        part: "only=read",
-        inputs: &[("calls", "read 123\nupload a.fit\n")],
-        shows: &[Shows::Calls("call read 123\ncall upload a.fit\n")],
         ..Example::PLAIN
     },
     // Users type this while it runs. The last line pauses it, so it is given a rate again to let it end. There is a
@@ -296,11 +248,6 @@ pub(super) const EXPECTED: &[Example] = &[
     Example {
         part: "-s api -n 500 -p 1h",
         shows: &[Shows::File(".local/state/throttle/api", "")],
-        ..Example::PLAIN
-    },
-    Example {
-        part: "-s nominatim",
-        shows: &[Shows::File(".local/state/throttle/nominatim", "")],
         ..Example::PLAIN
     },
 ];

@@ -8,16 +8,14 @@ use std::process::{Command, Output, Stdio};
 use crate::support::{Directory, Running, THROTTLE};
 
 /// The inputs of the examples. With two items each, few have to wait.
-const INPUTS: [(&str, &str); 13] = [
+const INPUTS: [(&str, &str); 11] = [
     ("urls", "https://a.example/1\nhttps://b.example/2\n"),
-    ("urls.txt", " https://a.example/1 \r\n\r\nhttps://b.example/2\r\n"),
     ("log", "app 0.5 one\napp 9 two\n"),
     ("ids", "4711\n4712\n"),
     ("mails", "one\ntwo\n"),
     ("names", "www.a.example\nb.example\n"),
     ("calls", "1 GET /user\n5 POST /repos/o/r/issues\n"),
     ("requests.jsonl", "{\"tokens\":1200,\"prompt\":\"a\"}\n{\"tokens\":1300,\"prompt\":\"b\"}\n"),
-    ("queries.jsonl", "{\"cost\":52,\"shop\":\"a\"}\n{\"cost\":53,\"shop\":\"b\"}\n"),
     (
         "access.log",
         "::1 - - [21/Nov/2026:22:13:05 +0000] \"GET /\" 200\n::1 - - [21/Nov/2026:22:13:06 +0000] \"GET /\" 200\n",
@@ -44,7 +42,7 @@ esac
 const PROGRAMS: [&str; 6] = ["curl", "inotifywait", "make", "my-tool", "nc", "tail"];
 
 /// The user's own programs.
-const OWN: [&str; 8] = ["ask", "call", "efetch", "fetch", "issue", "query", "report", "send"];
+const OWN: [&str; 4] = ["ask", "call", "fetch", "send"];
 
 /// The stand-ins, shared by all examples.
 pub(super) struct Programs(Directory);

@@ -9,7 +9,7 @@ const PAGES: [&str; 4] = [
 const README: &str = include_str!("../../../README.md");
 
 /// An example in a manual page that starts like this is output, not a command.
-const OUTPUTS: [&str; 3] = ["30 of 300", "throttle: ", "{\"bytes\""];
+const OUTPUTS: [&str; 2] = ["30 of 300", "throttle: "];
 
 /// Commands in the README that build or install.
 const BUILDS: [&str; 2] = ["cargo ", "install "];

@@ -47,6 +47,19 @@ fn what_the_limits_do_not_admit_on_arrival_is_refused_without_a_delay() {
 }
 
 #[test]
+fn an_item_that_is_let_in_late_is_judged_as_of_its_arrival() {
+    let jitter: Jitter = "1s,seed=3".parse().unwrap();
+    let [first, second, third] = [1, 2, 3].map(|item| jitter.delay(item, 1));
+    assert!(first < second, "the limit admits another `a` before there is room for it");
+    let args = ["-r1/s,key=col:2", "--jitter=1s,seed=3", "--on-limit=drop", "--arrivals=col:1"];
+    let args = [&args[..], &["--lookahead=1"]].concat();
+    let room = SECOND + second;
+    assert_eq!(plan(&args, "0 a\n1 b\n1 a\n"), [first, room]);
+    let input = format!("0 a\n1 b\n1.{first:09} a\n");
+    assert_eq!(plan(&args, &input), [first, room, room + third]);
+}
+
+#[test]
 fn the_plan_and_the_run_tell_the_seed() {
     for args in [&["--dry-run"][..], &[]] {
         let args = [args, &["-v", "-r1T/s", "--jitter=1us,seed=5"]].concat();

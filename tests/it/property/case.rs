@@ -218,10 +218,7 @@ fn modes(random: &mut Rng) -> Vec<String> {
     if chance(random, 10) {
         modes.push(format!("{UNTIL}{}ns", random.u8(0..=80)));
     }
-    // Items that never wait are judged at their arrival; if they were let in later, for lack of room, it would be in
-    // hindsight.
-    let hindsight = matches!(mode, "drop" | "fail") && linger > 0;
-    if chance(random, 30) && !hindsight {
+    if chance(random, 30) {
         modes.push(format!("--lookahead={}", random.u8(1..=4)));
     }
     modes

@@ -163,7 +163,9 @@ impl<'a> Model<'a> {
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
         let Some(offer) = offers.min_by_key(|offer| offer.turn) else { return false };
-        if self.allows(&offer, &offer.costs) {
+        // If it was let in late, for lack of room, it is judged as of its arrival all the same.
+        let at = if never_waits { offer.since } else { self.now };
+        if self.allows_at(at, &offer, &offer.costs) {
             if !self.delay(offer.items[0]) {
                 self.release(&offer);
             }
@@ -326,10 +328,14 @@ impl<'a> Model<'a> {
     }
 
     fn allows(&self, offer: &Offer, costs: &[u64]) -> bool {
+        self.allows_at(self.now, offer, costs)
+    }
+
+    fn allows_at(&self, at: u64, offer: &Offer, costs: &[u64]) -> bool {
         let charged = self.case.rates.iter().zip(costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         let mut charged =
             charged.map(|(index, (rate, &cost))| (rate, self.history(index, offer.items[0]), cost));
-        charged.all(|(rate, history, cost)| allows(rate, &history, self.now, offer.since, cost))
+        charged.all(|(rate, history, cost)| allows(rate, &history, at, offer.since, cost))
     }
 
     fn history(&self, index: usize, item: &Item) -> Vec<Charge> {
@@ -379,7 +385,7 @@ pub(super) fn allows(rate: &Rate, history: &[Charge], now: u64, since: u64, cost
             in_window.map(|charge| charge.cost).sum::<u64>() + cost <= rate.count
         }
         Algorithm::Interval => {
-            history.last().is_none_or(|last| (now - last.at) * rate.count >= last.cost * period)
+            history.last().is_none_or(|last| now * rate.count >= last.at * rate.count + last.cost * period)
         }
         Algorithm::Calendar => unreachable!("{OWN_TESTS}"),
         Algorithm::Fixed => used_of_window(history, period, now) + cost <= rate.count,

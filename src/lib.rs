@@ -25,7 +25,8 @@
 //!   gate. `results` owns what comes of releases: `jobs` (running commands, retries), `account` (counts), `course`
 //!   (what to do next). They meet in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its
 //!   lane to its commit, `deadlines` are the time limits of the run; `forecast` and `metrics` compute what `ui` shows
-//! - `store`: slots shared between processes, in a file or on a server
+//! - `store`: limits shared by processes. `shared` loads a `record`, decides by the `ledger`, and swaps it in a
+//!   `vault`: a file or a server
 //! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)
 //! - `source`: bytes → segments → items, with cost and key; time stamps
@@ -34,7 +35,7 @@
 //!   key. `Slots`: slots booked from a store (`orders`) as waiting items need them, held and given back (`claims`,
 //!   `lease`)
 //! - `config`: what the options mean: rates, selectors, quantities, where state is kept
-//! - `rule`: everything about an algorithm, in one file and one script: when a release is allowed and how it is charged
+//! - `rule`: everything about an algorithm, in one file: when a release is allowed and how it is charged
 //!   (`Rule`), for a run's own limits and for shared ones; name, options and everything else (`Facts`)
 //! - `pace`: the same limits for other programs: a library with a stable interface; all that is built without the
 //!   feature `cli`
@@ -53,8 +54,8 @@
 //! **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`, an example in its tests,
 //! and WHAT A SERVER SAYS in `man/throttle-cookbook.7`.
 //!
-//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its slots, its tests), its script `rule/NAME.lua`, and its
-//! name in `rule/mod.rs`, also in `Algorithm::ALL`. Then ALGORITHMS in `man/throttle.1.in`. Help and completions come
+//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/mod.rs`, also in
+//! `Algorithm::ALL`. Then ALGORITHMS in `man/throttle.1.in`. Help and completions come
 //! from the facts, and the random tests pick up the name; the compiler asks what they are to expect of the rule.
 //!
 //! **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/build.rs` and
@@ -68,7 +69,7 @@
 //! **An output mode**: for commands, `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; for
 //! items, `sink/stdout.rs`. For another destination: a new `Sink` in `sink`, and `verbs/run.rs`, which picks it.
 //!
-//! **A store**: a module in `store` with a `Store`, its state in `config/state.rs`, `store/keeper.rs`, and
+//! **A store**: a module in `store` with a `Vault`, its state in `config/state.rs`, `store/keeper.rs`, and
 //! `tests/it/stores.rs`, which runs every store through the same tests.
 //!
 //! **An option**: its group in `cli/args` (`cli/meaning.rs` if it interacts with other groups, `cli/once.rs` if

@@ -74,11 +74,6 @@ impl AnyRule {
         with!((self, state), rule, state => rule.overrun(state, at, ask));
     }
 
-    /// As [`Rule::uncommit`].
-    pub fn uncommit(&self, state: &mut AnyState, at: Time, cost: u64) {
-        with!((self, state), rule, state => rule.uncommit(state, at, cost));
-    }
-
     /// As [`Rule::waive_debt`].
     pub fn waive_debt(&self, state: &mut AnyState) {
         with!((self, state), rule, state => rule.waive_debt(state));

@@ -70,11 +70,9 @@ impl Rule for Bucket {
                is saved, up to B. For servers that have a token bucket.",
         takes: &[Extra::Burst],
         accrues: true,
-        is_logged: false,
         at_once: |terms| terms.burst,
         most: |terms| terms.burst.saturating_add(terms.count),
         check: |_| Ok(()),
-        script: include_str!("bucket.lua"),
     };
 
     type State = Lacking;

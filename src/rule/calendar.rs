@@ -115,11 +115,9 @@ impl Rule for Calendar {
                quotas that reset at midnight: -r 10k/d,algo=calendar",
         takes: &[Extra::Zone],
         accrues: false,
-        is_logged: false,
         at_once: |terms| terms.count,
         most: |terms| terms.count,
         check,
-        script: include_str!("calendar.lua"),
     };
 
     type State = LastPeriod;
@@ -184,18 +182,6 @@ impl Rule for Calendar {
         let used = Self::used(state, &self.around(state, shown));
         let forgotten = if used > 0 { state.forgotten } else { state.last_end() };
         *state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
-    }
-
-    /// If nothing is left of the period, the one before it is over all the same.
-    fn uncommit(&self, state: &mut LastPeriod, at: Time, cost: u64) {
-        if state.used == 0 || self.state_at(self.wall.nanos(at), 0).start != state.start {
-            return;
-        }
-        state.used = state.used.saturating_sub(cost);
-        if state.used == 0 {
-            let before = self.state_at(i128::from(state.start.0) - 1, self.count);
-            *state = LastPeriod { forgotten: state.forgotten, ..before };
-        }
     }
 
     /// The wall clock does not restart.
@@ -286,21 +272,6 @@ mod tests {
         // With a margin of 14 days at both ends, nothing is left of the 28 days of February 1970.
         let month = Calendar::new(Terms { margin: 14 * DAY, ..terms(1, 2_630_016 * SECOND, "UTC") });
         assert_eq!(Stateful::new(month).instants(&[DAY * 20, DAY * 20]), [DAY * (59 + 14), DAY * (90 + 14)]);
-    }
-
-    #[test]
-    fn slots_that_are_taken_back_leave_room_in_their_period_but_do_not_open_the_one_before() {
-        let rule = Calendar::new(terms(4, DAY, "UTC"));
-        let ask = |since| Ask { since: Time(since), cost: 2 };
-        let mut state = LastPeriod::default();
-        [DAY, 2 * DAY, 2 * DAY + 1].into_iter().for_each(|at| rule.commit(&mut state, Time(at), ask(at)));
-        let mut used = |at| {
-            rule.uncommit(&mut state, Time(at), 2);
-            (state.start, state.used)
-        };
-        let instants = [DAY, 2 * DAY + 1, 2 * DAY, 2 * DAY];
-        let expected = [(2, 4), (2, 2), (1, 4), (1, 4)].map(|(day, used)| (Time(day * DAY), used));
-        assert_eq!(instants.map(&mut used), expected);
     }
 
     #[test]

@@ -15,16 +15,12 @@ pub struct Facts {
     pub takes: &'static [Extra],
     /// The quota accrues continuously, N per P. Otherwise all of it is available again when a window ends.
     pub accrues: bool,
-    /// A server keeps the instant of each unit of cost.
-    pub is_logged: bool,
     /// The number of releases of cost 1 that may go at once when the limit is idle.
     pub at_once: fn(&Terms) -> u64,
     /// The most that is allowed in any window of length P; in any civil period, for the calendar.
     pub most: fn(&Terms) -> u64,
     /// Checks that the terms are possible.
     pub check: fn(&Terms) -> Result<()>,
-    /// The rule for booking slots in Lua, for a Redis server; see `store/redis/scripts/state.lua`.
-    pub script: &'static str,
 }
 
 /// An option that not every rule takes.

@@ -36,11 +36,9 @@ impl Rule for Fixed {
                boundary. The cheapest, and rarely the right one.",
         takes: &[],
         accrues: false,
-        is_logged: false,
         at_once: |terms| terms.count,
         most: |terms| terms.count.saturating_mul(2),
         check: |_| Ok(()),
-        script: include_str!("fixed.lua"),
     };
 
     type State = Window;

@@ -36,11 +36,9 @@ impl Rule for Interval {
                no burst at all: throttle -A interval -r 10/m",
         takes: &[Extra::FromExit],
         accrues: true,
-        is_logged: false,
         at_once: |_| 1,
         most: |terms| terms.count,
         check: |_| Ok(()),
-        script: include_str!("interval.lua"),
     };
 
     /// The last release.

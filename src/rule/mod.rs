@@ -1,4 +1,4 @@
-//! The algorithms, each with everything about it in one file. To add one, add its file and script, and name it below.
+//! The algorithms, each with everything about it in one file. To add one, add its file, and name it below.
 //!
 //! A [`Rule`] is arithmetic on its terms and a small state, which is all zeros until something is released.
 //!
@@ -14,6 +14,7 @@ mod facts;
 mod fixed;
 mod in_hours;
 mod interval;
+mod packed;
 mod sliding;
 mod terms;
 #[cfg(test)]
@@ -26,6 +27,7 @@ pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
 pub use in_hours::{InHours, RuleInHours};
 pub use interval::Interval;
+pub(crate) use packed::{pack, unpack};
 pub use sliding::Sliding;
 pub use terms::{Ask, Terms, Usage, Verdict};
 
@@ -157,9 +159,6 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     fn overrun(&self, state: &mut Self::State, at: Time, ask: Ask) {
         self.commit(state, at, ask);
     }
-
-    /// Takes back a charge made at `at`, as far as possible: the wall clock that it was made by has been set.
-    fn uncommit(&self, _state: &mut Self::State, _at: Time, _cost: u64) {}
 
     /// Waives what was charged beyond what was available. Only a bucket can owe anything.
     fn waive_debt(&self, _state: &mut Self::State) {}

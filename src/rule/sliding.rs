@@ -4,6 +4,7 @@ use std::collections::VecDeque;
 
 use serde::{Deserialize, Serialize};
 
+use super::packed::{pack, unpack};
 use super::{Ask, Extra, Facts, Rule, Terms, Usage, Verdict};
 use crate::time::Time;
 
@@ -22,7 +23,7 @@ pub struct Sliding {
 /// Past releases as runs of `(instant, cost)`. Releases at the same instant share a run, so a burst takes one entry. A
 /// large `count` allocates nothing in advance.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(try_from = "Vec<(u64, u64)>", into = "Vec<(u64, u64)>")]
+#[serde(try_from = "String", into = "String")]
 pub struct ReleaseLog {
     /// The sum of the costs of all runs.
     used: u64,
@@ -36,7 +37,7 @@ pub struct ReleaseLog {
 
 impl ReleaseLog {
     /// All runs, oldest first.
-    fn runs(&self) -> impl Iterator<Item = &Usage> {
+    pub(crate) fn runs(&self) -> impl Iterator<Item = &Usage> {
         let newest = Some(&self.newest).filter(|run| run.cost > 0);
         self.older.iter().flat_map(|older| older.iter()).chain(newest)
     }
@@ -52,21 +53,28 @@ impl ReleaseLog {
 }
 
 /// Each run as the nanoseconds since the one before, and its cost.
-impl From<ReleaseLog> for Vec<(u64, u64)> {
+impl From<ReleaseLog> for String {
     fn from(log: ReleaseLog) -> Self {
-        let mut last = Time::ZERO;
-        let gap = |run: &Usage| (run.at.since(std::mem::replace(&mut last, run.at)), run.cost);
-        log.runs().map(gap).collect()
+        let (mut text, mut last) = (String::new(), Time::ZERO);
+        for run in log.runs() {
+            pack(&mut text, run.at.since(last));
+            pack(&mut text, run.cost);
+            last = run.at;
+        }
+        text
     }
 }
 
-impl TryFrom<Vec<(u64, u64)>> for ReleaseLog {
+impl TryFrom<String> for ReleaseLog {
     type Error = &'static str;
 
-    fn try_from(runs: Vec<(u64, u64)>) -> Result<Self, Self::Error> {
-        let (mut older, mut at, mut used) = (VecDeque::with_capacity(runs.len()), 0u64, 0u64);
-        for (gap, cost) in runs {
-            at = at.checked_add(gap).ok_or("an instant past the end of time")?;
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let (mut older, mut at, mut used) = (VecDeque::new(), 0u64, 0u64);
+        let mut numbers = unpack(&text);
+        while let Some(gap) = numbers.next() {
+            let [gap, cost] = [gap, numbers.next().flatten()].map(|number| number.ok_or("no number"));
+            let cost = cost?;
+            at = at.checked_add(gap?).ok_or("an instant past the end of time")?;
             used = used.checked_add(cost).filter(|_| cost > 0).ok_or("a cost that cannot be")?;
             older.push_back(Usage { at: Time(at), cost });
         }
@@ -99,11 +107,9 @@ impl Rule for Sliding {
                servers with fixed windows, too. Starts with N at once.",
         takes: &[Extra::FromExit],
         accrues: false,
-        is_logged: true,
         at_once: |terms| terms.count,
         most: |terms| terms.count,
         check: |_| Ok(()),
-        script: include_str!("sliding.lua"),
     };
 
     type State = ReleaseLog;

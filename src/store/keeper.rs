@@ -1,17 +1,21 @@
 //! Finds the keeper of a STATE, if this build includes it.
 
+#[cfg(feature = "redis")]
+use std::time::Duration;
+
 #[cfg(not(all(feature = "redis", feature = "sqlite")))]
 use anyhow::anyhow;
 
-#[cfg(feature = "sqlite")]
-use super::file::StateFile;
-#[cfg(feature = "sqlite")]
-use super::place;
 #[cfg(feature = "redis")]
-use super::redis::Remote;
-use super::{Policy, Status, Store, StoreError};
+use super::redis::ServerVault;
+use super::shared::VaultStore;
+use super::vault::Vault;
+use super::{Policy, Reserve, Status, Store, StoreError, admin};
+#[cfg(feature = "sqlite")]
+use super::{file::FileVault, place};
+#[cfg(feature = "redis")]
+use crate::config::Server;
 use crate::config::{Rate, Shared, State};
-#[cfg(not(all(feature = "redis", feature = "sqlite")))]
 use crate::exit::Exit;
 use crate::time::Time;
 
@@ -46,6 +50,65 @@ pub trait Keeper {
     fn status(&self, now: Time) -> Result<Option<Status>, StoreError>;
 }
 
+/// Where a state is.
+trait Place {
+    type Vault: Vault + 'static;
+
+    /// Sets the margins that limits do not.
+    const RESERVE: Reserve;
+
+    fn vault(&self, now: BootClock) -> Result<Self::Vault, StoreError>;
+}
+
+impl<P: Place> Keeper for P {
+    fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
+        let policy = Policy::new(rates, P::RESERVE);
+        policy.check().map_err(|error| StoreError { exit: Exit::Usage, error })?;
+        let store = VaultStore::opened(self.vault(now)?, policy.clone(), rates, P::RESERVE)?;
+        Ok((Box::new(store), policy))
+    }
+
+    fn reset(&self) -> Result<(), StoreError> {
+        self.vault(Box::new(|| Time::ZERO))?.forget().map(drop)
+    }
+
+    fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError> {
+        admin::hold(self.vault(now)?, length)
+    }
+
+    fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {
+        admin::status(self.vault(Box::new(move || now))?)
+    }
+}
+
+/// A server, and the longest that it is tried.
+#[cfg(feature = "redis")]
+struct OnServer(Server, Duration);
+
+#[cfg(feature = "redis")]
+impl Place for OnServer {
+    type Vault = ServerVault;
+    const RESERVE: Reserve = Reserve::REMOTE;
+
+    fn vault(&self, now: BootClock) -> Result<ServerVault, StoreError> {
+        Ok(ServerVault::new(self.0.clone(), self.1, now))
+    }
+}
+
+/// The path of a file.
+#[cfg(feature = "sqlite")]
+struct InFile(std::path::PathBuf);
+
+#[cfg(feature = "sqlite")]
+impl Place for InFile {
+    type Vault = FileVault;
+    const RESERVE: Reserve = Reserve::LOCAL;
+
+    fn vault(&self, now: BootClock) -> Result<FileVault, StoreError> {
+        FileVault::new(&self.0, now)
+    }
+}
+
 /// The keeper of a state.
 ///
 /// # Errors
@@ -53,11 +116,13 @@ pub trait Keeper {
 pub fn keeper(shared: &Shared) -> Result<Box<dyn Keeper>, StoreError> {
     match &shared.state {
         #[cfg(feature = "redis")]
-        State::Server(server) => Ok(Box::new(Remote::new(server, shared.timeout))),
+        State::Server(server) => {
+            Ok(Box::new(OnServer(server.as_ref().clone(), Duration::from_nanos(shared.timeout))))
+        }
         #[cfg(feature = "sqlite")]
-        State::File(path) => Ok(Box::new(StateFile(path.clone()))),
+        State::File(path) => Ok(Box::new(InFile(path.clone()))),
         #[cfg(feature = "sqlite")]
-        State::Name(name) => Ok(Box::new(StateFile(place(name)?))),
+        State::Name(name) => Ok(Box::new(InFile(place(name)?))),
         #[cfg(not(feature = "redis"))]
         State::Server(_) => Err(left_out("servers", "redis, or name a file")),
         #[cfg(not(feature = "sqlite"))]

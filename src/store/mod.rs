@@ -1,4 +1,13 @@
-//! Limits that outlive a run and that several runs share: one log of *slots*, kept by a store.
+//! Limits that outlive a run and that several runs share.
+//!
+//! ```text
+//! gate ─ Order ─▶ shared: load ▶ decide (pure, the ledger) ▶ swap ─▶ vault: a file | a server | memory (tests)
+//!                        ▲──────────── refused: the value is newer ◀──┘
+//! ```
+//!
+//! What is kept of a key is one value, a [`record::Record`]. Deciding is a function from a value to a value, on the
+//! rules of a run's own limits: [`ledger`]. A [`vault::Vault`] only loads values and swaps them. [`VaultStore`] is the
+//! one store over any vault.
 //!
 //! # The promise
 //!
@@ -29,10 +38,10 @@
 //! learn of it when they next ask, at the latest shortly before they use a slot that they have had for long. Until the
 //! report is answered, the late process uses none of its own slots.
 //!
-//! A dropped slot stays in the log: that costs throughput but never breaks the limit. A slot that is *given back* in
-//! time stays in the log, too, but has no owner until the next process that asks for slots at the same cost gets the
-//! same instant. To the rules nothing has happened: the log is that of one release, whoever makes it. `margin=` sets D.
-//! [`Policy`] has the reserve for each algorithm.
+//! A dropped slot stays in the log: that costs throughput but never breaks the limit. So do the slots of a process that
+//! was killed. A slot that is *given back* in time stays in the log, too, but the next process that asks for slots at
+//! the same cost gets the same instant. To the rules nothing has happened: the log is that of one release, whoever
+//! makes it. `margin=` sets D. [`Policy`] has the reserve for each algorithm.
 //!
 //! # Who does what
 //!
@@ -61,13 +70,15 @@
 //!   to that end; they ask at least once in a lead ([`crate::gate::Slots`]), some 50 ms.
 //! - After the state was lost, processes that hold slots from before may not notice what others overrun, as the count
 //!   of overruns starts again.
+//! - An older copy that was put back and written to 16 times before anyone looked who had seen a newer one.
 //! - A process that starts after the state was lost, and before any process that knew it has asked again, cannot know
 //!   that there ever was one.
 //!
 //! # Towards internet scale
 //!
-//! One key of one server serves tens of thousands of bookings a second, and the round trip is hidden as long as a batch
-//! lasts longer than it: n slots at N per P last n·P/N, so n ≥ N·RTT/P. With N = 10 000/s and 100 ms, that is 1000 at a
+//! One key of one server takes as many bookings a second as there are round trips in it, if several processes want it,
+//! and the round trip is hidden as long as a batch lasts longer than it: n slots at N per P last n·P/N, so
+//! n ≥ N·RTT/P. With N = 10 000/s and 100 ms, that is 1000 at a
 //! time. Beyond one server, names, and the keys of a name, spread over a cluster; one key is never on two servers.
 //! Beyond one region, the quota itself would be leased: a region holds n of N for a term T, returns what it does not
 //! use, and a lease that is not renewed is dead only T + D later, which is how long its share lies idle after a
@@ -81,9 +92,13 @@ use anyhow::Error;
 use crate::exit::Exit;
 pub use crate::gate::{Answer, BookedBy, Order, Overruns, Slot, Turn};
 
+mod admin;
 #[cfg(feature = "sqlite")]
 mod file;
+mod flaw;
 mod hold;
+#[cfg(test)]
+mod hostile;
 mod keeper;
 pub mod ledger;
 #[cfg(test)]
@@ -92,10 +107,15 @@ mod memory_store;
 mod place;
 mod policy;
 mod reach;
+pub mod record;
 #[cfg(feature = "redis")]
 mod redis;
 mod reserve;
+mod returnable;
+mod shared;
+mod shared_policy;
 mod status;
+pub mod vault;
 
 #[cfg(feature = "sqlite")]
 pub use file::FileStore;
@@ -107,6 +127,7 @@ pub use reach::Reach;
 #[cfg(feature = "redis")]
 pub use redis::{RedisStore, book_over};
 pub use reserve::Reserve;
+pub use shared::VaultStore;
 pub use status::{KeysInUse, LimitStatus, LockStatus, Status};
 
 /// Why a store can no longer be asked.

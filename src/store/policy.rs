@@ -71,9 +71,6 @@ const SPAN: u64 = 50 * MILLISECOND;
 /// The most slots of an order, whatever the rate: a store serves one order at a time.
 const MOST: u64 = 1000;
 
-/// The most civil periods that slots are given out ahead.
-const MOST_PERIODS: u64 = 60;
-
 impl Policy {
     /// The policy for these limits, of which there is at least one. The `reserve` sets the margins that they do not.
     pub fn new(rates: &[Rate], reserve: Reserve) -> Self {
@@ -165,12 +162,9 @@ fn horizon(rate: &Rate) -> u64 {
     rate.period.saturating_mul(5).clamp(SECOND, 3600 * SECOND)
 }
 
-/// The longest horizon, but at most as many civil periods as a server can be told of.
+/// The longest horizon.
 fn horizon_of(rates: &[Rate]) -> u64 {
-    let longest = rates.iter().map(horizon).max().unwrap_or(0);
-    let calendars = rates.iter().filter(|rate| rate.algorithm.facts().takes(Extra::Zone));
-    let shortest = calendars.map(|rate| rate.period).min().unwrap_or(u64::MAX);
-    longest.min(shortest.saturating_mul(MOST_PERIODS))
+    rates.iter().map(horizon).max().unwrap_or(0)
 }
 
 fn span(rate: &Rate) -> u64 {
@@ -253,20 +247,6 @@ mod tests {
         assert_eq!(check("9/s,algo=calendar,margin=300ms,tz=UTC"), Ok(()));
         let error = check("9/s,algo=calendar,margin=400ms,tz=UTC").unwrap_err();
         assert!(error.contains("400ms from its start and 800ms from its end"), "{error}");
-    }
-
-    /// A script is told of all periods until then.
-    #[test]
-    fn slots_are_at_most_sixty_periods_of_the_calendar_ahead() {
-        let table = [
-            ("9/s,algo=calendar,tz=UTC", 60),
-            ("9/d,algo=calendar,tz=UTC", 3600),
-            ("9/m,algo=calendar,tz=UTC", 3600),
-            ("9/30s,algo=calendar,tz=UTC", 1800),
-        ];
-        for (rate, seconds) in table {
-            assert_eq!(policy(&[rate, "9/d"]).horizon, seconds * SECOND, "{rate}");
-        }
     }
 
     #[test]

@@ -33,7 +33,6 @@ pub enum LockStatus {
 }
 
 /// The most held keys that are listed.
-#[cfg(any(feature = "redis", feature = "sqlite"))]
 pub(super) const MOST_KEYS: usize = 10;
 
 /// The use of one limit; if each key has its own slots, by the empty key.
@@ -60,10 +59,8 @@ pub struct KeysInUse {
     pub fullest: Vec<(Vec<u8>, u64)>,
 }
 
-#[cfg(feature = "sqlite")]
 const MOST_FULLEST: usize = 3;
 
-#[cfg(feature = "sqlite")]
 impl KeysInUse {
     /// Counts a key that has used this many slots.
     pub(super) fn count(&mut self, key: &[u8], used: u64) {

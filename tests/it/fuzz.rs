@@ -66,6 +66,16 @@ fn a_state_file_is_left_as_it_is_or_keeps_the_limits_whatever_is_in_it() {
     }
 }
 
+#[test]
+fn a_value_that_was_changed_is_refused_or_reads_as_it_was_written() {
+    check_corpus("value", checks::value);
+    for seed in seeds(3000) {
+        println!("seed {seed}");
+        let length = 1 + 4 * Rng::with_seed(seed).usize(0..5);
+        checks::value(&noise(seed, length));
+    }
+}
+
 #[cfg(feature = "redis")]
 #[test]
 fn whatever_a_server_answers_there_are_no_slots_but_those_asked_for() {
@@ -74,13 +84,19 @@ fn whatever_a_server_answers_there_are_no_slots_but_those_asked_for() {
         let seed = format!("{}/tests/corpus/server/seed-{honest}", env!("CARGO_MANIFEST_DIR"));
         assert!(checks::slots(&fs::read(seed).unwrap()) > 0, "{honest}");
     }
-    for seed in 0..200 {
+    let mut booked = 0;
+    for seed in seeds(100) {
+        println!("seed {seed}");
         let mut bytes = noise(seed, 300);
-        // Numbers for well-formed answers, and small counts of slots.
+        // Numbers for well-formed answers; for most, small ones.
         bytes[0] |= 1;
-        bytes.iter_mut().skip(1).for_each(|byte| *byte %= 16);
-        checks::server(&bytes);
+        if seed % 4 > 0 {
+            bytes.iter_mut().skip(1).for_each(|byte| *byte %= 16);
+        }
+        booked += usize::from(checks::slots(&bytes) > 0);
     }
+    println!("{booked} of them booked");
+    assert!(booked > 0);
 }
 
 #[test]

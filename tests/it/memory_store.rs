@@ -1,69 +1,129 @@
-//! A store in memory that lasts as long as the process: the rules of booking, with nothing in between. The library's
-//! unit tests use it too.
+//! A store whose vault is a map. The library's unit tests use it too.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use throttle::charge::Key;
-use throttle::store::ledger::{BookingRules, Ledger, Owner};
-use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError};
+use throttle::store::vault::{Loaded, Reading, Swap, Value, Vault};
+use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError, VaultStore};
 use throttle::time::{Time, Wall};
 
-/// The owner of all slots that someone holds.
-const USERS: Owner = 1;
+pub(crate) type Values = BTreeMap<Value, Value>;
 
-/// Users share a store by cloning it. It keeps every key that it has seen.
+type Clock<T> = Arc<Mutex<dyn Fn() -> T + Send>>;
+
+fn shared<T>(clock: impl Fn() -> T + Send + 'static) -> Clock<T> {
+    Arc::new(Mutex::new(clock))
+}
+
+fn read<T>(clock: &Clock<T>) -> T {
+    (clock.lock().unwrap_or_else(PoisonError::into_inner))()
+}
+
+/// Values in memory. Users share them by cloning it.
 #[derive(Clone)]
-pub(crate) struct MemoryStore(Arc<Mutex<MemoryBooks>>);
+pub(crate) struct MemoryVault {
+    values: Arc<Mutex<Values>>,
+    clock: Clock<Time>,
+    wall: Clock<Wall>,
+}
 
-struct MemoryBooks {
-    rules: BookingRules,
-    clock: Box<dyn Fn() -> Time + Send>,
-    wall: Box<dyn Fn() -> Wall + Send>,
-    began: Time,
-    states: HashMap<Key, Ledger>,
+impl MemoryVault {
+    pub(crate) fn new(
+        clock: impl Fn() -> Time + Send + 'static,
+        wall: impl Fn() -> Wall + Send + 'static,
+    ) -> Self {
+        MemoryVault { values: Arc::default(), clock: shared(clock), wall: shared(wall) }
+    }
+
+    pub(crate) fn values(&self) -> MutexGuard<'_, Values> {
+        self.values.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reading(&self) -> Reading {
+        Reading::own(read(&self.clock), read(&self.wall))
+    }
+}
+
+impl Vault for MemoryVault {
+    fn load(&mut self, keys: &[&[u8]], _: bool) -> Result<Loaded, StoreError> {
+        let values = self.values();
+        let values = keys.iter().map(|key| values.get(*key).cloned()).collect();
+        Ok(Loaded { values, reading: self.reading(), suspicion: None, is_old: false })
+    }
+
+    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, new: &[u8], _: Time) -> Result<Swap, StoreError> {
+        let mut values = self.values();
+        if values.get(key).map(Vec::as_slice) != old {
+            drop(values);
+            return self.load(&[key], false).map(Swap::Refused);
+        }
+        values.insert(key.to_owned(), new.to_owned());
+        Ok(Swap::Done(self.reading()))
+    }
+
+    fn keys(&mut self) -> Result<Vec<Value>, StoreError> {
+        Ok(self.values().keys().cloned().collect())
+    }
+
+    fn forget(&mut self) -> Result<bool, StoreError> {
+        Ok(!std::mem::take(&mut *self.values()).is_empty())
+    }
+
+    /// It evicts nothing.
+    fn keeps_for(&self) -> u64 {
+        u64::MAX
+    }
+
+    fn loss(&self) -> &'static str {
+        "it was lost"
+    }
+
+    fn name(&self) -> Cow<'_, str> {
+        "memory".into()
+    }
+}
+
+/// A store in memory. Users share it by cloning it.
+pub(crate) struct MemoryStore {
+    store: VaultStore<MemoryVault>,
+    vault: MemoryVault,
+    policy: Policy,
 }
 
 impl MemoryStore {
-    /// A store whose limits begin now.
     #[cfg_attr(not(all(feature = "redis", feature = "sqlite")), allow(dead_code))]
     pub(crate) fn new(policy: Policy, clock: impl Fn() -> Time + Send + 'static) -> Self {
         Self::with_wall(policy, clock, || Wall::EPOCH)
     }
 
-    /// A store whose limits begin now, with a wall clock that may be set.
+    /// A store with a wall clock that may be set.
     pub(crate) fn with_wall(
         policy: Policy,
         clock: impl Fn() -> Time + Send + 'static,
         wall: impl Fn() -> Wall + Send + 'static,
     ) -> Self {
-        let (rules, began, states) = (BookingRules::new(policy), clock(), HashMap::new());
-        let books = MemoryBooks { rules, clock: Box::new(clock), wall: Box::new(wall), began, states };
-        MemoryStore(Arc::new(Mutex::new(books)))
+        Self::over(MemoryVault::new(clock, wall), policy)
+    }
+
+    pub(crate) fn over(vault: MemoryVault, policy: Policy) -> Self {
+        let store = VaultStore::over(vault.clone(), policy.clone()).expect("a state");
+        MemoryStore { store, vault, policy }
+    }
+}
+
+impl Clone for MemoryStore {
+    fn clone(&self) -> Self {
+        Self::over(self.vault.clone(), self.policy.clone())
     }
 }
 
 impl Store for MemoryStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let MemoryBooks { rules, clock, wall, began, states } = &mut *books;
-        rules.follow_wall(rules.wall(), wall());
-        let ledger = states.entry(order.key.clone()).or_insert_with(|| rules.begin(*began));
-        let now = clock();
-        let answer = rules.book(ledger, now, order);
-        let ahead = answer.slots.iter().map(|slot| slot.at).filter(|at| *at > now);
-        ledger.owned.add(USERS, &order.costs, rules.wall(), ahead);
-        Ok(answer)
+        self.store.book(order)
     }
 
     fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        let mut books = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        let MemoryBooks { rules, clock, states, .. } = &mut *books;
-        if let Some(ledger) = states.get_mut(&order.key) {
-            let slots: Vec<_> = slots.iter().map(|slot| slot.at).collect();
-            let slots = ledger.owned.remove(USERS, &order.costs, &slots);
-            rules.give_back(ledger, clock(), &order.costs, slots);
-        }
-        Ok(())
+        self.store.give_back(order, slots)
     }
 }

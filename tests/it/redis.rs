@@ -1,7 +1,6 @@
 //! Limits kept in a Redis server, tested with a real one.
 
 pub(crate) mod client;
-mod model;
 pub(crate) mod proxy;
 pub(crate) mod server;
 

@@ -214,39 +214,6 @@ fn a_damaged_state_is_left_as_it_is_until_it_is_reset() {
     run().success();
 }
 
-/// The state is used up and in use. Runs that are killed cannot have noticed.
-#[test]
-fn a_log_that_is_cut_in_half_ends_all_runs_and_the_next_one() {
-    for is_noticed in [true, false] {
-        let directory = Directory::new();
-        let state = state(&directory);
-        let mut runs = [(); 2].map(|()| Running::throttle(&["-r6/h", "-s", &state]));
-        for turn in 0..6 {
-            runs[turn % 2].write("1\n");
-            assert_eq!(runs[turn % 2].line(), "1\n");
-        }
-        let log = File::options().write(true).open(format!("{state}-wal")).expect("a log");
-        log.set_len(log.metadata().expect("a length").len() / 2).expect("cut off");
-        let files = || ["", "-wal"].map(|suffix| fs::read(format!("{state}{suffix}")).expect("a file"));
-        let before = files();
-        for mut running in runs {
-            if is_noticed {
-                running.write("2\n");
-                assert_eq!(running.finish().status.code(), Some(65));
-            } else {
-                running.signal(Signal::SIGKILL);
-                running.wait();
-            }
-        }
-        let damaged = || contains(format!("{state}: this state is damaged, and is left unchanged"));
-        throttle(&["-r6/h", "-s", &state]).write_stdin("3\n").assert().code(65).stdout("").stderr(damaged());
-        throttle(&["-s", &state, "--status"]).assert().code(65).stderr(damaged());
-        assert!(files() == before, "it was changed");
-        throttle(&["-s", &state, "--reset-state"]).assert().success();
-        throttle(&["-r6/h", "-s", &state]).write_stdin("4\n").assert().success().stdout("4\n");
-    }
-}
-
 #[test]
 fn a_state_that_others_can_get_at_is_refused() {
     use std::os::unix::fs::PermissionsExt;
@@ -262,18 +229,12 @@ fn a_state_that_others_can_get_at_is_refused() {
 /// During a run there is a message, and nothing is released for a period.
 #[test]
 fn a_state_that_is_taken_away_is_followed_by_silence() {
-    for lost in ["", "-wal", "-shm"] {
-        is_followed_by_silence(lost);
-    }
-}
-
-fn is_followed_by_silence(lost: &str) {
     let directory = Directory::new();
     let state = state(&directory);
     let mut running = Running::throttle(&["-r1/300ms", "-s", &state]);
     running.write("1\n");
     assert_eq!(running.line(), "1\n");
-    fs::remove_file(format!("{state}{lost}")).expect("it is there");
+    fs::remove_file(&state).expect("it is there");
     let removed = Instant::now();
     running.write("2\n");
     let told = running.error_line();
@@ -285,27 +246,6 @@ fn is_followed_by_silence(lost: &str) {
     // A window, after the second for which slots may have been booked ahead.
     assert!(removed.elapsed() >= Duration::from_millis(1300));
     assert!(running.finish().status.success());
-}
-
-/// The second run finds the index of a log that it has never seen and that is gone.
-#[test]
-fn a_log_that_is_removed_again_before_all_have_noticed_is_followed_by_silence() {
-    let directory = Directory::new();
-    let state = state(&directory);
-    let mut runs = [(); 2].map(|()| Running::throttle(&["-r2/300ms", "-s", &state]));
-    for running in &mut runs {
-        running.write("1\n");
-        assert_eq!(running.line(), "1\n");
-    }
-    for running in &mut runs {
-        fs::remove_file(format!("{state}-wal")).expect("it is there");
-        running.write("2\n");
-        let told = running.error_line();
-        assert!(
-            told.contains("was removed, replaced or reset during the run: nothing is released until "),
-            "{told}"
-        );
-    }
 }
 
 /// A process that keeps a state locked.

@@ -39,7 +39,7 @@ fn for_each_store(check: impl Fn(&str, Open<'_>)) {
     let Some(server) = RedisServer::start() else { return };
     let on_server = |name: &str, policy| -> Box<dyn Store> {
         let url = server.url(name).parse().expect("a server");
-        Box::new(RedisStore::new(url, policy, PATIENT, now))
+        Box::new(RedisStore::on_server(url, policy, PATIENT, now))
     };
     check("a server", Box::new(on_server));
 }

@@ -1,131 +1,112 @@
-//! Finds, creates, recognises and removes the database of a state.
+//! Finds, creates, recognises and removes the database of a state; reads and writes its values.
 
-use std::cell::Cell;
 use std::fs::{self, File, Permissions};
-use std::os::unix::fs::{FileExt, PermissionsExt};
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
+use nix::unistd::geteuid;
 use rusqlite::config::DbConfig;
-use rusqlite::{Connection, OpenFlags, Transaction, TransactionBehavior};
+use rusqlite::{Connection, OpenFlags, OptionalExtension, params};
+use tempfile::NamedTempFile;
 
-use super::files::{
-    Files, companions, files_at, identity, locate, lock_directory, new_file, remove_companions,
-};
+use super::guard;
 use super::lock::Lock;
-use super::log::Index;
-use super::refusal::{About, Flaw, unusable};
-use super::tables::{Header, SCHEMA};
-use super::{Setting, guard, owner};
+use super::refusal::{About, present, unusable};
 use crate::inherited::Uninterrupted;
 use crate::store::StoreError;
-use crate::store::ledger::Owner;
+use crate::store::flaw::Flaw;
 use crate::store::place::MAGIC;
+use crate::store::vault::Value;
+use crate::time::Time;
 
 /// `PRAGMA application_id`, which distinguishes a state from any other database: "thro".
 const APPLICATION: u32 = 0x7468_726f;
-const VERSION: u32 = 1;
+const VERSION: u32 = 2;
 
 /// Offsets in the header of a database: of the version of our format, and of the application ID.
 const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
 const HEADER: usize = 100;
 
+/// Values are JSON; see `store::record`.
+const SCHEMA: &str = "CREATE TABLE state(key BLOB PRIMARY KEY, value TEXT NOT NULL) WITHOUT ROWID";
+
 /// An open state.
 pub(super) struct Database {
     pub(super) connection: Connection,
-    /// Outlives the connection, as does the file: closing either would release SQLite's locks.
-    index: Option<Index>,
     pub(super) file: Arc<File>,
     pub(super) path: PathBuf,
-    files: Files,
-    /// Our number among the processes that use it.
-    pub(super) owner: Owner,
-    /// True if it was found good when it was last looked at. If not, it is left as it is.
-    pub(super) is_good: Cell<bool>,
-    /// A lock on the directory while the connection is closed, as SQLite removes the files beside the database by name.
-    closes: Option<Lock>,
+    /// Device and inode.
+    identity: (u64, u64),
 }
 
 impl Database {
     /// Opens the state at `path`; `None` if there is none.
-    pub(super) fn find(path: &Path, setting: &Setting) -> Result<Option<Self>, StoreError> {
+    pub(super) fn find(path: &Path, patience: Duration) -> Result<Option<Self>, StoreError> {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(None) };
-            // SQLite opens one file after the other. They must belong to one state.
-            let _opens = lock_directory(guard::directory(&path), setting.patience, File::try_lock_shared)?;
-            if let Some(found) = Database::open(path, file, setting)? {
+            if let Some(found) = Database::open(path, file, patience)? {
                 return Ok(Some(found));
             }
         }
     }
 
-    /// Opens a file that is a state; `None` if it is no longer in its place. The files beside it would then be those of
-    /// another state: a process that took them for those of this one would remove them at its first booking.
-    pub(super) fn open(path: PathBuf, file: File, setting: &Setting) -> Result<Option<Self>, StoreError> {
-        if !is_in_place(&path, &file)? {
+    /// Opens a file that is a state; `None` if it is no longer in its place.
+    fn open(path: PathBuf, file: File, patience: Duration) -> Result<Option<Self>, StoreError> {
+        recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
+        guard::check(&journal(&path))?;
+        let (identity, connection) = (identity(&path, &file)?, connect(&path, patience));
+        if identity_at(&path)? != Some(identity) {
             return Ok(None);
         }
-        recognised(&path, &file)?.map_err(|flaw| unusable(&path, flaw))?;
-        companions(&path).iter().try_for_each(|path| guard::check(path))?;
-        let file = Arc::new(file);
-        // If two processes opened it at once, each would leave it to the other to notice a loss of the log. A process
-        // that keeps it locked has opened it, and will notice.
-        let quiet = Lock::unless_kept(&path, &file)?;
-        let before = open_index(&path)?;
-        let written = before.as_ref().filter(|_| quiet.is_some()).and_then(Index::written);
-        let connection = match connect(&path, setting.patience) {
-            // It was removed meanwhile.
-            Err(_) if !is_in_place(&path, &file)? => return Ok(None),
-            connected => connected.about(&path)?,
-        };
-        let index = before.filter(Index::is_in_use);
-        if let Some((index, written)) = index.as_ref().zip(written)
-            && index.lacks(&written)
-            // Bookings that were not on the disk when the machine crashed are no such loss.
-            && Header::read(&connection).about(&path)?.clock.boot == setting.clock.boot
-        {
-            drop(connection);
-            index.restore(&written);
-            return Err(unusable(&path, Flaw::Damaged));
-        }
-        let index = index.map_or_else(|| open_index(&path), |index| Ok(Some(index)))?;
-        let [_, log, beside] = files_at(&path)?;
-        let files = [Some(identity(&path, &file)?), log, beside];
-        let owner = owner::register(&file).context("cannot lock it").about(&path)?;
-        let is_good = Cell::new(false);
-        Ok(Some(Database { connection, index, file, path, files, owner, is_good, closes: None }))
+        Ok(Some(Database { connection: connection.about(&path)?, file: Arc::new(file), path, identity }))
     }
 
-    /// Creates a state at `path`, complete from its first moment, unless another process was faster.
+    /// True if it is still the file at its path.
+    pub(super) fn is_in_place(&self) -> Result<bool, StoreError> {
+        Ok(identity_at(&self.path)? == Some(self.identity))
+    }
+
+    /// Creates a state at `path` with one value, complete from its first moment; `None` if another one is in its place
+    /// by now.
     pub(super) fn create(
         path: &Path,
         patience: Duration,
-        fill: impl Fn(&Connection) -> Result<()>,
-    ) -> Result<(), StoreError> {
+        key: &[u8],
+        value: &[u8],
+    ) -> Result<Option<Self>, StoreError> {
         const CANNOT: &str = "cannot create it";
         let directory = fs::canonicalize(guard::directory(path)).context(CANNOT).about(path)?;
-        // Files beside a state that does not exist are left from one that was removed.
-        let creates = lock_directory(&directory, patience, File::try_lock)?;
-        if path.symlink_metadata().is_ok() {
-            return Ok(());
-        }
-        remove_companions(path)?;
+        let path = &directory.join(path.file_name().unwrap_or_default());
+        // All use the same name for what is to become a state.
+        let own = Arc::new(File::open(&directory).context(CANNOT).about(path)?);
+        let _creates = Lock::within(patience, &directory, &own, drop)?;
         // Leaves nothing half made behind.
         let _whole = Uninterrupted::begin();
         let new = new_file(&directory).context(CANNOT).about(path)?;
-        write(new.path(), fill).about(path)?;
+        make(new.path(), key, value).about(path)?;
         let publish = || {
             if guard::shared_group(&directory).is_some() {
                 new.as_file().set_permissions(Permissions::from_mode(0o660))?;
             }
             new.as_file().sync_all()?;
-            new.persist_noclobber(path)?;
-            creates.0.sync_all()
+            if path.symlink_metadata().is_ok() {
+                return Ok(None);
+            }
+            // Left from a state that was removed.
+            present(fs::remove_file(journal(path)))?;
+            match new.persist_noclobber(path) {
+                Err(error) if error.error.kind() == io::ErrorKind::AlreadyExists => Ok(None),
+                Err(error) => Err(error.error),
+                Ok(file) => own.sync_all().map(|()| Some(file)),
+            }
         };
-        publish().context(CANNOT).about(path)
+        let Some(file) = publish().context(CANNOT).about(path)? else { return Ok(None) };
+        Database::open(path.clone(), file, patience)
     }
 
     /// Removes the state at `path`, under its lock. Returns `false` if there is none.
@@ -133,74 +114,86 @@ impl Database {
         loop {
             let Some((path, file)) = locate(path)? else { return Ok(false) };
             let file = Arc::new(file);
-            let _lock = Lock::within(patience, &path, &file, File::try_lock, drop)?;
-            let _removes = lock_directory(guard::directory(&path), patience, File::try_lock)?;
-            if !is_in_place(&path, &file)? {
+            let _lock = Lock::within(patience, &path, &file, drop)?;
+            if identity_at(&path)? != Some(identity(&path, &file)?) {
                 continue;
             }
             if recognised(&path, &file)? == Err(Flaw::Foreign) {
                 return Err(unusable(&path, Flaw::Foreign));
             }
             fs::remove_file(&path).context("cannot remove it").about(&path)?;
-            return remove_companions(&path).map(|()| true);
+            return Ok(true);
         }
     }
 
-    /// True if an owner of slots has ended, beyond doubt.
-    pub(super) fn has_ended(&self, owner: Owner) -> bool {
-        owner != self.owner && owner::has_ended(&self.file, owner)
+    pub(super) fn begin(&self) -> rusqlite::Result<()> {
+        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
     }
 
-    /// Begins to write, under the lock; `None` if any file of the state is no longer in its place.
-    pub(super) fn begin(&self, patience: Duration) -> Result<Option<Transaction<'_>>, StoreError> {
-        self.is_good.set(false);
-        // Checked before the files are looked up: a log that is removed in between is not cut.
-        let is_cut = self.is_cut();
-        let files = files_at(&self.path)?;
-        if files == self.files && !files.contains(&None) {
-            if is_cut {
-                return Err(unusable(&self.path, Flaw::Damaged));
-            }
-            let begun = Transaction::new_unchecked(&self.connection, TransactionBehavior::Immediate);
-            return begun.map(Some).about(&self.path);
-        }
-        let _removes = lock_directory(guard::directory(&self.path), patience, File::try_lock)?;
-        let [_, log, index] = files_at(&self.path)?;
-        // The index of our log does not fit another database or log: SQLite would read the wrong pages. Nor does the
-        // index of a log that is gone.
-        if index == self.files[2] || log.is_none() {
-            remove_companions(&self.path)?;
-        }
-        Ok(None)
+    pub(super) fn roll_back(&self) {
+        // There may be nothing to roll back.
+        let _ = self.connection.prepare_cached("ROLLBACK").and_then(|mut statement| statement.execute([]));
     }
 
-    /// Writes the log into the database, so that the next booking restarts the log in the space that it has.
-    pub(super) fn empty_log(&self) -> rusqlite::Result<()> {
-        self.connection.execute_batch("PRAGMA wal_checkpoint")
+    pub(super) fn value(&self, key: &[u8]) -> rusqlite::Result<Option<Value>> {
+        let mut select = self.connection.prepare_cached("SELECT value FROM state WHERE key = ?1")?;
+        let text = select.query_row([key], |row| row.get::<_, String>(0)).optional()?;
+        Ok(text.map(String::into_bytes))
     }
 
-    fn is_cut(&self) -> bool {
-        self.index.as_ref().is_some_and(Index::is_cut)
+    /// Replaces a value, and ends the transaction.
+    pub(super) fn write(&self, key: &[u8], value: &[u8]) -> rusqlite::Result<()> {
+        insert(&self.connection, key, value)?;
+        self.connection.prepare_cached("COMMIT")?.execute([]).map(drop)
+    }
+
+    pub(super) fn keys(&self) -> rusqlite::Result<Vec<Value>> {
+        let mut select = self.connection.prepare_cached("SELECT key FROM state ORDER BY key")?;
+        select.query_map([], |row| row.get(0))?.collect()
+    }
+
+    /// As [`Vault::evict`](crate::store::vault::Vault::evict).
+    pub(super) fn evict(&self, now: Time, shown: Time) -> rusqlite::Result<Option<Time>> {
+        let delete = "DELETE FROM state WHERE key <> x'' AND value ->> 'idle' <= ?1 \
+                      AND value ->> 'idle' + value ->> 'wall' <= ?2 RETURNING value ->> 'idle' + value ->> 'wall'";
+        let mut delete = self.connection.prepare_cached(delete)?;
+        let evicted = delete.query_map([now, shown].map(|at| at.0.cast_signed()), |row| row.get(0))?;
+        let evicted = evicted.collect::<rusqlite::Result<Vec<i64>>>()?;
+        Ok(evicted.into_iter().map(|idle| Time(idle.cast_unsigned())).max())
     }
 }
 
-/// When the last process closes the state, writes the log into the database and removes it. Only if it was found good:
-/// a damaged state is left as it is.
-impl Drop for Database {
-    fn drop(&mut self) {
-        if self.is_good.get() && !self.is_cut() {
-            // Files that are left behind do no harm.
-            let directory = guard::directory(&self.path);
-            self.closes = lock_directory(directory, Duration::ZERO, File::try_lock_shared).ok();
-        }
-        if self.closes.is_some() {
-            let _ = self.connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, false);
-        }
-    }
+/// The file at `path`, if it exists, and its path without links, as SQLite follows none.
+fn locate(path: &Path) -> Result<Option<(PathBuf, File)>, StoreError> {
+    let directory = guard::directory(path);
+    let resolved = fs::canonicalize(directory).context("cannot access this directory").about(directory)?;
+    guard::check_directory(&resolved)?;
+    let path = resolved.join(path.file_name().unwrap_or_default());
+    Ok(guard::open(&path)?.map(|file| (path, file)))
 }
 
-fn is_in_place(path: &Path, file: &File) -> Result<bool, StoreError> {
-    Ok(files_at(path)?[0] == Some(identity(path, file)?))
+fn identity(path: &Path, file: &File) -> Result<(u64, u64), StoreError> {
+    let metadata = file.metadata().context("cannot access it").about(path)?;
+    Ok((metadata.dev(), metadata.ino()))
+}
+
+fn identity_at(path: &Path) -> Result<Option<(u64, u64)>, StoreError> {
+    let there = present(fs::symlink_metadata(path)).context("cannot access it").about(path)?;
+    Ok(there.map(|there| (there.dev(), there.ino())))
+}
+
+/// What SQLite keeps beside a database while it writes.
+fn journal(path: &Path) -> PathBuf {
+    let mut name = path.as_os_str().to_owned();
+    name.push("-journal");
+    name.into()
+}
+
+/// A file that is to become a state. Others that a process of ours left when it was killed are removed.
+fn new_file(directory: &Path) -> io::Result<NamedTempFile> {
+    let name = format!(".throttle-new-{}", geteuid());
+    present(fs::remove_file(directory.join(&name)))?;
+    tempfile::Builder::new().prefix(&name).rand_bytes(0).tempfile_in(directory)
 }
 
 /// Recognises a state by its first bytes.
@@ -211,52 +204,47 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
     let is_ours = number(APPLICATION_AT) == APPLICATION;
     Ok(match (bytes.starts_with(MAGIC), is_ours) {
         _ if read < HEADER && MAGIC.starts_with(&bytes[..read.min(MAGIC.len())]) => Err(Flaw::Damaged),
-        (true, true) if number(VERSION_AT) != VERSION => Err(Flaw::Version(number(VERSION_AT))),
+        (true, true) if number(VERSION_AT) != VERSION => Err(Flaw::Format(number(VERSION_AT))),
         (true, true) => Ok(()),
         (false, true) => Err(Flaw::Damaged),
         (_, false) => Err(Flaw::Foreign),
     })
 }
 
-fn open_index(path: &Path) -> Result<Option<Index>, StoreError> {
-    Index::open(path).context("cannot read the files next to it").about(path)
-}
-
-/// Makes SQLite open a file that has our tables.
+/// Makes SQLite open a file that has our table.
 fn connect(path: &Path, patience: Duration) -> rusqlite::Result<Connection> {
     let connection = Connection::open_with_flags(path, flags())?;
     connection.busy_timeout(patience)?;
-    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_NO_CKPT_ON_CLOSE, true)?;
     // Otherwise, statements are compiled anew for each booking, in case other numbers need another plan.
     connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
-    // Nothing waits for the disk: if a checkpoint did, all would wait for it at times, far beyond a deadline. The log
-    // is kept small for where space is short.
+    // Nothing waits for the disk: all would wait for it at times, far beyond a deadline.
     connection.execute_batch(
-        "PRAGMA journal_mode = WAL; PRAGMA synchronous = OFF; PRAGMA wal_autocheckpoint = 128; \
-         PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON",
+        "PRAGMA synchronous = OFF; PRAGMA trusted_schema = OFF; PRAGMA cell_size_check = ON",
     )?;
     if has_schema(&connection)? { Ok(connection) } else { Err(rusqlite::Error::InvalidQuery) }
 }
 
-/// True if our tables are there and nothing else, such as a trigger.
+/// True if our table is there and nothing else, such as a trigger.
 fn has_schema(connection: &Connection) -> rusqlite::Result<bool> {
     let mut select = connection.prepare("SELECT sql FROM sqlite_schema ORDER BY rowid")?;
     let found: Vec<String> = select.query_map([], |row| row.get(0))?.collect::<Result<_, _>>()?;
-    let expected = SCHEMA.split(";\n").map(str::trim).filter(|table| !table.is_empty());
-    Ok(expected.eq(found.iter().map(String::as_str)))
+    Ok(found == [SCHEMA])
 }
 
-fn write(path: &Path, fill: impl Fn(&Connection) -> Result<()>) -> Result<()> {
+fn make(path: &Path, key: &[u8], value: &[u8]) -> Result<()> {
     let connection = Connection::open_with_flags(path, flags())?;
-    connection
-        .execute_batch("PRAGMA page_size = 1024; PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
+    connection.execute_batch("PRAGMA journal_mode = OFF; PRAGMA synchronous = OFF")?;
     let transaction = connection.unchecked_transaction()?;
     transaction.pragma_update(None, "application_id", APPLICATION)?;
     transaction.pragma_update(None, "user_version", VERSION)?;
     transaction.execute_batch(SCHEMA)?;
-    fill(&transaction)?;
-    transaction.commit()?;
-    Ok(connection.execute_batch("PRAGMA journal_mode = WAL")?)
+    insert(&transaction, key, value)?;
+    Ok(transaction.commit()?)
+}
+
+fn insert(connection: &Connection, key: &[u8], value: &[u8]) -> rusqlite::Result<()> {
+    let text = std::str::from_utf8(value)?;
+    connection.prepare_cached("REPLACE INTO state VALUES (?1, ?2)")?.execute(params![key, text]).map(drop)
 }
 
 fn flags() -> OpenFlags {

@@ -16,9 +16,6 @@ use crate::store::{BEFORE_TELLING, StoreError};
 /// The longest wait for the lock. It is held only for moments, unless its holder is stopped.
 pub(super) const PATIENCE: Duration = Duration::from_secs(10);
 
-/// No one holds it for as long as this, unless stopped.
-const LONGEST_USE: Duration = Duration::from_millis(500);
-
 /// The pauses between two tries, as a lock cannot be waited for with a timeout.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);
 const LONGEST_PAUSE: Duration = Duration::from_millis(1);
@@ -37,18 +34,11 @@ impl Drop for Lock {
     }
 }
 
-/// [`File::try_lock`], or [`File::try_lock_shared`] if others may lock the file like this at the same time.
-pub(super) type TryLock = fn(&File) -> Result<(), TryLockError>;
-
 impl Lock {
     /// Locks the file at `path`, if no one else has it locked.
-    pub(super) fn at_once(
-        path: &Path,
-        file: &Arc<File>,
-        try_lock: TryLock,
-    ) -> Result<Option<Self>, StoreError> {
+    pub(super) fn at_once(path: &Path, file: &Arc<File>) -> Result<Option<Self>, StoreError> {
         loop {
-            return match try_lock(file) {
+            return match file.try_lock() {
                 Ok(()) => Ok(Some(Lock(Arc::clone(file)))),
                 Err(TryLockError::WouldBlock) => Ok(None),
                 Err(TryLockError::Error(error)) if error.kind() == ErrorKind::Interrupted => continue,
@@ -57,25 +47,16 @@ impl Lock {
         }
     }
 
-    /// Locks the file at `path`, unless a process that is stopped has it locked.
-    pub(super) fn unless_kept(path: &Path, file: &Arc<File>) -> Result<Option<Self>, StoreError> {
-        match Lock::within(LONGEST_USE, path, file, File::try_lock, drop) {
-            Err(error) if error.exit == Exit::StoreAway => Ok(None),
-            locked => locked.map(Some),
-        }
-    }
-
     /// Locks the file at `path` within `patience`. Calls `tell` with the reason if that takes long.
     pub(super) fn within(
         patience: Duration,
         path: &Path,
         file: &Arc<File>,
-        try_lock: TryLock,
         tell: impl FnOnce(String),
     ) -> Result<Self, StoreError> {
         let (mut waited, mut pause, mut tell) = (Duration::ZERO, FIRST_PAUSE, Some(tell));
         loop {
-            if let Some(lock) = Lock::at_once(path, file, try_lock)? {
+            if let Some(lock) = Lock::at_once(path, file)? {
                 return Ok(lock);
             }
             if waited >= patience {
@@ -148,37 +129,19 @@ pub(super) fn is_stopped(pid: u32) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicBool, Ordering::Relaxed};
-
     use super::*;
 
     #[test]
     fn a_lock_is_waited_for_for_a_while() {
         let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
         let open = || Arc::new(File::open(&path).unwrap());
-        let within = |patience| Lock::within(patience, &path, &open(), File::try_lock, drop);
-        let lock = Lock::at_once(&path, &open(), File::try_lock).unwrap().unwrap();
-        assert!(Lock::at_once(&path, &open(), File::try_lock).unwrap().is_none());
+        let within = |patience| Lock::within(patience, &path, &open(), drop);
+        let lock = Lock::at_once(&path, &open()).unwrap().unwrap();
+        assert!(Lock::at_once(&path, &open()).unwrap().is_none());
         assert_eq!(within(Duration::from_millis(10)).unwrap_err().exit, Exit::StoreAway);
         let unlocks = thread::spawn(move || drop(lock));
         within(Duration::from_secs(60)).unwrap();
         unlocks.join().unwrap();
-    }
-
-    #[test]
-    fn a_lock_is_waited_for_also_by_a_process_that_was_stopped_for_longer() {
-        const PATIENCE: Duration = Duration::from_millis(10);
-        static HAS_TRIED: AtomicBool = AtomicBool::new(false);
-        let stops_at_first = |file: &File| {
-            if HAS_TRIED.swap(true, Relaxed) {
-                return file.try_lock();
-            }
-            thread::sleep(PATIENCE * 2);
-            Err(TryLockError::WouldBlock)
-        };
-        let path = tempfile::NamedTempFile::new().unwrap().into_temp_path();
-        let file = Arc::new(File::open(&path).unwrap());
-        Lock::within(PATIENCE, &path, &file, stops_at_first, drop).unwrap();
     }
 
     #[test]

@@ -1,100 +1,73 @@
-//! A store in a file, for the processes of one user or group on one machine: an SQLite database.
+//! A vault in a file, for the processes of one user or group on one machine: an SQLite database with one table.
 //!
-//! All bookings are made under the file's lock (`flock`), which the system releases when a process ends in any way. It
-//! is held for about ten microseconds, so a process that waits looks again soon, unlike SQLite's busy handler. Each
-//! booking is a transaction. Instants are on the clock that counts from boot, including suspends.
+//! All is read and swapped under the file's lock (`flock`), which the system releases when a process ends in any way.
+//! It is held for some ten microseconds, so a process that waits looks again soon, unlike SQLite's busy handler. Each
+//! swap is a transaction. Instants are on the clock that counts from boot, including suspends.
 //!
 //! # What survives what
 //!
-//! - **`kill -9`**, at any moment: nothing is lost. The future slots of the ended process are handed on.
+//! - **`kill -9`**, at any moment: nothing is lost. The next process rolls back what was half written, by the journal
+//!   beside the file.
 //! - **A restart**: the clock starts again at 0. Whatever was released before counts as released at that instant,
 //!   whatever the wall clock says; so a limit per day is as used up for a day after it as it was before.
 //! - **A crash of the machine or a power cut**: as a restart, but the file may lack the bookings of the last half
 //!   minute or so, as nothing waits for the disk. A limit with a longer period may be exceeded by that many, once; or
 //!   the file is damaged, which is noticed. The file itself is on the disk before it is first used.
-//! - **The wall clock is set**, with limits of the calendar or with hours: all slots are booked by one wall
-//!   clock, which the file names. A process that books and finds it off by more than D/4 replaces it. A process
-//!   that holds slots gives them up when it hears of that, or finds the clock off by more than D/2. They stay
-//!   charged until then.
-//! - **Damage**: noticed by SQLite, by the checksum that each row has, by a gap between rows, or because the log lacks
-//!   some of what its index says was written since boot. The files are left as they are, for anyone who wants to
-//!   examine them, so the next run notices as well.
-//! - **Removal, replacement or a reset** during a run, of the file or of what SQLite keeps beside it: noticed at the
-//!   next booking of a process that knew the state from before. What was lost may hold slots up to a horizon after the
-//!   loss, so all limits count as used up then, unless that is over, judging by when the present state began. A process
-//!   that did not know the lost state cannot notice. If no process does, a state that was reset or removed begins as a
-//!   new one: that is what a reset is for.
+//! - **Damage**: noticed by SQLite, or by the checksum that each value has. The file is left as it is, for anyone who
+//!   wants to examine it, so the next run notices as well.
+//! - **Removal, replacement or a reset** during a run: noticed at the next booking, as the file is another one, or by
+//!   the watermarks of [`shared`](super::shared). A process that did not know the lost state cannot notice. If no
+//!   process does, a state that was reset or removed begins as a new one: that is what a reset is for.
 
 mod database;
-mod files;
 mod guard;
 mod lock;
-mod log;
 mod machine;
-mod owner;
 mod refusal;
-mod state_file;
-mod tables;
 #[cfg(test)]
 mod tests;
-mod txn;
 
-use std::fs::File;
+use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Result;
-use rusqlite::{Connection, Transaction};
 
 use self::database::Database;
 use self::lock::Lock;
-use self::machine::ClockOrigin;
-use self::refusal::About;
-pub(super) use self::state_file::StateFile;
-use self::tables::Header;
-use self::txn::{Fingerprint, StateTxn};
-use super::ledger::{BookingRules, Owner};
-use super::{Answer, BootClock, Order, Policy, Slot, Store, StoreError, Tell};
+use self::refusal::{About, unusable};
+use super::flaw::Flaw;
+use super::shared::VaultStore;
+use super::vault::{Loaded, Origin, Reading, Suspicion, Swap, Value, Vault};
+use super::{BootClock, LockStatus, Policy, Reserve, StoreError, Tell};
 use crate::exit::Exit;
-use crate::time::{SECOND, Time, Wall, shown};
-
-/// Nanoseconds between two rounds of deleting past slots and looking for ended processes.
-const BETWEEN_LOOKS: u64 = SECOND / 10;
+use crate::time::{Time, Wall, shown};
 
 /// The number of times that the wall clock is read.
 const LOOKS_AT_WALL: usize = 4;
 
-/// The number of new keys that are added between two evictions of idle ones.
-const BETWEEN_EVICTIONS: u32 = 1024;
-
-/// Limits in a file, as one process uses them.
-pub struct FileStore {
+/// Values in a file.
+pub struct FileVault {
     path: PathBuf,
     setting: Setting,
-    rules: BookingRules,
     clock: BootClock,
     /// `None` while it is not known which file is in its place.
     database: Option<Database>,
-    /// The state that was last seen, if any.
-    known: Option<Fingerprint>,
-    /// True if the files are not those that were last seen.
+    /// Held from a load to the swap.
+    lock: Option<Lock>,
+    /// True if the file is not the one that was last seen.
     is_replaced: bool,
-    /// True if there was a loss that the user has not been told of yet.
-    is_lost: bool,
-    /// True if there was a loss since the last answer.
-    has_void_slots: bool,
-    /// Until then, slots may be left from an older state that has come back, whose owners have locked another file.
-    inherits_from: Time,
-    looked: Option<Time>,
-    new_keys: u32,
     tell: Tell,
 }
+
+/// Limits in a file, as one process uses them.
+pub type FileStore = VaultStore<FileVault>;
 
 /// Our clocks, and the longest wait for a lock.
 #[derive(Clone)]
 struct Setting {
-    clock: ClockOrigin,
+    origin: Origin,
     /// Reads the wall clock.
     shown: fn() -> Time,
     patience: Duration,
@@ -103,48 +76,21 @@ struct Setting {
 impl FileStore {
     /// Opens the state at `path`, or begins one there. Its directory must exist.
     ///
-    /// Waits only for processes that create or remove a state in the same directory. If this state is locked just then,
-    /// some of what may be wrong with it is reported only by the first booking.
+    /// If this state is locked just then, some of what may be wrong with it is reported only by the first booking.
     ///
     /// `now` shows the time since boot (`CLOCK_BOOTTIME`); slots are on the same time line.
     ///
     /// # Errors
     /// - [`Exit::BadState`]: it is damaged, is not a state, or belongs to other limits. It is left as it is.
     /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine, or we may not write to it.
-    /// - [`Exit::StoreAway`]: another process has kept the directory locked for 10 s.
     /// - [`Exit::Error`]: any other error of the system.
     pub fn open(
         path: &Path,
         policy: Policy,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
-        Self::open_in(Setting::ours(path)?, path, policy, Box::new(now))
-    }
-
-    fn open_in(setting: Setting, path: &Path, policy: Policy, clock: BootClock) -> Result<Self, StoreError> {
-        let mut store = FileStore {
-            path: path.to_owned(),
-            setting,
-            rules: BookingRules::new(policy),
-            clock,
-            database: None,
-            known: None,
-            is_replaced: false,
-            is_lost: false,
-            has_void_slots: false,
-            inherits_from: Time::ZERO,
-            looked: None,
-            new_keys: 0,
-            tell: Arc::new(drop),
-        };
-        let database = store.find_or_create()?;
-        if let Some(lock) = Lock::at_once(&database.path, &database.file, File::try_lock)? {
-            store.act_on(&database, &lock, &[], |_, _| Ok(()))?;
-            // The slots of ended processes were handed on in memory only: nothing was booked.
-            store.looked = None;
-        }
-        store.database = Some(database);
-        Ok(store)
+        let vault = FileVault::new(path, Box::new(now))?;
+        VaultStore::opened(vault, policy, &[], Reserve::LOCAL)
     }
 
     /// Forgets the state at `path`, so that the next run begins a new one, with any limits. Returns `false` if there is
@@ -158,93 +104,25 @@ impl FileStore {
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
         Database::remove(path, lock::PATIENCE)
     }
+}
 
-    /// Performs `task` under the lock, in whatever file is in its place by then.
-    fn act<T>(
-        &mut self,
-        key: &[u8],
-        mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
-    ) -> Result<T, StoreError> {
-        loop {
-            let database = self.database.take().map_or_else(|| self.find_or_create(), Ok)?;
-            let (patience, tell) = (self.setting.patience, &*self.tell);
-            let lock = Lock::within(patience, &database.path, &database.file, File::try_lock, tell);
-            let done = lock.and_then(|lock| self.act_on(&database, &lock, key, &mut task));
-            if let Some(done) = done.transpose() {
-                self.database = Some(database);
-                return done;
-            }
-            self.is_replaced = true;
-        }
+impl FileVault {
+    /// The file at `path`. `clock` shows the time since boot.
+    pub(super) fn new(path: &Path, clock: BootClock) -> Result<Self, StoreError> {
+        Ok(FileVault::with(Setting::ours(path)?, path, clock))
     }
 
-    /// Performs `task` under the lock; `None` if the lock is on a file that is no longer in its place.
-    fn act_on<T>(
-        &mut self,
-        database: &Database,
-        _: &Lock,
-        key: &[u8],
-        mut task: impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
-    ) -> Result<Option<T>, StoreError> {
-        let mut is_tried = false;
-        let (done, has_restarted) = loop {
-            // Read before the file is looked up: if another one replaces it later, that is after this instant.
-            let (wall, now) = (self.wall(), (self.clock)());
-            let looks = self.looked.is_none_or(|looked| now.since(looked) >= BETWEEN_LOOKS);
-            let Some(transaction) = database.begin(self.setting.patience)? else { return Ok(None) };
-            let result = self.transact(database, transaction, key, (now, wall, looks), &mut task);
-            // The log may be what takes up the space. Once it is in the database, it is restarted.
-            let is_full = result.as_ref().is_err_and(refusal::is_full);
-            if is_full && !std::mem::replace(&mut is_tried, true) && database.empty_log().is_ok() {
-                continue;
-            }
-            // A refusal is no damage, and a full disk says nothing of it.
-            if !is_full {
-                database.is_good.set(!result.as_ref().is_err_and(|error| !error.is::<StoreError>()));
-            }
-            break result.about(&database.path)?;
-        };
-        if has_restarted {
-            // If that fails, pages that stay in the log are as good.
-            let _ = database.empty_log();
+    fn with(setting: Setting, path: &Path, clock: BootClock) -> Self {
+        let path = path.to_owned();
+        FileVault {
+            path,
+            setting,
+            clock,
+            database: None,
+            lock: None,
+            is_replaced: false,
+            tell: Arc::new(drop),
         }
-        self.is_replaced = false;
-        Ok(Some(done))
-    }
-
-    /// Performs `task` in one transaction. Also returns whether the machine has been restarted since the last one.
-    fn transact<T>(
-        &mut self,
-        database: &Database,
-        transaction: Transaction<'_>,
-        key: &[u8],
-        (now, wall, looks): (Time, Wall, bool),
-        task: &mut impl FnMut(&mut StateTxn<'_>, Owner) -> Result<T>,
-    ) -> Result<(T, bool)> {
-        let mut txn = StateTxn::begin(&transaction, &database.path, &mut self.rules, key, (now, wall))?;
-        let has_restarted = txn.carry_over_restart(&self.setting.clock)?;
-        txn.note_wall()?;
-        if let Some(known) = &self.known
-            && txn.silence_after_loss(known, self.is_replaced)?
-        {
-            (self.is_lost, self.has_void_slots) = (true, true);
-            self.inherits_from = now.saturating_add(txn.rules.policy().horizon);
-        }
-        if looks && now >= self.inherits_from {
-            txn.ledger.owned.inherit(|owner| database.has_ended(owner), &self.clock);
-        }
-        if txn.is_new {
-            if self.new_keys.is_multiple_of(BETWEEN_EVICTIONS) {
-                txn.evict()?;
-            }
-            self.new_keys = self.new_keys.wrapping_add(1);
-        }
-        let done = task(&mut txn, database.owner)?;
-        let known = txn.fingerprint();
-        transaction.commit()?;
-        self.known = Some(known);
-        self.looked = if looks { Some(now) } else { self.looked };
-        Ok((done, has_restarted))
     }
 
     /// The wall clock, by the fastest of some readings: if we were stopped during one, it would seem to have been set.
@@ -254,63 +132,146 @@ impl FileStore {
             let (before, shown, now) = ((self.clock)(), (self.setting.shown)(), (self.clock)());
             (now.since(before), Wall::new(now, shown))
         };
-        let looks = if self.rules.policy().goes_by_wall() { LOOKS_AT_WALL } else { 0 };
-        (0..looks).map(look).min_by_key(|(took, _)| *took).unwrap_or_default().1
+        (0..LOOKS_AT_WALL).map(look).min_by_key(|(took, _)| *took).unwrap_or_default().1
     }
 
-    /// Opens the state that is in place. If there is none, creates one that follows from what was known.
-    fn find_or_create(&self) -> Result<Database, StoreError> {
-        let patience = self.setting.patience;
+    fn reading(&self) -> Reading {
+        let wall = self.wall();
+        Reading::own((self.clock)(), wall)
+    }
+
+    /// Locks the file that is in place; `None` if there is none. Also returns a clock reading after which it was still
+    /// in place.
+    fn find(&mut self) -> Result<Option<Reading>, StoreError> {
         loop {
-            if let Some(database) = Database::find(&self.path, &self.setting)? {
-                return Ok(database);
+            let database = match self.database.take() {
+                Some(database) => database,
+                None => match Database::find(&self.path, self.setting.patience)? {
+                    Some(database) => database,
+                    None => return Ok(None),
+                },
+            };
+            let (path, file) = (&database.path, &database.file);
+            let lock = Lock::within(self.setting.patience, path, file, &*self.tell)?;
+            let reading = self.reading();
+            if database.is_in_place()? {
+                (self.database, self.lock) = (Some(database), Some(lock));
+                return Ok(Some(reading));
             }
-            Database::create(&self.path, patience, |new| self.fill(new))?;
+            self.is_replaced = true;
         }
     }
 
-    /// Begins a state. Until now, another process may have booked in the one before.
-    fn fill(&self, new: &Connection) -> Result<()> {
-        let mut rules = self.rules.clone();
-        rules.set_wall(self.wall());
-        let now = (self.clock)();
-        let mut first = Header::first(&rules, self.setting.clock.clone(), now);
-        if let Some(known) = &self.known {
-            first.succeed(known, &rules, Time::ZERO, now);
-        }
-        txn::fill(new, &first, &rules, now)
+    /// The database, which was found by [`FileVault::find`].
+    fn found(&self) -> &Database {
+        self.database.as_ref().expect("it was found")
     }
 }
 
-impl Store for FileStore {
-    fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
-        let mut answer = self.act(&order.key, |txn, owner| txn.book(order, owner))?;
-        answer.lost = std::mem::take(&mut self.has_void_slots);
-        // The answer to a report does not say until when nothing is released; the next answer will.
-        let is_for_slots = !answer.slots.is_empty() || answer.ask_again.is_some();
-        if is_for_slots && std::mem::take(&mut self.is_lost) {
-            let path = self.path.display();
-            answer.warning = Some(format!("{path}: it was removed, replaced or reset during the run"));
+impl Vault for FileVault {
+    fn load(&mut self, keys: &[&[u8]], _: bool) -> Result<Loaded, StoreError> {
+        let why = self.loss();
+        let reading = self.find()?;
+        let suspicion = self.is_replaced.then_some(Suspicion { why, good_from: None });
+        let Some(reading) = reading else {
+            // Whatever was there before was lost by now.
+            return Ok(Loaded {
+                values: vec![None; keys.len()],
+                reading: self.reading(),
+                suspicion,
+                is_old: false,
+            });
+        };
+        let read = self.found().begin().and_then(|()| {
+            keys.iter().map(|key| self.found().value(key)).collect::<rusqlite::Result<Vec<Option<Value>>>>()
+        });
+        let values = read.about(&self.path)?;
+        // The state's own value is never removed.
+        if values.first().is_some_and(|own| keys[0].is_empty() && own.is_none()) {
+            return Err(unusable(&self.path, Flaw::Damaged));
         }
-        Ok(answer)
+        Ok(Loaded { values, reading, suspicion, is_old: false })
+    }
+
+    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, new: &[u8], _idle: Time) -> Result<Swap, StoreError> {
+        if self.lock.is_none() {
+            debug_assert!(key.is_empty() && old.is_none());
+            self.database = Database::create(&self.path, self.setting.patience, key, new)?;
+            return match self.database {
+                Some(_) => Ok(Swap::Done(self.reading())),
+                // Another process was faster.
+                None => self.load(&[key], false).map(Swap::Refused),
+            };
+        }
+        self.found().write(key, new).about(&self.path)?;
+        let reading = self.reading();
+        (self.is_replaced, self.lock) = (false, None);
+        Ok(Swap::Done(reading))
+    }
+
+    fn release(&mut self) {
+        if self.lock.is_some() {
+            self.found().roll_back();
+            (self.is_replaced, self.lock) = (false, None);
+        }
+    }
+
+    fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {
+        if self.find()?.is_none() {
+            return Ok(Vec::new());
+        }
+        self.lock = None;
+        self.found().keys().about(&self.path)
+    }
+
+    fn forget(&mut self) -> Result<bool, StoreError> {
+        Database::remove(&self.path, self.setting.patience)
+    }
+
+    fn evict(&mut self, now: Time, shown: Time) -> Result<Option<Time>, StoreError> {
+        if self.lock.is_some() { self.found().evict(now, shown).about(&self.path) } else { Ok(None) }
+    }
+
+    fn origin(&self) -> Origin {
+        self.setting.origin.clone()
+    }
+
+    fn loss(&self) -> &'static str {
+        "it was removed, replaced or reset during the run"
+    }
+
+    fn is_at_hand(&mut self) -> Result<bool, StoreError> {
+        if self.database.is_none() {
+            self.database = Database::find(&self.path, self.setting.patience)?;
+        }
+        let Some(database) = &self.database else { return Ok(true) };
+        Ok(Lock::at_once(&database.path, &database.file)?.is_some())
+    }
+
+    fn lock(&mut self) -> Result<Option<LockStatus>, StoreError> {
+        if self.is_at_hand()? {
+            return Ok(Some(LockStatus::Free));
+        }
+        let holder = lock::holder(&self.found().file);
+        let held = |pid| LockStatus::Held { pid, is_stopped: lock::is_stopped(pid) };
+        Ok(Some(holder.map_or(LockStatus::Free, held)))
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {
         self.tell = tell;
     }
 
-    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        let slots: Vec<Time> = slots.iter().map(|slot| slot.at).collect();
-        self.act(&order.key, |txn, owner| txn.give_back(order, owner, &slots))
+    fn name(&self) -> Cow<'_, str> {
+        self.path.to_string_lossy()
     }
 }
 
 impl Setting {
     fn ours(path: &Path) -> Result<Self, StoreError> {
-        let clock = ClockOrigin::ours().map_err(|error| StoreError {
+        let origin = machine::origin().map_err(|error| StoreError {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;
-        Ok(Setting { clock, shown, patience: lock::PATIENCE })
+        Ok(Setting { origin, shown, patience: lock::PATIENCE })
     }
 }

@@ -5,25 +5,15 @@ use std::path::Path;
 
 use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
-use rusqlite::ffi::{self, SQLITE_IOERR_SHMSIZE, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_WRITE};
+use rusqlite::ffi::{self, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_WRITE};
 
 use crate::exit::Exit;
 use crate::store::StoreError;
+use crate::store::flaw::Flaw;
 
 const FULL: &str = "cannot write to it: the disk is full";
 const FULL_OR_LIMITED: &str =
     "cannot write to it: the disk is full or fails, or a quota or 'ulimit -f' is used up";
-
-/// Why a file must not be used.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Flaw {
-    /// It does not look as if it ever was a state.
-    Foreign,
-    /// It was a state once.
-    Damaged,
-    /// It is whole, but written by an incompatible version.
-    Version(u32),
-}
 
 /// Turns the error for a missing file into `None`.
 pub(super) fn present<T>(found: io::Result<T>) -> io::Result<Option<T>> {
@@ -64,17 +54,6 @@ pub(super) fn refused(path: &Path, why: &str) -> StoreError {
     StoreError { exit: Exit::BadStore, error: anyhow!("{}: {why}", path.display()) }
 }
 
-/// The refusal of a file that is not the state that it should be.
-pub(super) fn bad(path: &Path, why: &str) -> StoreError {
-    StoreError { exit: Exit::BadState, error: anyhow!("{}: {why}", path.display()) }
-}
-
-/// True if there was no space for what was to be written.
-pub(super) fn is_full(error: &Error) -> bool {
-    cause(error)
-        .is_some_and(|cause| cause.code == ErrorCode::DiskFull || cause.extended_code == SQLITE_IOERR_WRITE)
-}
-
 fn cause(error: &Error) -> Option<&ffi::Error> {
     error.downcast_ref().and_then(rusqlite::Error::sqlite_error)
 }
@@ -85,9 +64,7 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
     let (exit, what) = match cause.map(|cause| cause.code) {
         // Its log was cut off.
         _ if detail == Some(SQLITE_IOERR_SHORT_READ) => return unusable(path, Flaw::Damaged),
-        _ if matches!(detail, Some(SQLITE_IOERR_SHMSIZE | SQLITE_IOERR_WRITE)) => {
-            (Exit::Error, FULL_OR_LIMITED)
-        }
+        _ if detail == Some(SQLITE_IOERR_WRITE) => (Exit::Error, FULL_OR_LIMITED),
         // `Unknown` is an error in the SQL, which fits the right tables: these are others.
         None | Some(ErrorCode::DatabaseCorrupt | ErrorCode::NotADatabase | ErrorCode::Unknown) => {
             return unusable(path, Flaw::Damaged);
@@ -106,38 +83,6 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
 
 /// Refuses a file for a flaw, and says what to do about it.
 pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
-    let reset = reset_command(path);
-    let why = match flaw {
-        Flaw::Foreign => {
-            "this is not a state of throttle, and is left unchanged: use another name, or remove it"
-                .to_owned()
-        }
-        Flaw::Damaged => {
-            format!("this state is damaged, and is left unchanged: start a new one with {reset}")
-        }
-        Flaw::Version(version) => format!(
-            "this state is in format {version}, of another version of throttle: use that version, or start \
-             a new state with {reset}"
-        ),
-    };
-    bad(path, &why)
-}
-
-/// The command that begins a new state.
-pub(super) fn reset_command(path: &Path) -> String {
-    format!("'throttle --reset-state -s {}'", path.display())
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    /// SQLite does not report this as a full disk.
-    #[test]
-    fn a_disk_without_space_for_the_index_of_the_log_is_full() {
-        let error = rusqlite::ffi::Error::new(SQLITE_IOERR_SHMSIZE);
-        let failed: rusqlite::Result<()> = Err(rusqlite::Error::SqliteFailure(error, None));
-        let error = failed.about(Path::new("state")).unwrap_err();
-        assert!(error.exit == Exit::Error && error.error.to_string().contains(FULL), "{error}");
-    }
+    let path = path.display().to_string();
+    flaw.refusal(&path, &path)
 }

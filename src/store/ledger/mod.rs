@@ -3,7 +3,7 @@
 //! A state consists of a [`Ledger`] for each key, with an account for each limit and the slots that may be handed on: a
 //! value of a few kilobytes, whatever the counts.
 
-mod owned;
+mod returned;
 #[cfg(test)]
 mod tests;
 mod turns;
@@ -12,13 +12,10 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use self::owned::OwnerSlots;
-pub use self::owned::{NOBODY, OwnedSlots, Owner};
-#[cfg(feature = "redis")]
-pub(super) use self::turns::LONGEST_QUEUE;
+pub use self::returned::ReturnedSlots;
 use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot};
 use crate::charge::Key;
-use crate::rule::{AnyState, Ask, RuleInHours, Verdict};
+use crate::rule::{AnyState, Ask, Extra, RuleInHours, Verdict};
 use crate::time::{SECOND, Time, Wall};
 
 /// The nanoseconds after which a process may ask again at the earliest.
@@ -37,8 +34,7 @@ pub struct Ledger {
     /// One for each limit.
     pub accounts: Box<[AnyState]>,
     /// Slots that may be handed on.
-    #[serde(rename = "held")]
-    pub owned: OwnedSlots,
+    pub returned: ReturnedSlots,
     /// The releases since the state began that were over only after their slots had ended.
     pub overruns: Overruns,
     /// A hold of this key.
@@ -114,6 +110,20 @@ impl BookingRules {
         self.new_ledger(|_, rule, account| rule.rule.silence(account, last))
     }
 
+    /// As [`BookingRules::silence`]; but no period of the calendar begins again that `ledger` knows to be used, or that
+    /// was used by `newest`, even if the clock has been set back since.
+    pub fn silence_after(&self, ledger: Ledger, last: Time, newest: Time) -> Ledger {
+        let mut silent = self.silence(last);
+        let known = ledger.accounts.into_iter().zip(&mut silent.accounts).zip(self.limits());
+        for ((known, account), (quota, rule)) in known {
+            if quota.algorithm.facts().takes(Extra::Zone) {
+                *account = known;
+                rule.rule.exhaust(account, last.max(newest));
+            }
+        }
+        Ledger { hold: ledger.hold, ..silent }
+    }
+
     fn new_ledger(&self, fill: impl Fn(&Quota, &RuleInHours, &mut AnyState)) -> Ledger {
         let account = |(quota, rule): (&Quota, &RuleInHours)| {
             let mut account = rule.rule.unused();
@@ -126,7 +136,10 @@ impl BookingRules {
     /// True if it can be a state of these limits.
     pub fn is_of(&self, ledger: &Ledger) -> bool {
         let mut limits = self.rules.iter().zip(&ledger.accounts);
-        self.rules.len() == ledger.accounts.len() && limits.all(|(limit, account)| limit.rule.is_of(account))
+        let overruns = ledger.overruns.costs.len();
+        self.rules.len() == ledger.accounts.len()
+            && (overruns == 0 || overruns == self.rules.len())
+            && limits.all(|(limit, account)| limit.rule.is_of(account))
     }
 
     /// The first instant at which [`BookingRules::silence`] equals a new state.
@@ -165,7 +178,6 @@ impl BookingRules {
         if let Some(until) = ledger.hold.in_force(now) {
             return self.answer_held(ledger, now, until, order);
         }
-        self.unbook(ledger);
         let mut answer = self.hand_on(ledger, now, order);
         self.book_new(ledger, now, order, &mut answer);
         answer
@@ -181,8 +193,8 @@ impl BookingRules {
     /// and so than any that is booked now.
     fn hand_on(&self, ledger: &mut Ledger, now: Time, order: &Order) -> Answer {
         let most = usize::try_from(order.count).unwrap_or(usize::MAX);
-        ledger.owned.forget(now);
-        let returned = ledger.owned.take(&order.costs, most, now.saturating_add(order.within));
+        ledger.returned.forget(now);
+        let returned = ledger.returned.take(&order.costs, most, now.saturating_add(order.within));
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let booked_by = self.policy.goes_by_wall().then_some(BookedBy::Wall(self.wall));
         Answer { slots, booked_by, overruns: ledger.overruns.clone(), ..Answer::default() }
@@ -221,7 +233,7 @@ impl BookingRules {
         let at = if is_turned_away { self.turn(ledger, now, at, order) } else { at };
         if at > now.saturating_add(order.within) {
             // A slot that was given back is before all new ones.
-            let next = ledger.owned.of(NOBODY, &order.costs).first().map_or(at, |slot| at.min(*slot));
+            let next = ledger.returned.of(&order.costs).first().map_or(at, |slot| at.min(*slot));
             (answer.next, answer.ask_again) = (Some(next), Some(Time(next.0 - order.within)));
             return true;
         }
@@ -251,7 +263,7 @@ impl BookingRules {
         }
         let one = order(1);
         // Most slots that were given back are from runs that were charged by all limits.
-        let returned = [&vec![1; self.rules.len()], &*one.costs].map(|costs| ledger.owned.of(NOBODY, costs));
+        let returned = [&vec![1; self.rules.len()], &*one.costs].map(|costs| ledger.returned.of(costs));
         if let Some(first) = returned.into_iter().flatten().filter(|at| **at >= now).min() {
             return (left, *first);
         }
@@ -265,26 +277,18 @@ impl BookingRules {
         Answer { ask_again, turn: order.turn, held: Some(until), overruns, ..Answer::default() }
     }
 
-    /// Takes back slots that were booked at `costs`, each with the wall clock it was booked by. They stay charged, so
-    /// no limit sees a difference when they are handed on. Slots that are not after `now` are of no use and dropped. So
-    /// are those that are too close to an overrun, which the process that gives them back may not know of yet.
-    pub fn give_back(&self, ledger: &mut Ledger, now: Time, costs: &[u64], slots: Vec<(Wall, Time)>) {
+    /// Takes back slots that were booked at `costs`. They stay charged, so no limit sees a difference when they are
+    /// handed on. Slots that are not after `now` are of no use and dropped. So are those that are too close to an
+    /// overrun, which the process that gives them back may not know of yet.
+    pub fn give_back(
+        &self,
+        ledger: &mut Ledger,
+        now: Time,
+        costs: &[u64],
+        slots: impl IntoIterator<Item = Time>,
+    ) {
         let until = ledger.overruns.until;
-        for (wall, at) in slots.into_iter().filter(|(_, at)| *at > now && *at >= until) {
-            ledger.owned.add(NOBODY, costs, wall, [at]);
-        }
-    }
-
-    /// Takes back what no one holds and was booked by another wall clock: it may be in another period by this one. What
-    /// someone holds stays charged until it is given back, as its holder may be the last to notice.
-    pub fn unbook(&self, ledger: &mut Ledger) {
-        for OwnerSlots { costs, wall, slots, .. } in ledger.owned.take_others(self.wall) {
-            let charged = self.policy.quotas.iter().zip(&mut ledger.accounts).zip(&costs);
-            for ((quota, account), &cost) in charged {
-                let rule = quota.rule(wall, self.policy.deadline).rule;
-                slots.iter().for_each(|&at| rule.uncommit(account, at, cost));
-            }
-        }
+        ledger.returned.add(costs, slots.into_iter().filter(|at| *at > now && *at >= until));
     }
 
     /// Charges the releases of an order once more, as they were over only at `over`.
@@ -305,7 +309,7 @@ impl BookingRules {
         }
         ledger.newest = at;
         // Their holders may give them up; then no one else may get them.
-        ledger.owned.forget(ledger.overruns.until);
+        ledger.returned.forget(ledger.overruns.until);
     }
 
     fn horizon(&self, now: Time) -> Time {
@@ -314,7 +318,8 @@ impl BookingRules {
 
     /// The instant at which a slot at `at` comes within the horizon.
     fn ask_again(&self, now: Time, at: Time) -> Time {
-        Time(at.0.saturating_sub(self.policy.horizon)).max(now.saturating_add(PAUSE))
+        let never = Some(at).filter(|at| *at == Time(u64::MAX));
+        never.unwrap_or_else(|| Time(at.0.saturating_sub(self.policy.horizon)).max(now.saturating_add(PAUSE)))
     }
 
     /// The number of slots that one process gets of `count`, if the first is `ahead` nanoseconds ahead.

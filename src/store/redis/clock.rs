@@ -11,44 +11,15 @@
 //! cluster that has taken over a key is believed only if the answers show that its clock is ahead of the last one's by
 //! no more than a quarter of D.
 
-use crate::store::Slot;
+use crate::store::vault::Reading;
 use crate::time::Time;
 
 /// Clocks of working machines drift by less than the elapsed time divided by this.
 const DRIFT: u64 = 1000;
 
-/// An instant of the server's clock, in microseconds.
-pub(super) type Micros = u64;
-
-/// The instants of a question and of its answer, and what the server's clock showed in between.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Exchange {
-    pub(super) asked: Time,
-    pub(super) server: Micros,
-    pub(super) answered: Time,
-}
-
-impl Exchange {
-    pub(super) fn round_trip(&self) -> u64 {
-        self.answered.since(self.asked)
-    }
-
-    /// An instant on our clock that is not before this one on the server's.
-    pub(super) fn not_before(&self, server: Micros) -> Time {
-        self.answered.saturating_add(self.nanos_until(server))
-    }
-
-    /// The slot by our clock, if it is of any use.
-    pub(super) fn slot(&self, server: Micros, deadline: u64) -> Option<Slot> {
-        let at = self.not_before(server);
-        let good_for = deadline - tolerance(deadline);
-        let until = self.asked.saturating_add(self.nanos_until(server)).saturating_add(good_for);
-        Some(Slot { at, until }).filter(|slot| slot.at <= slot.until)
-    }
-
-    fn nanos_until(&self, server: Micros) -> u64 {
-        server.saturating_sub(self.server).saturating_mul(1000)
-    }
+/// The part of D for which slots are good.
+pub(super) fn good_for(deadline: u64) -> u64 {
+    deadline - tolerance(deadline)
 }
 
 fn tolerance(deadline: u64) -> u64 {
@@ -63,8 +34,8 @@ struct Offset {
 }
 
 impl Offset {
-    fn shown_by(exchange: &Exchange) -> Self {
-        let ahead_of = |ours: Time| i128::from(exchange.server) * 1000 - i128::from(ours.0);
+    fn shown_by(exchange: &Reading) -> Self {
+        let ahead_of = |ours: Time| i128::from(exchange.shown.0) - i128::from(ours.0);
         Offset { least: ahead_of(exchange.answered), most: ahead_of(exchange.asked) }
     }
 
@@ -90,9 +61,9 @@ impl Offset {
 pub(super) struct ServerClock {
     /// Its lead over our clock, as of an instant.
     ahead: Option<(Offset, Time)>,
-    /// The instant at which nothing matters any more that was kept before the clock was last set forward. It identifies
-    /// that step.
-    pub(super) forward_until: Option<Micros>,
+    /// What it showed after it was last set forward, and the instant at which nothing matters any more that was kept
+    /// before.
+    forward: Option<(Time, Time)>,
     /// The number of times that it was found to have been set, forward or back.
     pub(super) times_set: u64,
 }
@@ -101,11 +72,11 @@ impl ServerClock {
     /// Learns from an exchange. Returns whether the server's clock was set forward since the last one.
     ///
     /// Nothing matters for longer than `memory` nanoseconds: then all slots from before are over.
-    pub(super) fn was_set_forward(&mut self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
+    pub(super) fn learn(&mut self, exchange: &Reading, deadline: u64, memory: u64) -> bool {
         let (shown, known) = (Offset::shown_by(exchange), self.known(exchange, memory));
         let stepped = known.is_some_and(|known| shown.least > known.most + i128::from(tolerance(deadline)));
         if stepped {
-            self.forward_until = Some(exchange.server.saturating_add(memory / 1000));
+            self.forward = Some((exchange.shown, exchange.shown.saturating_add(memory)));
         }
         let was_set = stepped || known.is_some_and(|known| shown.was_set_back(known));
         self.times_set += u64::from(was_set);
@@ -115,24 +86,20 @@ impl ServerClock {
     }
 
     /// True if the clock that an exchange showed may be ahead of this one: nothing shows that it is not.
-    pub(super) fn may_be_behind(&self, exchange: &Exchange, deadline: u64, memory: u64) -> bool {
+    pub(super) fn may_be_behind(&self, exchange: &Reading, deadline: u64, memory: u64) -> bool {
         let shown = Offset::shown_by(exchange);
         let is_not = |known: Offset| shown.least <= known.least + i128::from(tolerance(deadline));
         !self.known(exchange, memory).is_some_and(is_not)
     }
 
-    /// The time that it shows at an instant of ours: the earliest and the latest that it may be.
-    pub(super) fn shows(&self, now: Time) -> Option<(Micros, Micros)> {
-        let (ahead, at) = self.ahead?;
-        let Offset { least, most } = ahead.after(now.since(at));
-        let instant = |ahead: i128| (i128::from(now.0) + ahead).max(0) / 1000;
-        let [least, most] =
-            [least, most].map(|ahead| Micros::try_from(instant(ahead)).unwrap_or(Micros::MAX));
-        Some((least, most))
+    /// If it was set forward, and that still matters at `now`: what it showed then. What was written before looks older
+    /// than it is.
+    pub(super) fn good_from(&self, now: Time) -> Option<Time> {
+        self.forward.filter(|(_, until)| now < *until).map(|(from, _)| from)
     }
 
     /// Its lead over our clock, if that was learned recently enough.
-    fn known(&self, exchange: &Exchange, memory: u64) -> Option<Offset> {
+    fn known(&self, exchange: &Reading, memory: u64) -> Option<Offset> {
         let (ahead, at) = self.ahead.filter(|(_, at)| exchange.asked.since(*at) <= memory)?;
         Some(ahead.after(exchange.answered.since(at)))
     }
@@ -141,28 +108,14 @@ impl ServerClock {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Wall;
 
     const D: u64 = 20_000_000;
     const HOUR: u64 = 3_600_000_000_000;
 
-    fn exchange(asked: u64, server: Micros, answered: u64) -> Exchange {
-        Exchange {
-            asked: Time(asked * 1_000_000),
-            server: server * 1000,
-            answered: Time(answered * 1_000_000),
-        }
-    }
-
-    #[test]
-    fn a_slot_is_not_early_and_ends_in_time_wherever_in_the_round_trip_the_server_looked() {
-        let slot = exchange(100, 5000, 104).slot(5_050_000, D).unwrap();
-        assert_eq!(slot, Slot { at: Time(154_000_000), until: Time(165_000_000) });
-    }
-
-    #[test]
-    fn an_answer_that_took_too_long_is_of_no_use() {
-        assert!(exchange(100, 5000, 115).slot(5_050_000, D).is_some());
-        assert!(exchange(100, 5000, 116).slot(5_050_000, D).is_none());
+    fn exchange(asked: u64, server: u64, answered: u64) -> Reading {
+        let [asked, shown, answered] = [asked, server, answered].map(|millis| Time(millis * 1_000_000));
+        Reading { asked, shown, answered, wall: Wall::EPOCH }
     }
 
     #[test]
@@ -183,32 +136,32 @@ mod tests {
         ];
         for (exchanges, expected) in table {
             let mut clock = ServerClock::default();
-            let steps = exchanges.iter().map(|&(a, s, b)| clock.was_set_forward(&exchange(a, s, b), D, HOUR));
+            let steps = exchanges.iter().map(|&(a, s, b)| clock.learn(&exchange(a, s, b), D, HOUR));
             assert_eq!(steps.last(), Some(expected), "{exchanges:?}");
         }
     }
 
     #[test]
-    fn it_is_counted_how_often_it_was_set_forward_or_back() {
+    fn it_is_counted_how_often_it_learn_or_back() {
         let mut clock = ServerClock::default();
         // By up to a quarter of D it may be set forward; a slow answer tells nothing.
         let steps = [(0, 0), (1, 0), (5, 0), (9, 1), (7, 2), (5000, 3), (0, 4), (0, 4)];
         for (number, (ahead, times)) in steps.into_iter().enumerate() {
             let asked = 20 * number as u64;
-            clock.was_set_forward(&exchange(asked, asked + 7000 + ahead, asked + 1), D, HOUR);
+            clock.learn(&exchange(asked, asked + 7000 + ahead, asked + 1), D, HOUR);
             assert_eq!(clock.times_set, times, "{ahead}");
         }
-        clock.was_set_forward(&exchange(200, 7230, 250), D, HOUR);
+        clock.learn(&exchange(200, 7230, 250), D, HOUR);
         assert_eq!(clock.times_set, 4);
     }
 
     #[test]
     fn it_is_noticed_once_and_forgotten_when_it_matters_no_more() {
         let mut clock = ServerClock::default();
-        assert!(!clock.was_set_forward(&exchange(0, 5000, 1), D, HOUR));
-        assert!(clock.was_set_forward(&exchange(10, 9000, 11), D, HOUR));
-        assert!(!clock.was_set_forward(&exchange(20, 9010, 21), D, HOUR));
-        assert!(!clock.was_set_forward(&exchange(2000, 99000, 2001), D, 1_000_000_000));
+        assert!(!clock.learn(&exchange(0, 5000, 1), D, HOUR));
+        assert!(clock.learn(&exchange(10, 9000, 11), D, HOUR));
+        assert!(!clock.learn(&exchange(20, 9010, 21), D, HOUR));
+        assert!(!clock.learn(&exchange(2000, 99000, 2001), D, 1_000_000_000));
     }
 
     /// However slow the answers of both were. A slot comes too early by as much as the clock is ahead, less the time
@@ -229,7 +182,7 @@ mod tests {
             };
             for _ in 0..random.usize(1..4) {
                 let (exchange, _) = exchange_with(last_ahead, &mut random);
-                assert!(!last.was_set_forward(&exchange, D, HOUR));
+                assert!(!last.learn(&exchange, D, HOUR));
             }
             let (exchange, back) = exchange_with(ahead, &mut random);
             if !last.may_be_behind(&exchange, D, HOUR) {
@@ -239,28 +192,5 @@ mod tests {
             }
         }
         assert!(believed.iter().all(|&count| count > 1000), "{believed:?}");
-    }
-
-    #[test]
-    fn a_clock_shows_no_less_than_is_known_whichever_way_it_is_set() {
-        let mut random = fastrand::Rng::with_seed(12);
-        for _ in 0..2000 {
-            let (mut clock, mut now, mut ahead) = (ServerClock::default(), 1000, 5000u64);
-            for _ in 0..20 {
-                now += random.u64(0..30);
-                // A step back by less than an answer takes is not noticed.
-                ahead = match random.u8(..8) {
-                    0 => ahead + random.u64(0..10_000),
-                    1 => ahead.saturating_sub(random.u64(20..10_000)),
-                    _ => ahead,
-                };
-                let (there, back) = (random.u64(0..=9), random.u64(0..=9));
-                let shown = exchange(now, now + there + ahead, now + there + back);
-                now += there + back;
-                clock.was_set_forward(&shown, D, HOUR);
-                let (least, _) = clock.shows(Time(now * 1_000_000)).unwrap();
-                assert!(least <= (now + ahead) * 1000, "{clock:?} {shown:?}");
-            }
-        }
     }
 }

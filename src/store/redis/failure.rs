@@ -20,8 +20,6 @@ pub(super) enum ServerFailure {
     Away(String),
     /// Another node of the cluster must be asked, HOST:PORT; only once if true, as the key is being moved there.
     Redirect(String, bool),
-    /// The state is kept for these limits, which are not ours.
-    OtherLimits(String),
     /// It will not pass.
     Final(StoreError),
 }
@@ -71,8 +69,7 @@ impl ServerFailure {
     pub(super) fn given_up(self) -> StoreError {
         let why = match self {
             ServerFailure::Final(error) => return error,
-            // Booking has reported other limits already.
-            ServerFailure::Away(why) | ServerFailure::OtherLimits(why) => why,
+            ServerFailure::Away(why) => why,
             ServerFailure::Redirect(..) => "the keys of its cluster are being moved".to_owned(),
         };
         StoreError { exit: Exit::StoreAway, error: anyhow!(why) }
@@ -111,9 +108,6 @@ const MISSING: &str = "it does not know the command";
 
 fn of_reply(code: &str, detail: &str) -> ServerFailure {
     let reply = format!("{} {}", shown(code), shown(detail));
-    if reply.contains("the state of throttle is damaged") {
-        return ServerFailure::bad(Exit::BadState, anyhow!("{reply}"));
-    }
     match HOPELESS.iter().find(|(word, _)| reply.contains(word)) {
         Some((_, why)) => ServerFailure::refused(format!("{why}: {reply}")),
         None if reply.trim().is_empty() => ServerFailure::away("it replies with an error and no reason"),
@@ -132,7 +126,7 @@ mod tests {
 
     fn exit(failure: &ServerFailure) -> Option<Exit> {
         match failure {
-            ServerFailure::Away(_) | ServerFailure::Redirect(..) | ServerFailure::OtherLimits(_) => None,
+            ServerFailure::Away(_) | ServerFailure::Redirect(..) => None,
             ServerFailure::Final(error) => Some(error.exit),
         }
     }
@@ -164,7 +158,6 @@ mod tests {
                 "ACL failure in script: User joe has no permissions to run the 'time' command",
                 Some(Exit::BadStore),
             ),
-            ("ERR", "user_script:18: the state of throttle is damaged: 3 bytes", Some(Exit::BadState)),
         ];
         for (code, detail, expected) in table {
             assert_eq!(exit(&of_reply(code, detail)), expected, "{code} {detail}");

@@ -7,7 +7,7 @@ use super::RedisStore;
 use super::connection::Connection;
 use super::failure::ServerFailure;
 use super::socket::{Socket, Timeouts};
-use crate::store::{Answer, Order, StoreError};
+use crate::store::{Answer, Order, Store, StoreError};
 
 /// The wait for an answer, which is already there or will never come.
 const PATIENCE: Duration = Duration::from_secs(5);
@@ -22,10 +22,10 @@ pub fn book_over(
     order: &Order,
 ) -> Result<Answer, StoreError> {
     let mut streams = streams.into_iter();
-    store.nodes.connect_by(Box::new(move |_, access| {
+    store.vault.nodes.connect_by(Box::new(move |_, access| {
         let stream = streams.next().ok_or_else(|| ServerFailure::away("nobody answers"))?;
         Connection::over(Socket::over(stream.into(), access.patience.until()), false, access)
     }));
-    store.nodes.patience = Timeouts::within(PATIENCE);
-    store.attempt(order).map_err(ServerFailure::given_up)
+    store.vault.once = Some(Timeouts::within(PATIENCE));
+    store.book(order)
 }

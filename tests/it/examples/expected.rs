@@ -225,13 +225,6 @@ pub(super) const EXPECTED: &[Example] = &[
         ..Example::PLAIN
     },
     Example {
-        part: "--tag=host",
-        // The order in which the commands end varies.
-        changed: ("-j 4", "-j 4 -k"),
-        shows: &[Shows::Output("a.example\tHTTP/1.1 200 OK\nb.example\tHTTP/1.1 200 OK\n")],
-        ..Example::PLAIN
-    },
-    Example {
         part: "mails.csv",
         inputs: &[("mails.csv", "Hello,a@a.example\nGood bye,b@b.example\n")],
         loses_items: true,

@@ -81,7 +81,7 @@ fn a_state_whose_log_may_not_grow_any_more_is_used_all_the_same() {
 #[test]
 fn a_state_that_may_not_grow_is_told() {
     let told = "/state: cannot write to it: the disk is full or fails, or a quota or 'ulimit -f' is used up";
-    let mut run = sh("ulimit -f 20; throttle -r9/s -s ./state");
+    let mut run = sh("ulimit -f 12; throttle -r9/s -s ./state");
     let directory = Directory::new();
     run.current_dir(directory.path()).write_stdin("1\n");
     run.assert().code(1).stderr(predicates::str::contains(told));

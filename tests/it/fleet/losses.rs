@@ -47,7 +47,7 @@ impl OnServer {
 impl Vault for OnServer {
     fn open(&mut self, policy: Policy, clock: BootClock, _: Box<dyn Fn() -> Wall + Send>) -> Box<dyn Store> {
         let url = self.server.0.url(&self.name).parse().expect("a server");
-        Box::new(RedisStore::new(url, policy, PATIENT, clock))
+        Box::new(RedisStore::on_server(url, policy, PATIENT, clock))
     }
 
     fn pass(&self, now: u64) {
@@ -80,7 +80,7 @@ impl InFile {
     fn rename(&self, from: &str, to: &str) -> bool {
         let is_there = self.path(from).exists();
         if is_there {
-            for suffix in ["", "-wal", "-shm"] {
+            for suffix in ["", "-journal"] {
                 let [from, to] = [from, to].map(|name| self.path(&format!("{name}{suffix}")));
                 let _ = fs::remove_file(&to);
                 let _ = fs::rename(from, to);
@@ -193,5 +193,12 @@ fn a_file_that_is_replaced_again_and_again() {
 fn a_store_that_is_away_again_and_again() {
     for_each_case(10, |seed, random| {
         check(Box::new(InMemory::default()), &limit(random, false), false, seed, random);
+    });
+}
+
+#[test]
+fn a_map_that_is_replaced_again_and_again() {
+    for_each_case(10, |seed, random| {
+        check(Box::new(InMemory::default()), &limit(random, false), true, seed, random);
     });
 }

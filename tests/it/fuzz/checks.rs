@@ -6,6 +6,8 @@ mod server;
 #[cfg(feature = "sqlite")]
 #[path = "state.rs"]
 mod state;
+#[path = "value.rs"]
+mod value;
 
 use std::fs;
 use std::io::{self, Read};
@@ -24,6 +26,7 @@ use throttle::time::Time;
 pub use server::{server, slots};
 #[cfg(feature = "sqlite")]
 pub use state::state;
+pub use value::value;
 
 /// A RATE is parsed or rejected; a parsed one is printed as text with the same meaning.
 ///
@@ -210,6 +213,27 @@ fn count(mut completed: Completed, item: &[u8]) -> u64 {
         count += 1;
     }
     count
+}
+
+/// Four bytes per edit: what to do, where (two bytes), and with what value.
+fn damaged(mut bytes: Vec<u8>, edits: &[u8]) -> Vec<u8> {
+    for edit in edits.chunks_exact(4) {
+        let &[kind, high, low, value] = edit else { unreachable!("chunks of four") };
+        let place = usize::from(u16::from_be_bytes([high, low]));
+        let at = place % (bytes.len() + 1);
+        let end = (at + usize::from(value)).min(bytes.len());
+        let elsewhere = (at / 2).min(bytes.len() - (end - at));
+        match kind % 6 {
+            0 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= value),
+            1 => bytes.truncate(at),
+            2 => bytes.extend([low].repeat(usize::from(value) * 16)),
+            3 => bytes[at..end].fill(high),
+            4 => drop(bytes.drain(at..end)),
+            // Copies one part over another, as an older copy might overwrite a newer one.
+            _ => bytes.copy_within(at..end, elsewhere),
+        }
+    }
+    bytes
 }
 
 /// An input, and how it is read.

@@ -13,6 +13,8 @@ use throttle::config::{Rate, Shared, State};
 use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, keeper};
 use throttle::time::{SECOND, Time};
 
+use super::damaged;
+
 /// Whatever the path of a state holds, it is left unchanged, or slots are booked that keep to the limits.
 ///
 /// The first byte chooses what to do; the others are the file itself, or damage to a good one.
@@ -54,27 +56,6 @@ fn policy() -> Policy {
 
 fn order(count: u64) -> Order {
     Order::new(Key::new(), [1, 1], count)
-}
-
-/// Four bytes per edit: what to do, where (two bytes), and with what value.
-fn damaged(mut bytes: Vec<u8>, edits: &[u8]) -> Vec<u8> {
-    for edit in edits.chunks_exact(4) {
-        let &[kind, high, low, value] = edit else { unreachable!("chunks of four") };
-        let place = usize::from(u16::from_be_bytes([high, low]));
-        let at = place % (bytes.len() + 1);
-        let end = (at + usize::from(value)).min(bytes.len());
-        let elsewhere = (at / 2).min(bytes.len() - (end - at));
-        match kind % 6 {
-            0 => bytes.iter_mut().skip(at).take(1).for_each(|byte| *byte ^= value),
-            1 => bytes.truncate(at),
-            2 => bytes.extend([low].repeat(usize::from(value) * 16)),
-            3 => bytes[at..end].fill(high),
-            4 => drop(bytes.drain(at..end)),
-            // Copies one part over another, as an older copy might overwrite a newer one.
-            _ => bytes.copy_within(at..end, elsewhere),
-        }
-    }
-    bytes
 }
 
 /// A directory for a state, and a clock.

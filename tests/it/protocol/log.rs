@@ -1,9 +1,9 @@
 //! What the model takes from the program: the policy, and the ledger's rules.
 
 use throttle::config::Rate;
-use throttle::store::ledger::{BookingRules, Ledger, NOBODY, Owner};
+use throttle::store::ledger::{BookingRules, Ledger};
 use throttle::store::{Answer, Order, Overruns, Policy, Reserve, Slot};
-use throttle::time::{Time, Wall};
+use throttle::time::Time;
 
 use super::slots::{COSTS, order};
 
@@ -53,9 +53,6 @@ pub(super) struct Log {
     pub(super) is_unhealed: bool,
 }
 
-/// The owner of all slots of processes that have died.
-const DEAD: Owner = Owner::MAX;
-
 impl Log {
     pub(super) fn begin(terms: &Terms, now: Time) -> Self {
         let ledger = terms.rules.begin(now);
@@ -101,44 +98,8 @@ impl Log {
 
     /// Takes back slots that will not be used.
     pub(super) fn take_back(&mut self, terms: &Terms, now: Time, slots: &[Slot]) {
-        let slots = slots.iter().map(|slot| (Wall::EPOCH, slot.at)).collect();
+        let slots = slots.iter().map(|slot| slot.at);
         terms.rules.give_back(&mut self.ledger, now, &COSTS, slots);
-    }
-
-    /// Records the owner of the slots that were booked at `now`, as a file does.
-    pub(super) fn own(&mut self, owner: Owner, now: Time, slots: &[Slot]) {
-        let ahead = slots.iter().map(|slot| slot.at).filter(|at| *at > now);
-        self.ledger.owned.add(owner, &COSTS, Wall::EPOCH, ahead);
-    }
-
-    /// Removes slots from `owner`. Returns those that it had.
-    pub(super) fn disown(&mut self, owner: Owner, slots: Vec<Slot>) -> Vec<Slot> {
-        let instants: Vec<_> = slots.iter().map(|slot| slot.at).collect();
-        let had = self.ledger.owned.remove(owner, &COSTS, &instants);
-        slots.into_iter().filter(|slot| had.contains(&(Wall::EPOCH, slot.at))).collect()
-    }
-
-    /// Leaves the slots of an owner that dies to others, once they notice.
-    pub(super) fn bury(&mut self, owner: Owner) {
-        let slots = self.ledger.owned.of(owner, &COSTS).to_vec();
-        self.ledger.owned.remove(owner, &COSTS, &slots);
-        self.ledger.owned.add(DEAD, &COSTS, Wall::EPOCH, slots);
-    }
-
-    /// Hands on the slots of the dead that they cannot have used by `clock`.
-    pub(super) fn inherit(&mut self, clock: Time) {
-        self.ledger.owned.inherit(|owner| owner == DEAD, || clock);
-    }
-
-    /// The slots of an owner, in ticks.
-    pub(super) fn owned(&self, owner: Owner, since: Time) -> Vec<u8> {
-        let slots = self.ledger.owned.of(owner, &COSTS).iter().filter(|at| **at >= since);
-        slots.map(|at| ticks(*at, since)).collect()
-    }
-
-    /// The slots of the dead, in ticks.
-    pub(super) fn left_behind(&self, since: Time) -> Vec<u8> {
-        self.owned(DEAD, since)
     }
 
     /// What the log would answer from now on, however it is represented: the next slots, in ticks.
@@ -146,7 +107,7 @@ impl Log {
     /// Slots that were given back come first. The next N determine all later ones.
     pub(super) fn future(&self, terms: &Terms, now: Time) -> Vec<u8> {
         let mut log = self.clone();
-        let returned = self.ledger.owned.of(NOBODY, &COSTS).iter().filter(|at| **at >= now).count() as u64;
+        let returned = self.ledger.returned.of(&COSTS).iter().filter(|at| **at >= now).count() as u64;
         let all = order(returned + terms.count + 1);
         let answer = terms.unbounded.book(&mut log.ledger, now, &all);
         let mut future = vec![u8::from(self.is_unhealed), ticks(self.ledger.turns, now)];

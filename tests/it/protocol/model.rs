@@ -1,27 +1,17 @@
 //! Processes that share a limit, each doing anything it may, at any time.
 
-use throttle::store::ledger::Owner;
 use throttle::store::{Order, Slot};
 use throttle::time::Time;
 
 use super::explore::Model;
 use super::log::{Log, TICK, Terms, ticks};
-use super::process::{LateId, Message, Process, Stage};
+use super::process::{LateId, Load, Message, Process, Stage};
 use super::slots::order;
-
-/// Where the limit is kept.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Store {
-    /// Booking is one step.
-    File,
-    /// A question and an answer each take any time, and may be lost.
-    Server,
-}
 
 /// What may go wrong, besides late wake-ups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Fault {
-    /// Processes die, also in the middle of a booking, and others take their place.
+    /// Processes die, also between a load and its swap, and others take their place.
     Death,
     /// Processes end and give their slots back, and others take their place.
     End,
@@ -29,10 +19,9 @@ pub(super) enum Fault {
     Surplus,
     /// All bookings are forgotten.
     StateLoss,
-    /// Questions and answers get lost.
+    /// Answers to swaps that were made get lost: a process never learns of it, or asks again, if there are delays.
     MessageLoss,
-    /// With a file: after it has read the clock, a visit takes any time, under the lock. Meanwhile others use their
-    /// slots and die, and what they leave behind is handed on.
+    /// Also before the load and after the swap, an order takes any time.
     Delay,
     /// Releases take any time, as blocked writes do. Those that are late for their slots are reported.
     Stall,
@@ -47,8 +36,6 @@ pub(super) enum Broken {
     GiveBack,
     /// Slots are given back twice, as after a lost answer.
     GiveBackTwice,
-    /// What the dead leave behind is handed on by a reading of the clock from before their death was known.
-    Inheritance,
     /// Releases that are late for their slots are not reported.
     Report,
     /// Slots are used before it is known which of them are too close to a late release.
@@ -61,11 +48,12 @@ pub(super) enum Broken {
     SilenceOnce,
     /// After a loss, a process that knew nothing of what was lost may ask first.
     Newcomers,
+    /// A swap is made although the value is newer than what was loaded.
+    Blind,
 }
 
 pub(super) struct Protocol {
     pub(super) terms: Terms,
-    pub(super) store: Store,
     pub(super) processes: usize,
     /// The processes that take only what is free at once, as with `--on-limit drop`.
     pub(super) polices: &'static [usize],
@@ -79,9 +67,15 @@ pub(super) struct Protocol {
 pub(super) enum Action {
     Tick,
     Ask(usize),
-    Serve(usize),
+    Load(usize),
+    Swap(usize),
+    /// A swap that is refused: the process is told the newer value.
+    Refuse(usize),
     Receive(usize),
+    /// The answer to a swap is lost. When the process asks again, the value is newer.
     LoseMessage(usize),
+    /// The process never learns whether its swap was made.
+    Forget(usize),
     Wake(usize),
     /// A release that ends at once.
     Release(usize),
@@ -97,7 +91,10 @@ pub(super) enum Action {
 #[derive(Clone)]
 pub(super) struct State {
     now: Time,
+    /// What the vault keeps.
     log: Log,
+    /// Differs for each value that it has kept.
+    version: u64,
     /// What the log would answer, see [`Log::future`].
     future: Vec<u8>,
     processes: Vec<Process>,
@@ -123,24 +120,12 @@ struct Late {
     followers: u64,
 }
 
-/// The owner of a process's slots, where owners are recorded.
-fn owner(index: usize) -> Owner {
-    1 + Owner::try_from(index).expect("few")
-}
-
 impl State {
-    /// The clock reading of the process that is visiting a file.
-    fn visit(&self) -> Option<Time> {
-        let looked = |message: &Message| match message.stage {
-            Stage::Question(looked) => looked,
-            Stage::Answer(..) => None,
-        };
-        self.processes.iter().flat_map(|process| &process.messages).find_map(looked)
-    }
-
-    /// The instant from which bookings matter.
+    /// The instant from which bookings matter: the earliest clock reading that a swap may still be decided by.
     fn since(&self) -> Time {
-        self.visit().unwrap_or(self.now)
+        let messages = self.processes.iter().flat_map(|process| &process.messages);
+        let loads = messages.filter_map(Message::load).filter(|load| load.version == self.version);
+        loads.map(|load| load.looked).min().unwrap_or(self.now)
     }
 }
 
@@ -155,6 +140,7 @@ impl Model for Protocol {
         State {
             future: log.future(&self.terms, now),
             log,
+            version: 0,
             now,
             processes: (0..self.processes).map(|index| self.new_process(index, now)).collect(),
             releases: Vec::new(),
@@ -195,8 +181,6 @@ impl Model for Protocol {
         processes[usize::from(self.first_is_live)..].sort_unstable();
         let mut key = state.future.clone();
         key.push(u8::MAX);
-        key.extend(state.log.left_behind(state.since()));
-        key.push(u8::MAX);
         for process in processes {
             key.extend(process);
             key.push(u8::MAX);
@@ -220,18 +204,16 @@ impl Protocol {
         Process::new(now, !self.polices.contains(&index))
     }
 
-    /// Whether the owners of slots are recorded.
-    fn has_owners(&self) -> bool {
-        self.store == Store::File && self.has(Fault::Delay)
-    }
-
     fn process_keys(&self, state: &State) -> Vec<Vec<u8>> {
         let lates: Vec<_> = state.lates.iter().map(|late| late.id).collect();
+        // A slot that was decided by an earlier reading is over.
+        let oldest = Time(state.now.0 - self.terms.policy.horizon - 2 * TICK);
         let key = |(index, process): (usize, &Process)| {
-            let mut key = process.key(state.now, state.log.overruns(), &lates);
+            let mut key = process.key((state.now, oldest), state.version, state.log.overruns(), &lates);
             key.extend(state.lates.iter().map(|late| u8::from(!late.is_reported && late.whose == index)));
-            if self.has_owners() {
-                key.extend(state.log.owned(owner(index), state.since()));
+            if self.broken == Some(Broken::Blind) {
+                let loads = process.messages.iter().filter_map(Message::load);
+                loads.for_each(|load| key.extend(load.log.future(&self.terms, load.looked)));
             }
             key
         };
@@ -259,8 +241,12 @@ impl Protocol {
         let State { lates, processes, .. } = &mut next;
         let is_recent = |id: &LateId| lates.iter().any(|late| late.id == *id);
         processes.iter_mut().for_each(|process| process.knows.retain(is_recent));
-        next.future = next.log.future(&self.terms, next.since());
+        self.look_ahead(&mut next);
         next
+    }
+
+    fn look_ahead(&self, state: &mut State) {
+        state.future = state.log.future(&self.terms, state.since());
     }
 
     /// Whether a process that knows nothing of a loss may ask first depends on `broken`.
@@ -268,14 +254,12 @@ impl Protocol {
         let is_newcomer = state.log.is_unhealed && !process.knew_other;
         !process.has_asked()
             && !process.is_blocked
-            && state.visit().is_none()
             && process.ask_at <= state.now
             && (process.slots.count() < self.terms.policy.span || process.is_behind(state.log.overruns()))
             && (!is_newcomer
                 || matches!(self.broken, Some(Broken::Newcomers | Broken::Silence | Broken::SilenceOnce)))
     }
 
-    /// With a file, the answer comes in the same step unless it is delayed.
     fn ask(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
         if !self.may_ask(state, process) {
             return;
@@ -285,90 +269,124 @@ impl Protocol {
         let order =
             Order { turn: process.turn, within: if process.waits { u64::MAX } else { 0 }, ..order(count) };
         let mut next = state.clone();
-        self.send(&mut next, index, Message::new(order, self.has_owners().then_some(state.now)));
+        self.send(&mut next, index, order);
         steps.push((Action::Ask(index), next));
     }
 
-    fn send(&self, state: &mut State, index: usize, message: Message) {
-        let is_slow = self.store == Store::Server || matches!(message.stage, Stage::Question(Some(_)));
-        state.processes[index].messages.push_back(message);
-        if !is_slow {
-            self.serve(state, index);
-            self.receive(state, index);
+    /// Unless orders take time or another is first, it is the same to ask later as to load later.
+    fn send(&self, state: &mut State, index: usize, order: Order) {
+        let is_first = state.processes[index].question().is_none();
+        state.processes[index].messages.push_back(Message::new(order));
+        if is_first && !self.has(Fault::Delay) {
+            Self::load(state, index);
         }
     }
 
-    /// A process reaches the store, and may notice a loss.
-    fn visit(&self, state: &mut State, index: usize) {
+    /// Takes a copy of what the vault keeps, and of its clock.
+    fn load(state: &mut State, index: usize) {
+        let load = Load { log: state.log.clone(), version: state.version, looked: state.now };
         let process = &mut state.processes[index];
-        let heals = process.knew_other && state.log.is_unhealed && self.broken != Some(Broken::Silence);
-        if heals || (self.broken == Some(Broken::SilenceOnce) && state.log.is_unhealed) {
-            state.log.heal(&self.terms, state.now);
-            state.log.is_unhealed = self.broken == Some(Broken::SilenceOnce);
+        if let Some(at) = process.question() {
+            process.messages[at].stage = Stage::Loaded(load);
         }
-        process.knew_other = false;
     }
 
-    /// What can happen to messages.
+    /// What a process does first with a log that it has loaded: it may notice a loss.
+    fn notice(&self, log: &mut Log, knew_other: bool, now: Time) {
+        let heals = knew_other && log.is_unhealed && self.broken != Some(Broken::Silence);
+        if heals || (self.broken == Some(Broken::SilenceOnce) && log.is_unhealed) {
+            log.heal(&self.terms, now);
+            log.is_unhealed = self.broken == Some(Broken::SilenceOnce);
+        }
+    }
+
+    /// Replaces what the vault keeps.
+    fn replace_log(&self, state: &mut State, log: Log) {
+        state.log = log;
+        state.version += 1;
+        self.look_ahead(state);
+    }
+
+    /// What can happen to the messages of a process.
     fn deliver(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
-        if process.question().is_some() {
+        let mut step = |action, does: &dyn Fn(&mut State)| {
             let mut next = state.clone();
-            self.serve(&mut next, index);
-            if self.store == Store::File {
-                self.receive(&mut next, index);
+            does(&mut next);
+            steps.push((action, next));
+        };
+        let may_lose = self.has(Fault::MessageLoss) && (index > 0 || !self.first_is_live);
+        let load_again = |next: &mut State| {
+            Self::load(next, index);
+            self.look_ahead(next);
+        };
+        match process.question().map(|at| &process.messages[at].stage) {
+            Some(Stage::Loaded(load))
+                if load.version == state.version || self.broken == Some(Broken::Blind) =>
+            {
+                step(Action::Swap(index), &|next| {
+                    self.swap(next, index);
+                    if !self.has(Fault::Delay) && !next.processes[index].is_blocked {
+                        self.receive(next, index);
+                    }
+                });
+                if may_lose && !self.has(Fault::Delay) {
+                    step(Action::Forget(index), &|next| {
+                        self.swap(next, index);
+                        self.forget(next, index);
+                    });
+                }
             }
-            steps.push((Action::Serve(index), next));
+            Some(Stage::Loaded(_)) => step(Action::Refuse(index), &load_again),
+            Some(_) => step(Action::Load(index), &load_again),
+            None => {}
         }
         if process.messages.front().is_some_and(Message::is_answered) && !process.is_blocked {
-            let mut next = state.clone();
-            self.receive(&mut next, index);
-            steps.push((Action::Receive(index), next));
+            step(Action::Receive(index), &|next| self.receive(next, index));
         }
-        if self.has(Fault::MessageLoss) && (index > 0 || !self.first_is_live) {
-            steps.extend(Self::lose_message(state, index).map(|next| (Action::LoseMessage(index), next)));
+        let last = process.messages.back().filter(|last| may_lose && last.is_answered());
+        if self.has(Fault::Delay) && last.is_some() {
+            step(Action::Forget(index), &|next| self.forget(next, index));
+        }
+        if last.is_some_and(|last| last.is_superseded(state.version)) {
+            step(Action::LoseMessage(index), &|next| {
+                next.processes[index].messages.back_mut().expect("one").stage = Stage::Question;
+                load_again(next);
+            });
         }
     }
 
-    /// Loses the message that is under way: earlier ones have been answered, and later ones wait. A report is sent
-    /// again.
-    fn lose_message(state: &State, index: usize) -> Option<State> {
-        let mut next = state.clone();
-        let messages = &mut next.processes[index].messages;
-        let last = messages.iter().rposition(Message::is_answered).unwrap_or(0);
-        let message = messages.get_mut(last)?;
-        if message.is_report() {
-            message.stage = Stage::Question(None);
+    /// A process never learns of the swap that it made last. It reports again what it has reported.
+    fn forget(&self, state: &mut State, index: usize) {
+        let messages = &mut state.processes[index].messages;
+        let Some(at) = messages.iter().rposition(Message::is_answered) else { return };
+        if messages[at].is_report() {
+            messages[at].stage = Stage::Question;
         } else {
-            messages.remove(last);
+            messages.remove(at);
         }
-        Some(next)
+        self.look_ahead(state);
     }
 
-    /// The store answers a question.
-    fn serve(&self, state: &mut State, index: usize) {
-        let Some(at) = state.processes[index].question() else { return };
-        let Message { order, stage } = state.processes[index].messages[at].clone();
-        let Stage::Question(looked) = stage else { return };
-        self.visit(state, index);
-        let now = looked.unwrap_or(state.now);
-        if self.has_owners() {
-            let is_early = self.broken == Some(Broken::Inheritance);
-            state.log.inherit(if is_early { now } else { state.now });
-        }
+    /// Decides, and swaps what was loaded for the outcome.
+    fn swap(&self, state: &mut State, index: usize) {
+        let process = &state.processes[index];
+        let Some(at) = process.question() else { return };
+        let Message { order, stage } = process.messages[at].clone();
+        let Stage::Loaded(Load { mut log, looked: now, .. }) = stage else { return };
+        self.notice(&mut log, process.knew_other, now);
         let answer = match order.within > 0 {
-            true => state.log.book(&self.terms, now, &order),
-            false => state.log.book_at_once(&self.terms, now, &order),
+            true => log.book(&self.terms, now, &order),
+            false => log.book_at_once(&self.terms, now, &order),
         };
-        if self.has_owners() {
-            state.log.own(owner(index), now, &answer.slots);
-        }
         let is_it = |late: &&mut Late| late.whose == index && Some(late.over) == order.overrun;
         state.lates.iter_mut().filter(is_it).for_each(|late| late.is_reported = true);
         // Overruns from before a loss are no longer told, and later ones may look the same.
         let is_told = |late: &&Late| late.is_reported && !state.has_lost;
         let told = state.lates.iter().filter(is_told).map(|late| late.id).collect();
-        state.processes[index].messages[at].stage = Stage::Answer(answer, told);
-        state.future = state.log.future(&self.terms, state.now);
+        let process = &mut state.processes[index];
+        process.knew_other = false;
+        process.messages[at].stage = Stage::Answer(answer, told, state.version + 1);
+        self.replace_log(state, log);
     }
 
     /// A process takes its first answer.
@@ -393,7 +411,7 @@ impl Protocol {
     /// Drops what is too late, or releases. A release that has begun may end at any time.
     fn release(&self, state: &State, index: usize, steps: &mut Vec<(Action, State)>) {
         let process = &state.processes[index];
-        if process.is_blocked && state.visit().is_none() {
+        if process.is_blocked {
             let mut next = state.clone();
             self.finish(&mut next, index);
             steps.push((Action::Finish(index), next));
@@ -443,7 +461,7 @@ impl Protocol {
             process.slots.ignore(now, &report);
         }
         if self.broken != Some(Broken::Report) {
-            self.send(state, index, Message::new(report, None));
+            self.send(state, index, report);
         }
     }
 
@@ -463,10 +481,6 @@ impl Protocol {
         if self.has(Fault::Death) && !is_first {
             let mut next = state.clone();
             self.replace(&mut next, index);
-            if self.has_owners() {
-                next.log.bury(owner(index));
-                next.future = next.log.future(&self.terms, next.since());
-            }
             steps.push((Action::Die(index), next));
         }
     }
@@ -493,13 +507,15 @@ impl Protocol {
     /// Replaces a process. Nobody learns of its unreported releases.
     fn replace(&self, state: &mut State, index: usize) -> Process {
         state.lates.retain(|late| late.is_reported || late.whose != index);
-        std::mem::replace(&mut state.processes[index], self.new_process(index, state.now))
+        let gone = std::mem::replace(&mut state.processes[index], self.new_process(index, state.now));
+        self.look_ahead(state);
+        gone
     }
 
-    /// A process gives back all slots that are still to come, if there are any. The store does not know those booked
-    /// before a loss.
+    /// A process gives back all slots that are still to come, if there are any: when its swap is made. The store does
+    /// not know those booked before a loss.
     fn give_back(&self, state: &mut State, index: usize) -> bool {
-        if state.processes[index].is_blocked || state.visit().is_some() {
+        if state.processes[index].is_blocked {
             return false;
         }
         let mut kept = state.processes[index].slots.clone();
@@ -507,28 +523,28 @@ impl Protocol {
         if surplus.is_empty() {
             return false;
         }
-        self.visit(state, index);
+        let mut log = state.log.clone();
         let process = &mut state.processes[index];
+        self.notice(&mut log, process.knew_other, state.now);
+        process.knew_other = false;
         let is_known = |slot: &&Slot| !process.lost.contains(&slot.at);
-        let mut known: Vec<_> = surplus.iter().filter(is_known).copied().collect();
-        if self.has_owners() {
-            known = state.log.disown(owner(index), known);
-        }
+        let known: Vec<_> = surplus.iter().filter(is_known).copied().collect();
         if self.broken != Some(Broken::GiveBack) {
             process.slots = kept;
         }
-        state.log.take_back(&self.terms, state.now, &known);
+        log.take_back(&self.terms, state.now, &known);
         if self.broken == Some(Broken::GiveBackTwice) {
-            state.log.take_back(&self.terms, state.now, &known);
+            log.take_back(&self.terms, state.now, &known);
         }
-        state.future = state.log.future(&self.terms, state.now);
+        self.replace_log(state, log);
         true
     }
 
     fn lose_state(&self, state: &State) -> State {
         let mut next = state.clone();
-        next.log.lose(&self.terms, state.now);
-        next.future = next.log.future(&self.terms, state.now);
+        let mut log = state.log.clone();
+        log.lose(&self.terms, state.now);
+        self.replace_log(&mut next, log);
         next.has_lost = true;
         for process in &mut next.processes {
             process.knew_other = true;

@@ -6,7 +6,7 @@ use throttle::gate::Overruns;
 use throttle::store::{Answer, Order, Slot, Turn};
 use throttle::time::Time;
 
-use super::log::ticks;
+use super::log::{Log, TICK, ticks};
 use super::slots::Slots;
 
 /// Identifies a late release.
@@ -40,22 +40,44 @@ pub(super) struct Message {
 
 #[derive(Clone)]
 pub(super) enum Stage {
-    /// Under way. With the reading of the clock, if that was long before the answer.
-    Question(Option<Time>),
-    /// Answered, with the late releases that the answer tells of.
-    Answer(Answer, Vec<LateId>),
+    /// Nothing was loaded yet.
+    Question,
+    /// To be decided and swapped.
+    Loaded(Load),
+    /// The swap was made: with the late releases that the answer tells of, and the version of the new value.
+    Answer(Answer, Vec<LateId>, u64),
+}
+
+/// What the vault kept, and what its clock showed.
+#[derive(Clone)]
+pub(super) struct Load {
+    pub(super) log: Log,
+    pub(super) version: u64,
+    pub(super) looked: Time,
 }
 
 impl Message {
-    pub(super) fn new(order: Order, looked: Option<Time>) -> Self {
-        Message { order, stage: Stage::Question(looked) }
+    pub(super) fn new(order: Order) -> Self {
+        Message { order, stage: Stage::Question }
     }
 
     pub(super) fn answer(&self) -> Option<&Answer> {
         match &self.stage {
-            Stage::Question(_) => None,
-            Stage::Answer(answer, _) => Some(answer),
+            Stage::Answer(answer, ..) => Some(answer),
+            _ => None,
         }
+    }
+
+    pub(super) fn load(&self) -> Option<&Load> {
+        match &self.stage {
+            Stage::Loaded(load) => Some(load),
+            _ => None,
+        }
+    }
+
+    /// Whether its swap was made, and the value is newer by now.
+    pub(super) fn is_superseded(&self, version: u64) -> bool {
+        matches!(self.stage, Stage::Answer(.., swapped) if swapped != version)
     }
 
     pub(super) fn is_answered(&self) -> bool {
@@ -105,14 +127,21 @@ impl Process {
     pub(super) fn take_answer(&mut self) -> Option<(Order, Answer, Vec<LateId>)> {
         self.messages.front().filter(|message| message.is_answered())?;
         let Message { order, stage } = self.messages.pop_front()?;
-        let Stage::Answer(answer, told) = stage else { return None };
+        let Stage::Answer(answer, told, _) = stage else { return None };
         Some((order, answer, told))
     }
 
-    /// Everything its future depends on. `overruns` are those so far, `lates` the late releases that matter.
-    pub(super) fn key(&self, now: Time, overruns: &Overruns, lates: &[LateId]) -> Vec<u8> {
-        let mut key =
-            KeyWriter { now, process: self, known: cost(&self.slots.overruns), most: 0, key: Vec::new() };
+    /// Everything its future depends on. Readings of the clock before the `oldest` are all the same. `overruns` are
+    /// those so far, `lates` the late releases that matter.
+    pub(super) fn key(
+        &self,
+        (now, oldest): (Time, Time),
+        version: u64,
+        overruns: &Overruns,
+        lates: &[LateId],
+    ) -> Vec<u8> {
+        let known = cost(&self.slots.overruns);
+        let mut key = KeyWriter { now, oldest, version, process: self, known, most: 0, key: Vec::new() };
         key.flags(&[self.knew_other, self.waits, self.is_blocked]);
         key.time(self.ask_at.max(now));
         key.turn(self.turn);
@@ -134,6 +163,8 @@ fn cost(overruns: &Overruns) -> u64 {
 /// Writes what a process's future depends on, relative to `now`.
 struct KeyWriter<'a> {
     now: Time,
+    oldest: Time,
+    version: u64,
     process: &'a Process,
     /// The overruns known by now, or written last.
     known: u64,
@@ -187,14 +218,22 @@ impl KeyWriter<'_> {
 
     fn message(&mut self, message: &Message, lates: &[LateId]) {
         let Message { order, stage } = message;
-        self.flags(&[true, message.is_report(), message.is_answered()]);
+        self.flags(&[true, message.is_report(), message.is_answered(), message.load().is_some()]);
         match stage {
-            Stage::Question(looked) => {
+            Stage::Question => {
                 self.number(order.count);
                 self.time(order.overrun.unwrap_or_default());
-                self.time(looked.unwrap_or_default());
             }
-            Stage::Answer(answer, told) => {
+            Stage::Loaded(load) => {
+                self.number(order.count);
+                self.time(order.overrun.unwrap_or_default());
+                // What was loaded only matters if the swap is not refused; then it is what is kept.
+                let is_current = load.version == self.version;
+                let age = self.now.since(load.looked.max(self.oldest)) / TICK;
+                self.number(if is_current { 1 + age } else { 0 });
+            }
+            Stage::Answer(answer, told, _) => {
+                self.flags(&[message.is_superseded(self.version)]);
                 self.time(answer.ask_again.map_or(Time::ZERO, |at| at.max(self.now)));
                 self.turn(answer.turn);
                 self.overruns(&answer.overruns);

@@ -10,8 +10,8 @@ use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, keeper};
 use throttle::time::{SECOND, Time};
 
 use super::client::{PATIENT, book_out, failure, keyed, now, policy, some, store, store_at};
-use super::model::Model;
 use super::server::{Clock, RedisServer};
+use crate::memory_store::MemoryStore;
 use crate::support::{of_any_period, seeds};
 
 /// In the year 2033.
@@ -39,12 +39,6 @@ impl Frozen {
         self.local.store((self.micros - START + 1_000_000) * 1000, Relaxed);
     }
 
-    /// Sets all clocks.
-    pub(super) fn go_to(&mut self, micros: u64) {
-        self.micros = micros;
-        self.pass(0);
-    }
-
     /// Sets only the server's clock.
     pub(super) fn set(&mut self, micros: u64) {
         self.clock.stand_at(micros);
@@ -68,7 +62,11 @@ impl Frozen {
     }
 }
 
-const RATES: [&[&str]; 10] = [
+const RATES: [&[&str]; 11] = [
+    &[
+        "3/12h,algo=calendar,tz=Europe/Berlin,margin=1s",
+        "2/90m,during=09:30-13:15,tz=America/Havana,margin=1s",
+    ],
     &["3/s"],
     &["7/333333ns,margin=100us"],
     &["5/2s,algo=fixed"],
@@ -82,13 +80,11 @@ const RATES: [&[&str]; 10] = [
 ];
 
 #[test]
-fn slots_are_those_that_the_rules_in_the_process_allow() {
+fn a_server_books_as_memory_does_whoever_asks() {
     let Some(mut frozen) = Frozen::start() else { return };
-    let seed = fastrand::u64(..);
-    println!("seed {seed}");
-    let mut random = fastrand::Rng::with_seed(seed);
     for (number, rates) in RATES.iter().enumerate() {
         for case in seeds(1) {
+            let mut random = fastrand::Rng::with_seed(case);
             let booked = agree(&mut frozen, &mut random, &format!("{number}-{case}"), rates);
             assert!(booked > 10, "{rates:?}: only {booked}");
         }
@@ -96,36 +92,40 @@ fn slots_are_those_that_the_rules_in_the_process_allow() {
 }
 
 /// Places a hundred random orders from three processes. Returns the number of slots booked.
-pub(super) fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&str]) -> usize {
+fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&str]) -> usize {
     let policy = Policy { span: 20, ..policy(rates) };
     let mut stores = [(); 3].map(|()| frozen.store(name, policy.clone()));
-    let mut model = Model::new(policy.clone());
+    let clock = Arc::new(AtomicU64::new(frozen.micros * 1000));
+    let shown = Arc::clone(&clock);
+    let mut memory = MemoryStore::new(policy.clone(), move || Time(shown.load(Relaxed)));
     let longest = policy.quotas.iter().map(|quota| quota.terms.period / 1000).max().unwrap();
     let mut booked = 0;
     for _ in 0..100 {
         let at_most = longest >> random.u32(0..12);
         frozen.pass(random.u64(0..=at_most));
-        let kept: Vec<Vec<u8>> = frozen.server.ask("KEYS *");
-        let under = |key: &[u8]| {
-            let slash = if key.is_empty() { "" } else { "/" };
-            [format!("throttle:{name}{slash}").as_bytes(), key].concat()
-        };
-        model.expire(|key| kept.contains(&under(key)));
+        clock.store(frozen.micros * 1000, Relaxed);
+        let ahead = clock.load(Relaxed) - frozen.local.load(Relaxed);
         let key = if random.u8(0..4) == 0 { &b"\r\n{other}\0\xff"[..] } else { b"" };
         let costs = random_costs(random, &policy);
         let order = Order::new(Key::from_slice(key), costs.clone(), random.u64(1..20));
-        let late = Order { count: random.u64(1..=2), ..order.clone() };
+        let report = Order { count: random.u64(1..=2), ..order.clone() };
         if random.u8(0..16) == 0 {
-            report(frozen, random, &mut stores, &late);
-            model.overrun(frozen.micros, key, &costs, late.count);
+            let over =
+                |ahead| Order { overrun: Some(Time(frozen.local.load(Relaxed) + ahead)), ..report.clone() };
+            let told = random.choice(&mut stores).unwrap().book(&over(0)).unwrap();
+            assert_eq!((told.slots, memory.book(&over(ahead)).unwrap().slots), (vec![], vec![]));
         }
         let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();
-        let slots: Vec<_> = answer.slots.iter().map(|&slot| frozen.server_time(slot)).collect();
-        // With a short deadline, fewer are booked at once.
-        let most = (policy.deadline / 40_000).max(1);
-        let expected = model.book(frozen.micros, key, &costs, order.count.min(most));
-        let found = (slots.clone(), answer.turn.map(|turn| turn.0));
-        assert_eq!(found, expected, "{rates:?} at {}: {order:?}", frozen.micros);
+        let expected = memory.book(&order).unwrap();
+        let of_memory = |at: Time| Time(if at == Time(u64::MAX) { at.0 } else { at.0 - ahead });
+        let slots: Vec<_> = expected.slots.iter().map(|slot| of_memory(slot.at)).collect();
+        assert_eq!(
+            answer.slots.iter().map(|slot| slot.at).collect::<Vec<_>>(),
+            slots,
+            "{rates:?}: {order:?}"
+        );
+        let expected = (expected.turn, expected.next.map(of_memory), expected.ask_again.map(of_memory));
+        assert_eq!((answer.turn, answer.next, answer.ask_again), expected, "{rates:?}: {order:?}");
         assert_eq!(answer.warning, None);
         assert!(
             answer.slots.iter().all(|slot| slot.until.0 - slot.at.0 == policy.deadline - policy.deadline / 4)
@@ -133,12 +133,6 @@ pub(super) fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str,
         booked += slots.len();
     }
     booked
-}
-
-/// A process reports late releases that end just now, and books nothing.
-fn report(frozen: &Frozen, random: &mut fastrand::Rng, stores: &mut [RedisStore], order: &Order) {
-    let order = Order { overrun: Some(Time(frozen.local.load(Relaxed))), ..order.clone() };
-    assert_eq!(random.choice(stores).unwrap().book(&order).unwrap().slots, []);
 }
 
 #[test]
@@ -166,9 +160,7 @@ fn random_costs(random: &mut fastrand::Rng, policy: &Policy) -> Vec<u64> {
     let charged = random.usize(0..policy.quotas.len());
     let cost = |(index, quota): (usize, &throttle::store::Quota)| match random.u8(0..8) {
         0 if index != charged => 0,
-        1 => random.u64(1..=quota.terms.count.max(1)),
-        // More than the limit ever has: never admitted, except later by a bucket.
-        2 => quota.terms.count.max(quota.terms.burst) + 1,
+        1 => random.u64(1..=quota.most().min(quota.terms.count.max(1))),
         _ => 1,
     };
     policy.quotas.iter().enumerate().map(cost).collect()
@@ -236,27 +228,26 @@ fn what_is_given_back_goes_to_the_next_who_asks_for_the_same() {
     assert_eq!((of(&none), none.turn.is_some()), (vec![], true));
 }
 
-/// The answer to the second order takes longer than its slots are good.
+/// The answer to the second order takes longer than slots are good, but it is only asked again.
 #[test]
-fn what_comes_too_late_is_given_back_and_asked_for_again_at_once() {
+fn what_comes_too_late_is_asked_for_again_and_not_booked_twice() {
     let Some(frozen) = Frozen::start() else { return };
     let (looks, is_slow) = (AtomicU64::new(0), Arc::new(AtomicU64::new(0)));
     let is_slow_now = Arc::clone(&is_slow);
-    // The fifth look at the clock in an order is when the answer is there: two were for the question that wakes the
-    // server.
+    // The fourth look at the clock in an order is when the slots are booked: two were for what is kept.
     let clock = move || match is_slow_now.load(Relaxed) {
         0 => Time(START),
-        _ if looks.fetch_add(1, Relaxed) < 4 => Time(START),
+        _ if looks.fetch_add(1, Relaxed) < 3 => Time(START),
         _ => Time(START + 3_500_000),
     };
     let policy = Policy { span: 16, horizon: 3_000_000_000, ..policy(&["2/s,margin=4ms"]) };
-    let mut store = RedisStore::new(frozen.server.url("web").parse().unwrap(), policy, PATIENT, clock);
+    let mut store = RedisStore::on_server(frozen.server.url("web").parse().unwrap(), policy, PATIENT, clock);
     assert_eq!(store.book(&some(2)).unwrap().slots.len(), 2);
     is_slow.store(1, Relaxed);
     let ahead = |slots: &[Slot]| slots.iter().map(|slot| (slot.at.0 - START) / 1_000_000).collect::<Vec<_>>();
-    // On the server's clock, which stands still, 2.008 s and 1.004 s.
-    assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [2011, 2011]);
+    // On the server's clock, which stands still, 1.004 s and 2.008 s.
     assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [1007, 1007]);
+    assert_eq!(ahead(&store.book(&some(2)).unwrap().slots), [2011, 2011]);
 }
 
 /// A server that has slept takes longer to answer.
@@ -310,7 +301,7 @@ fn a_cost_that_never_fits_is_not_asked_for_again() {
     let order = Order { costs: [3].into(), ..some(1) };
     for (name, rate) in [("a", "2/s"), ("b", "2/s,algo=fixed")] {
         let answer = frozen.store(name, policy(&[rate])).book(&order).unwrap();
-        assert_eq!((answer.slots.len(), answer.ask_again), (0, None), "{rate}");
+        assert_eq!((answer.slots.len(), answer.ask_again), (0, Some(Time(u64::MAX))), "{rate}");
     }
 }
 
@@ -352,26 +343,8 @@ fn nothing_is_kept_for_ever() {
     assert!(keys.iter().all(|key| key.starts_with(b"throttle:")));
     frozen.pass(9_000_000);
     assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), count);
-    frozen.pass(5_000_000);
+    frozen.pass(60_000_000);
     assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), 0);
-}
-
-#[test]
-fn a_log_takes_eight_bytes_a_unit_and_the_others_take_no_more_with_a_larger_count() {
-    let Some(frozen) = Frozen::start() else { return };
-    for (rate, bytes) in [
-        ("1M/h", 232 + 8 * 1000),
-        ("1M/h,algo=fixed", 120),
-        ("1M/h,algo=bucket", 120),
-        ("1M/s,algo=interval", 120),
-    ] {
-        let name = rate.replace(['/', '='], "-");
-        let key = format!("throttle:{name}");
-        let policy = Policy { span: 1000, horizon: 1_000_000_000_000, ..policy(&[rate]) };
-        let text = policy.text.len() as u64 + 1;
-        assert_eq!(frozen.store(&name, policy).book(&some(1000)).unwrap().slots.len(), 1000, "{rate}");
-        assert_eq!(frozen.server.ask::<u64>(&format!("STRLEN {key}")), text + bytes, "{rate}");
-    }
 }
 
 #[test]
@@ -384,14 +357,6 @@ fn whoever_shares_a_name_has_to_mean_the_same_limits() {
     assert!(why.contains("10/1s") && why.contains("11/1s"), "{why}");
     store(&server.url("other"), &["11/s"]).book(&some(1)).unwrap();
     store(&(server.url("web") + "?db=3"), &["11/s"]).book(&some(1)).unwrap();
-}
-
-#[test]
-fn what_redis_cannot_keep_is_refused_with_advice() {
-    let Some(server) = RedisServer::start() else { return };
-    let (exit, why) = failure(&mut store(&server.url("web"), &["1000001/s"]));
-    assert_eq!(exit, Exit::Usage);
-    assert!(why.contains("algo=bucket"), "{why}");
 }
 
 #[test]

@@ -1,73 +1,14 @@
 //! Quotas of the calendar and limits with hours, in a server that knows no zones.
 
-use fastrand::Rng;
-use jiff::Timestamp;
-use jiff::tz::TimeZone;
-use throttle::config::{Rate, Shared, State};
+use throttle::config::{Shared, State};
 use throttle::store::{Order, Policy, RedisStore, Store, keeper};
 use throttle::time::Time;
 
-use super::booking::{Frozen, agree};
+use super::booking::Frozen;
 use super::client::{policy, some};
-use crate::civil::spans;
-use crate::support::seeds;
 
 const HOUR: u64 = 3_600_000_000;
 const DAY: u64 = 24 * HOUR;
-
-/// Zones whose clocks are still to change: some at midnight, some by half an hour.
-const ZONES: [&str; 6] = [
-    "Europe/Berlin",
-    "America/New_York",
-    "Australia/Lord_Howe",
-    "America/Havana",
-    "America/St_Johns",
-    "America/Santiago",
-];
-
-/// Up to three limits, at least one of which goes by the calendar.
-fn limits(random: &mut Rng, zone: &str) -> Vec<String> {
-    let number = random.usize(1..=3);
-    let limit = |at| {
-        let kind = if at == 0 && random.bool() { 4 } else { random.usize(0..5) };
-        let algorithm = ["sliding", "bucket", "interval", "fixed", "calendar"][kind];
-        let hours = (random.bool() || at == 0 && kind < 4).then(|| spans(random).0);
-        let count = if hours.is_some() && random.u8(0..4) == 0 { 0 } else { random.u64(1..=9) };
-        let period = match kind {
-            4 => ["1d", "1d", "12h", "90m", "60m", "1w"][random.usize(0..6)].to_owned(),
-            _ => format!("{}m", random.u64(1..=300)),
-        };
-        let hours = hours.map_or(String::new(), |hours| format!(",during={hours}"));
-        let zone = if kind == 4 || !hours.is_empty() { format!(",tz={zone}") } else { String::new() };
-        let margin = ["1s", "7m", "1500ms"][random.usize(0..3)];
-        format!("{count}/{period},algo={algorithm},margin={margin}{hours}{zone}")
-    };
-    // Hours may be all of the week, and then a pause has no end.
-    let has_an_end = |limit: &String| limit.parse::<Rate>().is_ok();
-    (0..number).map(limit).filter(has_an_end).collect()
-}
-
-#[test]
-fn slots_are_those_that_the_rules_in_the_process_allow() {
-    let Some(mut frozen) = Frozen::start() else { return };
-    let (mut booked, cases) = (0, seeds(5));
-    let number = usize::try_from(cases.end - cases.start).unwrap();
-    for seed in cases {
-        let mut random = Rng::with_seed(seed);
-        let zone = *random.choice(&ZONES).unwrap();
-        let from = Timestamp::from_second(random.i64(2_010_000_000..5_000_000_000)).unwrap();
-        let change = TimeZone::get(zone).unwrap().following(from).next().expect("a change").timestamp();
-        frozen.go_to(u64::try_from(change.as_microsecond()).unwrap() - random.u64(0..2 * DAY));
-        let limits = limits(&mut random, zone);
-        if limits.is_empty() {
-            continue;
-        }
-        let rates: Vec<_> = limits.iter().map(String::as_str).collect();
-        println!("seed {seed}: {rates:?} at {}", frozen.micros());
-        booked += agree(&mut frozen, &mut random, &format!("calendar-{seed}"), &rates);
-    }
-    assert!(number == 1 || booked > 20 * number, "only {booked}");
-}
 
 fn two_a_day(more: &str) -> Policy {
     Policy { span: 100, ..policy(&[&format!("2/d,algo=calendar,tz=UTC,margin=10s{more}")]) }

@@ -12,6 +12,7 @@ use throttle::exit::Exit;
 use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Slot, Store};
 use throttle::time::Time;
 
+use super::server::RedisServer;
 use crate::support::eventually;
 
 pub(crate) const PATIENT: Duration = Duration::from_secs(20);
@@ -41,13 +42,20 @@ pub(crate) fn store(url: &str, rates: &[&str]) -> RedisStore {
 }
 
 pub(crate) fn impatient(url: &str, rates: &[&str], timeout: Duration) -> RedisStore {
-    RedisStore::new(url.parse().unwrap(), policy(rates), timeout, now)
+    RedisStore::on_server(url.parse().unwrap(), policy(rates), timeout, now)
 }
 
 /// A store whose clock shows `clock`.
 pub(crate) fn store_at(url: &str, policy: Policy, clock: &Arc<AtomicU64>) -> RedisStore {
     let clock = Arc::clone(clock);
-    RedisStore::new(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
+    RedisStore::on_server(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
+}
+
+/// The number of times that the value of a name was written.
+pub(crate) fn writes(server: &RedisServer, name: &str) -> u64 {
+    let value: String = server.ask(&format!("HGET throttle:{name} value"));
+    let value: serde_json::Value = serde_json::from_str(&value).expect("JSON");
+    value["history"]["writes"].as_u64().expect("a number")
 }
 
 /// An order for `count` slots, at a cost of 1 under the only limit.

@@ -23,7 +23,7 @@ const AHEAD: i64 = 600_000;
 const RATES: [&str; 1] = ["2/h,key=col:1"];
 
 const OPTIONS: &str = "--cluster-enabled yes --cluster-node-timeout 5000 --user joe on >hush ~throttle:* \
-                       +select +evalsha +script|load +time +getrange +setrange +pexpire +pttl \
+                       +select +evalsha +script|load +time +hget +hset +pexpire \
                        +cluster|slots +asking +scan +unlink --user default on nopass ~* &* +@all -evalsha";
 
 fn start_node() -> Option<RedisServer> {
@@ -186,7 +186,8 @@ fn a_slot_is_not_given_back_to_another_node() {
     cluster.migrate("throttle:web", cluster.keeper("throttle:web"), 2, || ());
     owner.give_back(&some(1), &slots[2..]).unwrap();
     let next = store(&url(&cluster.nodes[2], "web"), &rates).book(&some(1)).unwrap();
-    assert!(next.slots[0].at > slots[2].at, "{:?}, {slots:?}", next.slots);
+    let at = next.slots.first().map(|slot| slot.at).or(next.next).unwrap();
+    assert!(at > slots[2].at, "{next:?}, {slots:?}");
 }
 
 #[test]

@@ -72,8 +72,7 @@ fn scripts_are_disabled() {
 /// The permissions that the manual lists, and no more.
 #[test]
 fn what_a_user_must_be_allowed() {
-    let allowed = "joe on >hush ~throttle:* -@all +evalsha +script|load +time +getrange +setrange +pexpire \
-                   +pttl";
+    let allowed = "joe on >hush ~throttle:* -@all +evalsha +script|load +time +hget +hset +pexpire";
     let Some(server) = server_with_user(allowed) else { return };
     let url = |name| server.url(name).replace("//", "//joe:hush@");
     let state = |name| State::Server(Box::new(url(name).parse().unwrap()));
@@ -98,7 +97,7 @@ fn something_else_is_under_our_key() {
     server.ask::<()>("LPUSH throttle:web 1");
     assert_refused(&server.url("web"), "WRONGTYPE");
     server.ask::<()>("DEL throttle:web");
-    server.ask::<()>("SET throttle:web damaged");
+    server.ask::<()>("HSET throttle:web value damaged");
     let (exit, told) = failure(&mut store(&server.url("web"), &["10/h"]));
     assert_eq!(exit, Exit::BadState);
     assert!(told.contains("damaged"), "{told}");

@@ -4,7 +4,7 @@ use std::fs::OpenOptions;
 use std::io::Write;
 use std::time::{Duration, Instant};
 
-use nix::sys::signal::Signal::{self, SIGHUP, SIGKILL, SIGTERM};
+use nix::sys::signal::Signal::{self, SIGHUP, SIGTERM};
 use nix::sys::stat::Mode;
 use nix::unistd::mkfifo;
 use throttle::config::parse_duration;
@@ -79,19 +79,6 @@ fn a_run_that_is_halted_gives_back_its_slot() {
     eventually("it has booked a slot for the second item", || next_slot(&state) > minutes(15));
     OpenOptions::new().write(true).open(&fifo).expect("it is read").write_all(b"go on\n").expect("written");
     running.wait();
-    assert!(next_slot(&state) <= minutes(11));
-}
-
-/// It goes to the next run that books, which sees that its owner has ended.
-#[test]
-fn the_slot_of_a_run_that_was_killed_is_handed_on() {
-    let directory = Directory::new();
-    let state = used(&directory);
-    end(waiting(&state), SIGKILL);
-    assert!(next_slot(&state) <= minutes(11));
-    let next = waiting(&state);
-    assert!(next_slot(&state) <= minutes(21));
-    end(next, SIGTERM);
     assert!(next_slot(&state) <= minutes(11));
 }
 

@@ -5,7 +5,7 @@
 use throttle::store::{BootClock, Policy, Store};
 use throttle::time::Wall;
 
-use crate::memory_store::MemoryStore;
+use crate::memory_store::{MemoryStore, MemoryVault, Values};
 
 /// Keeps a state.
 pub(crate) trait Vault: Send {
@@ -54,9 +54,13 @@ pub(crate) enum Change {
     Disturb,
 }
 
-/// Memory that all processes share; nothing happens to it.
+/// Memory that all processes share.
 #[derive(Default)]
-pub(crate) struct InMemory(Option<MemoryStore>);
+pub(crate) struct InMemory {
+    vault: Option<MemoryVault>,
+    aside: Option<Values>,
+    copy: Option<Values>,
+}
 
 impl Vault for InMemory {
     fn open(
@@ -65,12 +69,29 @@ impl Vault for InMemory {
         clock: BootClock,
         wall: Box<dyn Fn() -> Wall + Send>,
     ) -> Box<dyn Store> {
-        Box::new(self.0.get_or_insert_with(|| MemoryStore::with_wall(policy, clock, wall)).clone())
+        let vault = self.vault.get_or_insert_with(|| MemoryVault::new(clock, wall));
+        Box::new(MemoryStore::over(vault.clone(), policy))
     }
 
     fn pass(&self, _: u64) {}
 
     fn change(&mut self, change: Change) -> bool {
-        unreachable!("{change:?} of memory")
+        let Some(vault) = &self.vault else { return false };
+        let mut values = vault.values();
+        match change {
+            Change::Remove | Change::Flush | Change::Expire(_) => values.clear(),
+            Change::SetAside => self.aside = Some(std::mem::take(&mut values)),
+            Change::PutBack => match self.aside.take() {
+                Some(aside) => *values = aside,
+                None => return false,
+            },
+            Change::Copy => self.copy = Some(values.clone()),
+            Change::Restore => match &self.copy {
+                Some(copy) => values.clone_from(copy),
+                None => return false,
+            },
+            Change::Disturb => return false,
+        }
+        true
     }
 }

@@ -54,10 +54,9 @@ fn keeps_others_away(strace: &Path) -> bool {
     has_asked && next >= before + 1_000_000
 }
 
-/// The instants, in microseconds, at which a state in a file was asked: each booking locks this byte of the index of
-/// SQLite's log.
+/// The instants, in microseconds, at which a state in a file was asked: each booking has SQLite lock its reserved byte.
 fn bookings(trace: &str) -> impl Iterator<Item = u64> {
-    let locks = trace.lines().filter(|line| line.contains("F_WRLCK, l_whence=SEEK_SET, l_start=120,"));
+    let locks = trace.lines().filter(|line| line.contains("F_WRLCK, l_whence=SEEK_SET, l_start=1073741825,"));
     locks.filter_map(|line| micros(line.split_whitespace().nth(1)?))
 }
 

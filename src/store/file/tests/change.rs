@@ -3,8 +3,6 @@
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
-use nix::sys::signal::{SigSet, Signal};
-
 use super::*;
 
 const LOST: &str = "was removed, replaced or reset during the run";
@@ -24,14 +22,14 @@ fn after_a_restart_all_counts_as_used_when_it_happened() {
     let mut stage = Stage::new();
     slots(&mut stage.open(), 1);
     // The clock starts over.
-    stage.setting.clock.boot = "2".to_owned();
+    stage.setting.origin.boot = "2".to_owned();
     stage.clock.store(3 * SECOND, Relaxed);
     let mut store = stage.open();
     assert_eq!(slots(&mut store, 5), [0, 0, 0, 7, 10]);
-    stage.setting.clock.boot = "3".to_owned();
+    stage.setting.origin.boot = "3".to_owned();
     assert_eq!(slots(&mut stage.open(), 5), [7, 7, 7, 7, 17]);
     // Once a window is over, it no longer counts.
-    stage.setting.clock.boot = "4".to_owned();
+    stage.setting.origin.boot = "4".to_owned();
     stage.clock.store(10 * SECOND, Relaxed);
     let mut store = stage.open();
     let answer = store.book(&order(4)).expect("booked");
@@ -43,7 +41,7 @@ fn after_a_restart_all_counts_as_used_when_it_happened() {
 fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
     let mut stage = Stage::new();
     stage.open();
-    stage.setting.clock = ClockOrigin { boot: "2".to_owned(), namespace: 12 };
+    stage.setting.origin = Origin { boot: "2".to_owned(), namespace: 12 };
     assert_eq!(slots(&mut stage.open(), 1), [10]);
 }
 
@@ -59,11 +57,11 @@ fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
         // By up to a quarter of D.
         (150, true, &[1620, 2240], Some(next_day)),
         (-150, false, &[], Some(next_day)),
-        // What was given back is no longer charged, and what is still held is.
-        (151, true, &[2860], None),
+        // Slots are not handed on any more, and stay charged.
+        (151, true, &[], Some(next_day - 151)),
         (151, false, &[], Some(next_day - 151)),
         // The day before, and the day after.
-        (-86_400, true, &[], Some(next_day)),
+        (-86_400, true, &[], Some(next_day + 86_400)),
         (86_400, false, &[2860], None),
     ];
     for (set_by, is_given_back, expected, next) in table {
@@ -143,7 +141,7 @@ fn slots_of_a_lost_state_are_not_handed_on() {
     let mut stage = Stage::new();
     let booked = stage.open().book(&order(9)).expect("booked").slots;
     stage.open().give_back(&order(9), &booked).expect("given back");
-    stage.setting.clock.boot = "2".to_owned();
+    stage.setting.origin.boot = "2".to_owned();
     stage.clock.store(1000 * SECOND, Relaxed);
     assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
 }
@@ -152,7 +150,7 @@ fn slots_of_a_lost_state_are_not_handed_on() {
 fn another_time_namespace_is_refused() {
     let mut stage = Stage::new();
     stage.open();
-    stage.setting.clock.namespace = 12;
+    stage.setting.origin.namespace = 12;
     stage.refuses(Exit::BadStore, "another time namespace");
 }
 
@@ -217,26 +215,6 @@ fn a_reset_state_begins_anew_for_any_limits() {
     assert_eq!(error.exit, Exit::BadState);
 }
 
-#[test]
-fn an_older_copy_in_its_place_is_noticed() {
-    for is_alone in [false, true] {
-        let stage = Stage::new();
-        let mut stores = [stage.open(), stage.open()];
-        let copy = stage.directory.path().join("copy");
-        fs::copy(stage.path(), &copy).expect("copied");
-        stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
-        if is_alone {
-            for suffix in ["-wal", "-shm"] {
-                fs::remove_file(stage.beside(suffix)).expect("removed");
-            }
-        }
-        fs::rename(copy, stage.path()).expect("replaced");
-        wanted(&mut stores[0], HORIZON + PERIOD);
-        stage.wait(SECOND);
-        wanted(&mut stores[1], HORIZON + PERIOD - SECOND);
-    }
-}
-
 /// The key starts over, with nothing booked.
 #[test]
 fn a_key_that_was_forgotten_and_is_held_is_no_loss() {
@@ -251,84 +229,6 @@ fn a_key_that_was_forgotten_and_is_held_is_no_loss() {
     other.book(&hold).expect("held");
     let answer = store.book(&by_key(1)).expect("booked");
     assert_eq!((answer.warning, answer.held), (None, hold.hold));
-}
-
-/// Later bookings are still in the log beside the file.
-#[test]
-fn an_older_copy_written_over_it_changes_nothing() {
-    let stage = Stage::new();
-    let mut store = stage.open();
-    let older = stage.bytes();
-    assert_eq!(slots(&mut store, 3), [0, 0, 0]);
-    stage.write(&older);
-    assert_eq!(slots(&mut store, 1), [0]);
-    assert_eq!(slots(&mut stage.open(), 1), [10]);
-}
-
-#[test]
-fn what_sqlite_keeps_beside_it_is_part_of_it() {
-    for suffix in ["-wal", "-shm"] {
-        let stage = Stage::new();
-        let mut store = stage.open();
-        assert_eq!(slots(&mut store, 4), [0, 0, 0, 0]);
-        fs::remove_file(stage.beside(suffix)).expect("removed");
-        wanted(&mut store, HORIZON + PERIOD);
-        assert_eq!(slots(&mut stage.open(), 1), [] as [u64; 0]);
-    }
-}
-
-/// It is never taken for damage, whenever during a booking it happens.
-#[test]
-fn a_log_that_is_removed_is_taken_for_a_loss() {
-    let stage = Stage::new();
-    let mut store = stage.open();
-    let is_over = AtomicBool::new(false);
-    let (removed, error) = thread::scope(|scope| {
-        let removes = scope.spawn(|| {
-            let mut removed = 0;
-            while removed < 1000 && !is_over.load(Relaxed) {
-                removed += u32::from(fs::remove_file(stage.beside("-wal")).is_ok());
-                thread::sleep(Duration::from_micros(fastrand::u64(..200)));
-            }
-            is_over.store(true, Relaxed);
-            removed
-        });
-        let mut error = None;
-        while !is_over.load(Relaxed) {
-            error = store.book(&order(1)).err();
-            is_over.fetch_or(error.is_some(), Relaxed);
-        }
-        (removes.join().expect("removed"), error)
-    });
-    assert!(error.is_none(), "{error:?} after {removed} times");
-}
-
-/// Otherwise it would be taken for the new state's.
-#[test]
-fn what_was_beside_a_removed_state_is_removed_with_the_next() {
-    let stage = Stage::new();
-    let mut old = stage.open();
-    slots(&mut old, 4);
-    fs::remove_file(stage.path()).expect("removed");
-    let mut new = stage.open();
-    assert_eq!(slots(&mut new, 5), [0, 0, 0, 0, 10]);
-    drop(old);
-    assert_eq!(slots(&mut new, 1), [10]);
-    assert_eq!(slots(&mut stage.open(), 3), [10, 10, 20]);
-}
-
-/// Otherwise the new state's log would be taken for the old one's, and removed.
-#[test]
-fn a_state_that_took_the_place_of_one_before_it_was_opened_is_not_touched() {
-    let stage = Stage::new();
-    stage.open();
-    let (_, old) = locate(&stage.path()).expect("good").expect("a file");
-    assert!(stage.reset().expect("reset"));
-    let mut new = stage.open();
-    assert_eq!(slots(&mut new, 4), [0, 0, 0, 0]);
-    assert!(Database::open(stage.path(), old, &stage.setting).expect("good").is_none());
-    assert_eq!(slots(&mut stage.open(), 1), [10]);
-    assert_eq!(slots(&mut new, 1), [10]);
 }
 
 #[test]
@@ -425,15 +325,32 @@ fn what_takes_its_place_has_to_be_as_good() {
     assert_eq!(store.book(&order(1)).unwrap_err().exit, Exit::BadState);
 }
 
-/// A signal that ended the process would leave a partial state behind.
+/// Moved into its place, or written over it.
 #[test]
-fn signals_wait_until_a_new_state_is_whole() {
+fn an_older_copy_in_its_place_is_noticed() {
+    for is_moved in [false, true] {
+        let stage = Stage::new();
+        let mut stores = [stage.open(), stage.open()];
+        let older = stage.bytes();
+        stores.iter_mut().for_each(|store| assert_eq!(slots(store, 1), [0]));
+        if is_moved {
+            fs::remove_file(stage.path()).expect("removed");
+        }
+        stage.write(&older);
+        fs::set_permissions(stage.path(), fs::Permissions::from_mode(0o600)).expect("ours");
+        wanted(&mut stores[0], HORIZON + PERIOD);
+        stage.wait(SECOND);
+        wanted(&mut stores[1], HORIZON + PERIOD - SECOND);
+    }
+}
+
+/// What is beside a state that is gone belongs to no other.
+#[test]
+fn the_journal_of_a_removed_state_is_removed_with_the_next() {
     let stage = Stage::new();
-    let is_blocked = || SigSet::thread_get_mask().expect("a mask").contains(Signal::SIGTERM);
-    let look = |_: &Connection| {
-        assert!(is_blocked());
-        Ok(())
-    };
-    Database::create(&stage.path(), stage.setting.patience, look).expect("created");
-    assert!(!is_blocked());
+    stage.open();
+    fs::remove_file(stage.path()).expect("removed");
+    fs::write(stage.beside("-journal"), "left behind").expect("a file");
+    assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
+    assert!(!stage.beside("-journal").exists());
 }

@@ -14,13 +14,14 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 
 use tempfile::TempDir;
 
-use super::files::locate;
+use rusqlite::Connection;
+
 use super::*;
 use crate::charge::Key;
 use crate::rule::Algorithm;
 use crate::rule::Terms;
-use crate::store::Quota;
 use crate::store::memory_store::MemoryStore;
+use crate::store::{Answer, Order, Quota, Store};
 use crate::time::SECOND;
 
 /// What the wall clock shows at noon, in seconds.
@@ -46,11 +47,11 @@ struct Stage {
 impl Stage {
     /// A machine that has been up for 1000 s.
     fn new() -> Self {
-        let clock = ClockOrigin { boot: "1".to_owned(), namespace: 0 };
+        let origin = Origin { boot: "1".to_owned(), namespace: 0 };
         Stage {
             directory: tempfile::tempdir().expect("a directory"),
             clock: Arc::new(AtomicU64::new(1000 * SECOND)),
-            setting: Setting { clock, shown: || Time(SHOWN.get()), patience: Duration::from_secs(60) },
+            setting: Setting { origin, shown: || Time(SHOWN.get()), patience: Duration::from_secs(60) },
         }
     }
 
@@ -68,7 +69,7 @@ impl Stage {
     }
 
     fn try_open(&self, policy: Policy) -> Result<FileStore, StoreError> {
-        FileStore::open_in(self.setting.clone(), &self.path(), policy, self.clock())
+        open_in(self.setting.clone(), &self.path(), policy, self.clock())
     }
 
     fn open(&self) -> FileStore {
@@ -118,6 +119,10 @@ impl Stage {
 const PERIOD: u64 = 10 * SECOND;
 const HORIZON: u64 = 100 * SECOND;
 
+fn open_in(setting: Setting, path: &Path, policy: Policy, clock: BootClock) -> Result<FileStore, StoreError> {
+    VaultStore::opened(FileVault::with(setting, path, clock), policy, &[], Reserve::LOCAL)
+}
+
 /// 4 in 10 s.
 fn policy() -> Policy {
     let quota = Quota::new(Algorithm::Sliding, Terms::new(4, PERIOD, 0));
@@ -137,7 +142,7 @@ fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
 }
 
 fn now(store: &FileStore) -> Time {
-    (store.clock)()
+    (store.vault.clock)()
 }
 
 /// The warning given with the next booking.
@@ -195,37 +200,6 @@ fn what_is_given_back_goes_to_the_next_who_asks() {
 }
 
 #[test]
-fn what_a_process_that_has_ended_had_booked_goes_to_the_next_who_asks() {
-    let stage = Stage::new();
-    let [mut one, mut alive, mut other] = [stage.open(), stage.open(), stage.open()];
-    assert_eq!(slots(&mut one, 7), [0, 0, 0, 0, 10, 10, 10]);
-    let given_back = one.book(&order(2)).expect("booked").slots;
-    one.give_back(&order(2), &given_back[1..]).expect("given back");
-    assert_eq!(slots(&mut other, 1), [20]);
-    drop(one);
-    stage.wait(SECOND);
-    assert_eq!(slots(&mut alive, 6), [9, 9, 9, 9, 19, 19]);
-    // Slots are handed on only once, and processes that are still running keep theirs.
-    stage.wait(SECOND);
-    assert_eq!(slots(&mut alive, 1), [18]);
-    assert_eq!(slots(&mut stage.open(), 2), [28, 28]);
-}
-
-/// A process is delayed after reading the clock; meanwhile the owner uses its slots and ends.
-#[test]
-fn what_may_have_been_used_before_its_owner_ended_is_not_handed_on() {
-    let stage = Stage::new();
-    let start = stage.clock()();
-    assert_eq!(slots(&mut stage.open(), 8), [0, 0, 0, 0, 10, 10, 10, 10]);
-    let clock = Arc::clone(&stage.clock);
-    let delayed: BootClock = Box::new(move || Time(clock.fetch_add(4 * SECOND, Relaxed)));
-    let mut store =
-        FileStore::open_in(stage.setting.clone(), &stage.path(), policy(), delayed).expect("a state");
-    let answer = store.book(&order(1)).expect("booked");
-    assert_eq!(answer.slots.iter().map(|slot| slot.at.since(start) / SECOND).collect::<Vec<_>>(), [20]);
-}
-
-#[test]
 fn what_was_used_is_remembered() {
     let stage = Stage::new();
     assert_eq!(slots(&mut stage.open(), 3), [0, 0, 0]);
@@ -253,35 +227,10 @@ fn what_was_to_become_a_state_is_removed_by_the_next_who_creates_one() {
         let entries = fs::read_dir(stage.directory.path()).expect("a directory");
         entries.map(|entry| entry.expect("a file").path()).collect()
     };
-    let left = std::cell::RefCell::default();
-    let record = |_: &Connection| {
-        *left.borrow_mut() = files();
-        Ok(())
-    };
-    Database::create(&stage.path(), Duration::ZERO, record).expect("created");
-    let left = left.into_inner();
-    assert!(!left.is_empty() && left.iter().all(|file| *file != stage.path()));
-    left.iter().for_each(|file| fs::write(file, "left behind").expect("a file"));
-    fs::remove_file(stage.path()).expect("removed");
+    let name = format!(".throttle-new-{}", nix::unistd::geteuid());
+    fs::write(stage.directory.path().join(name), "left behind").expect("a file");
     assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
     assert_eq!(files(), [stage.path()]);
-}
-
-/// The new state replaces one in which others may have booked until then.
-#[test]
-fn a_state_begins_when_nobody_else_can_create_one() {
-    let stage = Stage::new();
-    let directory = fs::File::open(stage.directory.path()).expect("a directory");
-    let now = move || match directory.try_lock() {
-        Ok(()) => {
-            directory.unlock().expect("it was locked");
-            Time(1)
-        }
-        Err(_) => Time(2),
-    };
-    FileStore::open_in(stage.setting.clone(), &stage.path(), policy(), Box::new(now)).expect("a state");
-    let began = "SELECT header ->> 'began' FROM policy";
-    assert_eq!(stage.sqlite().query_row(began, [], |row| row.get::<_, i64>(0)), Ok(2));
 }
 
 #[test]
@@ -319,7 +268,7 @@ fn a_key_that_is_idle_is_forgotten() {
         assert_eq!(store.book(&order).expect("booked").slots.len(), 1);
     }
     drop(store);
-    let count = "SELECT count(*) FROM account";
+    let count = "SELECT count(*) FROM state";
     let kept = stage.sqlite().query_row(count, [], |row| row.get::<_, u32>(0)).expect("counted");
     assert!((100..1500).contains(&kept), "{kept}");
 }
@@ -334,7 +283,6 @@ fn a_state_is_not_for_other_limits() {
     let text = error.error.to_string();
     assert!(text.contains("'4/10s', not '5/10s'") && text.contains("--reset-state -s"), "{text}");
     assert!(stage.bytes() == before, "it was changed");
-    assert!(!stage.beside("-shm").exists());
 }
 
 #[test]

@@ -1,9 +1,8 @@
 //! Messages about a state.
 
-use super::super::StateFile;
 use super::*;
 use crate::config::{Defaults, Rate, RateText};
-use crate::store::{Keeper, Reserve};
+use crate::store::admin;
 
 pub(super) fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
@@ -24,7 +23,8 @@ fn property_the_next_slot_is_the_same_however_many_were_turned_away() {
         let mut book = || store.book(&Order::new(Key::new(), costs.clone(), 1)).expect("booked");
         while book().turn.is_none() {}
         let told = |now| {
-            let status = StateFile(stage.path()).status(now).expect("read").expect("a state");
+            let vault = FileVault::new(&stage.path(), Box::new(move || now)).expect("a vault");
+            let status = admin::status(vault).expect("read").expect("a state");
             let limits = status.limits.iter().map(|limit| (limit.free, limit.next_in));
             (limits.collect::<Vec<_>>(), status.last_turn)
         };

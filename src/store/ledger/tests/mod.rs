@@ -52,7 +52,7 @@ impl Books {
     }
 
     fn give_back(&mut self, now: u64, order: &Order, slots: &[Slot]) {
-        let slots = slots.iter().map(|slot| (Wall::EPOCH, slot.at)).collect();
+        let slots = slots.iter().map(|slot| slot.at);
         self.rules.give_back(&mut self.ledger, Time(now), &order.costs, slots);
     }
 
@@ -63,7 +63,7 @@ impl Books {
     /// The number of instants that the log of the first limit has.
     fn runs(&self) -> usize {
         let AnyState::Sliding(log) = &self.ledger.accounts[0] else { panic!("no log") };
-        Vec::from(log.clone()).len()
+        log.runs().count()
     }
 
     /// The instants of slots that are booked one at a time.
@@ -202,9 +202,7 @@ fn what_is_left_is_what_could_be_booked() {
             let costs = costs(random, &quotas);
             let booked = state.book(now, &order(&costs, random.u64(1..=3))).slots;
             let returned = random.usize(0..=booked.len());
-            state.ledger.owned.add(7, &costs, Wall::EPOCH, booked.iter().map(|slot| slot.at));
-            let returned: Vec<_> = booked[..returned].iter().map(|slot| slot.at).collect();
-            let returned = state.ledger.owned.remove(7, &costs, &returned);
+            let returned = booked[..returned].iter().map(|slot| slot.at);
             state.rules.give_back(&mut state.ledger, Time(now), &costs, returned);
             for (limit, quota) in quotas.iter().enumerate() {
                 let capacity = quota.at_once();
@@ -217,7 +215,7 @@ fn what_is_left_is_what_could_be_booked() {
                 assert_eq!(left.0, free.min(capacity), "{quota:?}");
                 let first = answer.slots.first().map(|slot| slot.at);
                 let turn = answer.turn.map(|turn| Time(turn.0));
-                let mut of_all = state.ledger.owned.of(NOBODY, &[1; 3]).iter().copied();
+                let mut of_all = state.ledger.returned.of(&[1; 3]).iter().copied();
                 let of_all = of_all.find(|at| at.0 >= now);
                 assert_eq!(Some(left.1), first.or(turn).into_iter().chain(of_all).min(), "{quota:?}");
             }

@@ -38,7 +38,7 @@ fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
                 first.slots.first().map(|slot| slot.at).or(first.next).expect("a slot or the next one");
             let mut before = state.clone();
             before.rules.expire(&mut before.ledger, Time(now));
-            before.ledger.owned.forget(Time(now));
+            before.ledger.returned.forget(Time(now));
             let answer = state.book(now, &order);
             assert!(answer.slots.iter().all(|slot| slot.at.0 <= now + within), "{answer:?}");
             match answer.slots.first() {

@@ -1,0 +1,90 @@
+//! Slots that were given back: they go to whoever asks next.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Time;
+
+/// All slots that may yet be handed on.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct ReturnedSlots(Vec<AlikeSlots>);
+
+/// Slots that were booked at the same costs, earliest first.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+struct AlikeSlots {
+    costs: Box<[u64]>,
+    slots: Vec<Time>,
+}
+
+/// The most different costs of which slots are kept.
+const MOST_COSTS: usize = 16;
+
+/// The most slots of the same costs that are kept. The others stay booked, which costs throughput but never breaks a
+/// limit.
+const MOST: usize = 256;
+
+impl ReturnedSlots {
+    /// The slots at these costs, earliest first.
+    pub fn of(&self, costs: &[u64]) -> &[Time] {
+        self.0.iter().find(|alike| *alike.costs == *costs).map_or(&[], |alike| &alike.slots)
+    }
+
+    /// True if there is a slot at this instant.
+    pub fn contains(&self, at: Time) -> bool {
+        self.0.iter().any(|alike| alike.slots.contains(&at))
+    }
+
+    /// Adds slots that were booked at these costs.
+    pub fn add(&mut self, costs: &[u64], slots: impl IntoIterator<Item = Time>) {
+        let mut slots = slots.into_iter().peekable();
+        if slots.peek().is_none() {
+            return;
+        }
+        let known = self.0.iter().position(|alike| *alike.costs == *costs).unwrap_or(self.0.len());
+        if known == MOST_COSTS {
+            return;
+        }
+        if known == self.0.len() {
+            self.0.push(AlikeSlots { costs: costs.into(), slots: Vec::new() });
+        }
+        let alike = &mut self.0[known].slots;
+        alike.extend(slots);
+        alike.sort_unstable();
+        alike.truncate(MOST);
+    }
+
+    /// Removes and returns the earliest slots at these costs, at most `most`, none of them after `latest`.
+    pub(super) fn take(&mut self, costs: &[u64], most: usize, latest: Time) -> Vec<Time> {
+        let Some(alike) = self.0.iter_mut().find(|alike| *alike.costs == *costs) else { return Vec::new() };
+        let count = alike.slots.partition_point(|at| *at <= latest);
+        alike.slots.drain(..most.min(count)).collect()
+    }
+
+    /// Forgets slots before `now`: it is too late to hand them on.
+    pub(super) fn forget(&mut self, now: Time) {
+        self.0.iter_mut().for_each(|alike| alike.slots.retain(|at| *at >= now));
+        self.0.retain(|alike| !alike.slots.is_empty());
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn times(times: &[u64]) -> Vec<Time> {
+        times.iter().copied().map(Time).collect()
+    }
+
+    #[test]
+    fn slots_are_taken_once_earliest_first_by_those_who_pay_as_much() {
+        let mut returned = ReturnedSlots::default();
+        returned.add(&[1], times(&[9, 5]));
+        returned.add(&[2], times(&[4]));
+        returned.add(&[1], times(&[7]));
+        assert_eq!(returned.of(&[1]), times(&[5, 7, 9]));
+        assert_eq!(returned.take(&[1], 1, Time(9)), times(&[5]));
+        assert_eq!(returned.take(&[1], 9, Time(8)), times(&[7]));
+        assert_eq!(returned.take(&[3], 9, Time(9)), []);
+        returned.forget(Time(6));
+        assert_eq!((returned.of(&[1]), returned.0.len()), (&times(&[9])[..], 1));
+    }
+}

@@ -1,0 +1,39 @@
+//! The slots that may be given back, with the instants by which the vault knows them.
+
+use std::sync::Arc;
+
+use super::{Order, Slot};
+use crate::time::{Time, Wall};
+
+/// A slot by the clock of the vault that booked it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Returned {
+    /// The history and the wall clock by which it was booked.
+    pub(super) booked_by: (u64, Wall),
+    pub(super) at: Time,
+}
+
+#[derive(Default)]
+pub(super) struct Returnable(Vec<(Arc<Order>, Slot, Returned)>);
+
+impl Returnable {
+    /// Adds slots that were booked for an order, and forgets those that are over by `now`.
+    pub(super) fn add(&mut self, order: &Order, booked_by: (u64, Wall), slots: &[(Slot, Time)], now: Time) {
+        self.0.retain(|(_, slot, _)| slot.until >= now);
+        let order = Arc::new(order.clone());
+        let returned = |&(slot, at)| (Arc::clone(&order), slot, Returned { booked_by, at });
+        self.0.extend(slots.iter().map(returned));
+    }
+
+    /// Takes the slots of an order, each once: there may be several at one instant, only some of which are given back.
+    pub(super) fn take(&mut self, order: &Order, slots: &[Slot]) -> Vec<Returned> {
+        let mut take = |slot: &Slot| {
+            let is_it = |(of, known, _): &(Arc<Order>, Slot, Returned)| {
+                known == slot && (&of.key, &of.costs) == (&order.key, &order.costs)
+            };
+            let at = self.0.iter().position(is_it)?;
+            Some(self.0.swap_remove(at).2)
+        };
+        slots.iter().filter_map(&mut take).collect()
+    }
+}

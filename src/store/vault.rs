@@ -1,0 +1,227 @@
+//! What a store has to do: keep a value under a key, and swap it for another.
+//!
+//! A vault decides nothing. It knows neither limits nor slots; what it keeps is made and read by
+//! [`Record`](super::record::Record).
+
+use std::borrow::Cow;
+
+use anyhow::Result;
+use serde::{Deserialize, Serialize};
+
+use super::{LockStatus, StoreError, Tell};
+use crate::time::{Time, Wall};
+
+/// A value under a key.
+pub type Value = Vec<u8>;
+
+/// Keeps values, each under a key, for all processes that use the same state. The empty key is the state's own.
+pub trait Vault: Send {
+    /// The values of these keys, and the instant at which they were read. Begins a swap of any of them. If they
+    /// `may_be_old`, the vault may return what it has read before: a swap shows whether it still is so.
+    ///
+    /// # Errors
+    /// There is no hope to read them.
+    fn load(&mut self, keys: &[&[u8]], may_be_old: bool) -> Result<Loaded, StoreError>;
+
+    /// Replaces the value of a key if it still is the one that was loaded (`None`: there was none). It may be forgotten
+    /// from `idle` on, by the clock of the vault.
+    ///
+    /// # Errors
+    /// There is no hope to write it. Then it may have been replaced or not.
+    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, new: &[u8], idle: Time) -> Result<Swap, StoreError>;
+
+    /// Ends what [`Vault::load`] began, if nothing is to be swapped.
+    fn release(&mut self) {}
+
+    /// All keys.
+    ///
+    /// # Errors
+    /// There is no hope to read them.
+    fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError>;
+
+    /// Forgets everything. Returns whether there was anything.
+    ///
+    /// # Errors
+    /// There is no hope to do so.
+    fn forget(&mut self) -> Result<bool, StoreError>;
+
+    /// Forgets values that are idle at `now`, when the wall clock shows `shown`, unless the vault does so by itself.
+    /// Returns the latest time at which one of them became idle, by the wall clock that it was written by.
+    ///
+    /// # Errors
+    /// There is no hope to do so.
+    fn evict(&mut self, _now: Time, _shown: Time) -> Result<Option<Time>, StoreError> {
+        Ok(None)
+    }
+
+    /// The nanoseconds for which it keeps a value that is idle.
+    fn keeps_for(&self) -> u64 {
+        0
+    }
+
+    /// Tells it D, and the nanoseconds for which a slot may matter.
+    fn expect(&mut self, _deadline: u64, _memory: u64) {}
+
+    /// The part of D, in nanoseconds, for which slots are good: the rest is left for what is not known of its clock.
+    fn good_for(&self, deadline: u64) -> u64 {
+        deadline
+    }
+
+    /// Before a state begins: the least D, in nanoseconds, with which its answers come in time. If D is `given`, it has
+    /// to be enough.
+    ///
+    /// # Errors
+    /// There is no hope for an answer in time.
+    fn least_deadline(&mut self, _given: Option<u64>) -> Result<u64, StoreError> {
+        Ok(0)
+    }
+
+    /// The identity of its clock.
+    fn origin(&self) -> Origin {
+        Origin::default()
+    }
+
+    /// The number of times that its clock was found to have been set, if slots are by the wall clock of a server.
+    fn times_set(&self) -> Option<u64> {
+        None
+    }
+
+    /// What has happened if a record does not follow from what was seen of it.
+    fn loss(&self) -> &'static str;
+
+    /// True if a state can be looked at without delay.
+    ///
+    /// # Errors
+    /// There is no hope to find out.
+    fn is_at_hand(&mut self) -> Result<bool, StoreError> {
+        Ok(true)
+    }
+
+    /// The process that keeps all others waiting.
+    ///
+    /// # Errors
+    /// There is no hope to find out.
+    fn lock(&mut self) -> Result<Option<LockStatus>, StoreError> {
+        Ok(None)
+    }
+
+    /// Calls `tell` with the reason if something takes long.
+    fn tell_waits_to(&mut self, _tell: Tell) {}
+
+    /// Its name in messages.
+    fn name(&self) -> Cow<'_, str>;
+
+    /// How the user names it after `-s`.
+    fn state(&self) -> Cow<'_, str> {
+        self.name()
+    }
+}
+
+/// Values, and when they were read.
+#[derive(Debug)]
+pub struct Loaded {
+    /// The values, in the order of the keys.
+    pub values: Vec<Option<Value>>,
+    /// The clock of the vault.
+    pub reading: Reading,
+    /// Why earlier values may be lost, or older than they look, although nothing in them shows it.
+    pub suspicion: Option<Suspicion>,
+    /// True if they may be old.
+    pub is_old: bool,
+}
+
+/// Why what was kept before may be lost.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Suspicion {
+    /// In words.
+    pub why: &'static str,
+    /// Values written from this instant on, by the clock of the vault, are good. `None`: nothing is, of any key.
+    pub good_from: Option<Time>,
+}
+
+/// The outcome of a swap.
+#[derive(Debug)]
+pub enum Swap {
+    /// The value was replaced.
+    Done(Reading),
+    /// The value is another one by now: this one.
+    Refused(Loaded),
+}
+
+/// What the clock of a vault showed at some instant between two of our own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Reading {
+    /// The earlier one of ours.
+    pub asked: Time,
+    /// What it showed.
+    pub shown: Time,
+    /// The later one of ours.
+    pub answered: Time,
+    /// The calendar on the time line of the vault.
+    pub wall: Wall,
+}
+
+impl Reading {
+    /// A reading of our own clock.
+    pub fn own(now: Time, wall: Wall) -> Self {
+        Reading { asked: now, shown: now, answered: now, wall }
+    }
+
+    /// The nanoseconds that it took.
+    pub fn took(&self) -> u64 {
+        self.answered.since(self.asked)
+    }
+
+    /// What it would be at `now`, as far as can be known.
+    pub fn later(self, now: Time) -> Self {
+        let since = now.since(self.answered);
+        let [asked, answered] = [self.asked, self.answered].map(|at| at.saturating_add(since));
+        // It was read half-way, as far as is known.
+        let shown = self.shown.saturating_add(since).saturating_add(self.took() / 2);
+        Reading { asked, shown, answered, ..self }
+    }
+
+    /// An instant of ours that is not before this one of the vault's.
+    pub fn not_before(&self, at: Time) -> Time {
+        moved(at, self.shown, self.answered)
+    }
+
+    /// An instant of ours that is not after this one of the vault's.
+    pub fn not_after(&self, at: Time) -> Time {
+        moved(at, self.shown, self.asked)
+    }
+
+    /// An instant of the vault's that is not before this one of ours.
+    pub fn of_ours(&self, at: Time) -> Time {
+        moved(at, self.asked, self.shown)
+    }
+}
+
+/// The instant as far from `to` as `at` is from `from`. The end of time stays where it is.
+fn moved(at: Time, from: Time, to: Time) -> Time {
+    if at == Time(u64::MAX) {
+        at
+    } else {
+        Time::clamped(i128::from(at.0) - i128::from(from.0) + i128::from(to.0))
+    }
+}
+
+/// The identity of a clock: instants since boot mean nothing after the next boot of the same machine. Empty for a clock
+/// that never starts anew.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub struct Origin {
+    /// Differs for each boot.
+    pub boot: String,
+    /// The time namespace, which shifts the clock; 0 where there are none.
+    pub namespace: u64,
+}
+
+/// The time namespace of all processes that were not put into another one.
+const INITIAL: u64 = 0xefff_fffa;
+
+impl Origin {
+    /// True if the clock counts from boot, so that nothing happened before 0.
+    pub fn counts_from_boot(&self) -> bool {
+        matches!(self.namespace, 0 | INITIAL)
+    }
+}

@@ -45,9 +45,7 @@ impl Piece {
     pub fn is_of_item(&self) -> bool {
         !matches!(self, Piece::Text(_) | Piece::Headers)
     }
-}
 
-impl Piece {
     /// A place for a number or for headers as it is typed; empty for other pieces.
     pub(super) fn name(&self) -> String {
         match self {

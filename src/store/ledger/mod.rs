@@ -262,6 +262,9 @@ impl BookingRules {
             *(if is_free { &mut left } else { &mut too_much }) = cost;
         }
         let one = order(1);
+        // Those that were given back and are due just now are charged already.
+        let due = ledger.returned.of(&one.costs).iter().filter(|at| **at == now).count() as u64;
+        let left = left.saturating_add(due).min(most);
         // Most slots that were given back are from runs that were charged by all limits.
         let returned = [&vec![1; self.rules.len()], &*one.costs].map(|costs| ledger.returned.of(costs));
         if let Some(first) = returned.into_iter().flatten().filter(|at| **at >= now).min() {

@@ -7,12 +7,12 @@
 //!
 //! Some processes book ahead; others take only what is free at once (`--on-limit drop`).
 //!
-//! Whatever keeps the limit (`store::vault::Vault`), a process *loads* what is kept and the time, *decides*, and *swaps*
-//! it for the outcome. In between, others may act, time may pass, and the process may die. If the value is newer by then,
-//! the swap is refused: the process is told the newer one and the time, and decides again. A swap may be made and its
-//! answer be lost: then the process asks again and finds the value as it left it, or a newer one; or it never learns of
-//! it, and its slots stay booked. A file, which is locked from the load to the swap, and a server differ only in which
-//! of these can happen.
+//! Whatever keeps the limit (`store::vault::Vault`), a process *loads* what is kept and the time, *decides*, and
+//! *swaps* it for the outcome. In between, others may act, time may pass, and the process may die. If the value is
+//! newer by then, the swap is refused: the process is told the newer one and the time, and decides again. A swap may be
+//! made and its answer be lost: then the process asks again and finds the value as it left it, or a newer one; or it
+//! never learns of it, and its slots stay booked. A file, which is locked from the load to the swap, and a server
+//! differ only in which of these can happen.
 //!
 //! Slots are given back as in the program: `gate::Slots` decides which, and the ledger what becomes of them.
 //!

@@ -20,9 +20,9 @@
 //! of it with their next request. For all who know, including the process that made it, it counts from its end. A
 //! report is forgotten once the state that held it is lost.
 //!
-//! Assumed, not checked: a process that wants to swap is not refused for ever; slots are given back by the clock as it is
-//! when that is swapped; a process is not stopped between its last look at the clock and the release; clocks agree; and
-//! after a loss, a new process does not ask before the first one that knew what was lost. Who notices a loss is
+//! Assumed, not checked: a process that wants to swap is not refused for ever; slots are given back by the clock as it
+//! is when that is swapped; a process is not stopped between its last look at the clock and the release; clocks agree;
+//! and after a loss, a new process does not ask before the first one that knew what was lost. Who notices a loss is
 //! modelled too (`model::Protocol::notice`), and so is that a store does not know the slots that were booked before a
 //! loss: in the program both are part of `store::shared`. That the ledger agrees with the limiters is tested elsewhere
 //! (`ledger::tests`).

@@ -254,7 +254,7 @@ impl<V: Vault> VaultStore<V> {
         self.eviction.retain(&mut self.known, |key, known| key.is_empty() || known.until > now);
     }
 
-    /// Reads the value of a key, and agrees with it on the limits.
+    /// The record that a value of `key` is, if there is one.
     fn read(&mut self, key: &[u8], value: Option<&[u8]>) -> Result<Option<Record>, StoreError> {
         let Some(value) = value else { return Ok(None) };
         Record::decode(key, value).map(Some).map_err(|flaw| self.unusable(flaw))

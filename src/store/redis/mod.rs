@@ -27,7 +27,6 @@ mod clock;
 mod connection;
 mod distance;
 mod failure;
-mod hash_slot;
 mod keys;
 mod nodes;
 mod offline;
@@ -161,6 +160,7 @@ impl ServerVault {
     /// Reads the value of a key, or swaps the `old` one, of which the beginning is enough, for a `new` one, which is to
     /// be kept for `millis`.
     fn ask(&mut self, key: &[u8], old: &[u8], new: &[u8], millis: u64) -> RedisResult<Answer> {
+        let keeper = self.keepers.get(key).copied();
         let key = redis_key(&self.nodes.server.name, key);
         // Time for an answer, and for a process that wakes up late.
         let turn = if self.shortest > 0 { 3 * self.shortest / 1000 + LATENESS } else { 0 };
@@ -169,7 +169,7 @@ impl ServerVault {
         call.arg(old).arg(new).arg(millis).arg(self.id).arg(turn);
         let ServerVault { nodes, now, .. } = self;
         let replicas = nodes.server.replicas;
-        nodes.ask(&key, |node, connection| {
+        nodes.ask(keeper, |node, connection| {
             if !new.is_empty() {
                 connection.replicate(replicas, false)?;
             }

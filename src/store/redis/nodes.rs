@@ -1,22 +1,20 @@
 //! The keeper of a key: the only server, or the nodes of a cluster, any of which may be named.
 //!
-//! A node that does not keep a key names the one that does. So the map of slots, which is requested on connecting to
-//! the named node, may be wrong or missing. It serves to know other nodes after a fail-over.
+//! A node that does not keep a key names the one that does. The map of slots, which is requested on connecting to the
+//! named node, only serves to know other nodes after a fail-over, and to find all keys.
 //!
 //! The crate's own cluster connection knows no way back if the master that it asks has failed: it reads the map again
 //! only when a node that answers tells it to. Nor does it say which node has answered, and slots depend on the clock of
 //! that node.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeSet;
 use std::io;
-use std::ops::RangeInclusive;
 use std::time::{Duration, Instant};
 
 use redis::{ErrorKind, RedisError, RedisResult, Value, cmd, from_redis_value_ref};
 
 use super::connection::Connection;
 use super::failure::{away, meaning, of_stream};
-use super::hash_slot::hash_slot;
 use super::sentinel;
 use super::socket::{Socket, Timeouts};
 use crate::config::{Address, Server};
@@ -43,7 +41,6 @@ pub(super) struct Nodes {
     /// The timeouts of the questions that follow.
     pub(super) patience: Timeouts,
     known: Vec<Node>,
-    by_slot: HashMap<u16, NodeId>,
     /// The node to ask for a key whose keeper is not known.
     entry: NodeId,
     dial: Dial,
@@ -57,7 +54,7 @@ impl Nodes {
         let named = Node { address: server.address.clone(), connection: None };
         let patience = Timeouts { each: Duration::ZERO, end: Instant::now() };
         let dial = Box::new(Socket::open);
-        Nodes { server, patience, known: vec![named], by_slot: HashMap::new(), entry: NodeId(0), dial }
+        Nodes { server, patience, known: vec![named], entry: NodeId(0), dial }
     }
 
     /// Connects in this way from now on, even to nodes that it was connected to.
@@ -66,14 +63,14 @@ impl Nodes {
         self.dial = dial;
     }
 
-    /// Asks the node that keeps `key`.
+    /// Asks the node that keeps a key: the last known `keeper`, unless it was lost, or whichever is named instead.
     pub(super) fn ask<T>(
         &mut self,
-        key: &[u8],
+        keeper: Option<NodeId>,
         mut question: impl FnMut(NodeId, &mut Connection) -> RedisResult<T>,
     ) -> RedisResult<T> {
-        let slot = hash_slot(key);
-        let (mut node, mut is_asking) = (self.keeper(slot)?, false);
+        let keeper = keeper.filter(|node| self.known[node.0].connection.is_some());
+        let (mut node, mut is_asking) = (keeper.map_or_else(|| self.enter(), Ok)?, false);
         for _ in 0..=REDIRECTS {
             let answer = self.ask_node(node, |connection| {
                 connection.is_asking = is_asking;
@@ -82,11 +79,8 @@ impl Nodes {
             let Err(error) = &answer else { return answer };
             let Some((name, _)) = error.redirect_node() else { return answer };
             node = self.node_at(node, name)?;
-            // Only once, if the key is being moved.
+            // While the key is being moved.
             is_asking = error.code() == Some("ASK");
-            if !is_asking {
-                self.by_slot.insert(slot, node);
-            }
         }
         Err(away("its nodes redirect to each other"))
     }
@@ -96,26 +90,21 @@ impl Nodes {
         &mut self,
         mut question: impl FnMut(&mut Connection) -> RedisResult<T>,
     ) -> RedisResult<Vec<T>> {
-        self.by_slot.clear();
-        self.learn(self.entry)?;
-        let mut keepers: BTreeSet<_> = self.by_slot.values().copied().collect();
-        if keepers.is_empty() {
-            keepers.insert(self.entry);
-        }
-        keepers.into_iter().map(|node| self.ask_node(node, &mut question)).collect()
+        let masters = self.learn()?;
+        masters.into_iter().map(|node| self.ask_node(node, &mut question)).collect()
     }
 
-    fn keeper(&mut self, slot: u16) -> RedisResult<NodeId> {
-        if !self.by_slot.contains_key(&slot) && self.known[self.entry.0].connection.is_none() {
+    /// The node to ask for a key whose keeper is not known.
+    fn enter(&mut self) -> RedisResult<NodeId> {
+        if self.known[self.entry.0].connection.is_none() {
             self.ask_node(self.entry, |_| Ok(()))?;
-            // Without the permission to ask for the map, it is learned from redirections.
-            if let Err(error) = self.learn(self.entry)
-                && meaning(&error).0 == Exit::StoreAway
-            {
-                return Err(error);
-            }
+            // Without the permission to ask for the others, they are learned from redirections.
+            self.learn().map(drop).or_else(|error| match meaning(&error) {
+                (Exit::StoreAway, _) => Err(error),
+                _ => Ok(()),
+            })?;
         }
-        Ok(self.by_slot.get(&slot).copied().unwrap_or(self.entry))
+        Ok(self.entry)
     }
 
     fn ask_node<T>(
@@ -146,10 +135,9 @@ impl Nodes {
         Ok(connection)
     }
 
-    /// Forgets the slots of a node that failed. If it was the entry, the next node is from now on.
+    /// Closes the connection to a node that failed. If it was the entry, the next node is from now on.
     fn lose(&mut self, node: NodeId, why: String) -> RedisError {
         self.known[node.0].connection = None;
-        self.by_slot.retain(|_, keeper| *keeper != node);
         if self.entry == node {
             self.entry = NodeId((node.0 + 1) % self.known.len());
         }
@@ -161,8 +149,9 @@ impl Nodes {
         }
     }
 
-    /// Learns the nodes and their slots from one of them.
-    fn learn(&mut self, teller: NodeId) -> RedisResult<()> {
+    /// Learns the other nodes from the entry. Returns those that keep keys.
+    fn learn(&mut self) -> RedisResult<BTreeSet<NodeId>> {
+        let teller = self.entry;
         let ranges = self.ask_node(teller, |connection| {
             match cmd("CLUSTER").arg("SLOTS").query::<Vec<Vec<Value>>>(connection) {
                 // It is not in a cluster.
@@ -172,16 +161,18 @@ impl Nodes {
                 ranges => ranges,
             }
         })?;
-        for (slots, names) in ranges.iter().filter_map(|range| read_range(range)) {
-            // The master, then its replicas.
-            for (is_replica, name) in names.iter().enumerate() {
-                let node = self.node_at(teller, name)?;
-                if is_replica == 0 {
-                    self.by_slot.extend(slots.clone().map(|slot| (slot, node)));
-                }
+        let mut masters = BTreeSet::new();
+        for range in ranges {
+            // The first and last slot, their master, and its replicas.
+            for (number, name) in range.iter().skip(2).filter_map(read_name).enumerate() {
+                let node = self.node_at(teller, &name)?;
+                masters.extend((number == 0).then_some(node));
             }
         }
-        Ok(())
+        if masters.is_empty() {
+            masters.insert(teller);
+        }
+        Ok(masters)
     }
 
     /// The node that `teller` calls HOST:PORT; the host may be missing.
@@ -206,13 +197,7 @@ impl Nodes {
     }
 }
 
-/// The first and last slot, and the names of the nodes that keep them.
-fn read_range(parts: &[Value]) -> Option<(RangeInclusive<u16>, Vec<String>)> {
-    let [first, last, nodes @ ..] = parts else { return None };
-    let slots = from_redis_value_ref(first).ok()?..=from_redis_value_ref(last).ok()?;
-    Some((slots, nodes.iter().filter_map(read_name).collect()))
-}
-
+/// HOST:PORT; the host may be missing.
 fn read_name(node: &Value) -> Option<String> {
     let [host, port, ..] = node.as_sequence()? else { return None };
     let host: Option<String> = from_redis_value_ref(host).ok()?;

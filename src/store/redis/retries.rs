@@ -95,6 +95,19 @@ mod tests {
     }
 
     #[test]
+    fn a_server_is_asked_once_if_there_is_no_time_to_ask_again() {
+        let server: Server = "redis://127.0.0.1:1/web".parse().unwrap();
+        let mut times = 0;
+        let attempt = |patience: Timeouts| -> RedisResult<()> {
+            times += 1;
+            assert!(patience.until() > Instant::now(), "no time for an answer");
+            Err(away("elsewhere"))
+        };
+        let error = persist(&server, Duration::ZERO, drop, attempt).unwrap_err();
+        assert_eq!((error.exit, times), (Exit::StoreAway, 1));
+    }
+
+    #[test]
     fn a_server_that_is_away_is_given_up_also_by_a_process_that_was_stopped() {
         let stops_again = || {
             thread::sleep(LEAST_PATIENCE * 2);

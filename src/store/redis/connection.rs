@@ -1,8 +1,8 @@
 //! A connection that can neither hang nor fill the memory, whatever the other end does.
 //!
 //! The crate's own connections bound neither: their timeout restarts with every byte, and an answer may have any
-//! length. Nor can they be cut off from outside, as they do not give away their socket. So the crate's commands run over
-//! our own streams.
+//! length. Nor can they be cut off from outside, as they do not give away their socket. So the crate's commands run
+//! over our own streams.
 
 use redis::{
     Cmd, ConnectionLike, ErrorKind, FromRedisValue, Parser, RedisError, RedisResult, ServerErrorKind, Value,

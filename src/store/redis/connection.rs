@@ -26,8 +26,6 @@ pub(super) struct Connection {
     /// Whether it is encrypted, until it has answered: perhaps the other end wants the opposite.
     may_want: Option<bool>,
     has_replicas: bool,
-    /// True if it is asked for a key that is being moved to it.
-    pub(super) is_asking: bool,
 }
 
 impl Connection {
@@ -44,8 +42,8 @@ impl Connection {
             Address::Tcp { .. } => (Box::new(socket), Some(false)),
             Address::Unix(_) => (Box::new(socket), None),
         };
-        let (parser, has_replicas, is_asking) = (Parser::new(), false, false);
-        let mut connection = Connection { stream, parser, patience, may_want, has_replicas, is_asking };
+        let mut connection =
+            Connection { stream, parser: Parser::new(), patience, may_want, has_replicas: false };
         if server.has_credentials() {
             let mut login = cmd("AUTH");
             login.arg(&server.user).arg(server.password.as_deref().unwrap_or_default());
@@ -114,10 +112,7 @@ impl Connection {
 
 impl ConnectionLike for Connection {
     fn req_packed_command(&mut self, command: &[u8]) -> RedisResult<Value> {
-        let asking = if self.is_asking { cmd("ASKING").get_packed_command() } else { Vec::new() };
-        let both = [&asking, command].concat();
-        let mut answer = self.req_packed_commands(&both, usize::from(self.is_asking), 1)?;
-        Ok(answer.pop().unwrap_or(Value::Nil))
+        Ok(self.req_packed_commands(command, 0, 1)?.pop().unwrap_or(Value::Nil))
     }
 
     fn req_packed_commands(
@@ -135,6 +130,8 @@ impl ConnectionLike for Connection {
         self.may_want = None;
         Ok(answers.split_off(offset))
     }
+
+    // The rest is for pools of connections. Here, one that fails is dropped.
 
     fn get_db(&self) -> i64 {
         0

@@ -73,13 +73,15 @@ impl Nodes {
         let (mut node, mut is_asking) = (keeper.map_or_else(|| self.enter(), Ok)?, false);
         for _ in 0..=REDIRECTS {
             let answer = self.ask_node(node, |connection| {
-                connection.is_asking = is_asking;
+                if is_asking {
+                    cmd("ASKING").exec(connection)?;
+                }
                 question(node, connection)
             });
             let Err(error) = &answer else { return answer };
             let Some((name, _)) = error.redirect_node() else { return answer };
             node = self.node_at(node, name)?;
-            // While the key is being moved.
+            // While the key is being moved. That is for one command: if the script was sent first, it is asked again.
             is_asking = error.code() == Some("ASK");
         }
         Err(away("its nodes redirect to each other"))
@@ -131,7 +133,7 @@ impl Nodes {
             *connection = Some(Connection::over(socket, address, server, *patience)?);
         }
         let connection = connection.as_mut().expect("it was opened");
-        (connection.patience, connection.is_asking) = (*patience, false);
+        connection.patience = *patience;
         Ok(connection)
     }
 

@@ -6,7 +6,7 @@ use std::sync::Arc;
 
 use nix::unistd::{SysconfVar, sysconf};
 
-use super::capture::{Capture, Captured, Printed, unreadable};
+use super::capture::{Captured, Printed, unreadable};
 use super::lines::Lines;
 use super::space::Space;
 use super::tag::Tagged;
@@ -31,7 +31,7 @@ const LEAST_FILES: usize = 20;
 /// Prints the output of commands as they end, or in the order of their items.
 pub(super) struct Outputs {
     interrupt: Arc<Interrupt>,
-    space: Space,
+    pub(super) space: Space,
     buffer: Box<[u8]>,
     in_order: bool,
     /// The numbers of the started items that are not done.
@@ -95,9 +95,8 @@ impl Outputs {
         }
     }
 
-    /// Notes that a command for the item numbered `first` has ended, with its output in `capture` if that is captured.
-    pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
-        let output = capture.map(|capture| capture.read(&self.space));
+    /// Notes that a command for the item numbered `first` has ended, with its output if that was captured.
+    pub(super) fn take(&mut self, first: u64, output: Option<io::Result<Captured>>) {
         self.lines.end(first);
         self.files += output.as_ref().map_or(0, files);
         self.waiting.entry(first).or_default().extend(output);
@@ -206,7 +205,7 @@ mod tests {
     use std::process::Command;
     use std::rc::Rc;
 
-    use super::super::capture::SMALL;
+    use super::super::capture::{Capture, SMALL};
     use super::*;
 
     fn outputs() -> Outputs {
@@ -219,7 +218,7 @@ mod tests {
         let capture = Capture::of(&mut Command::new("true"), &Rc::default()).unwrap();
         capture.files[0].write_all_at(&vec![b'x'; length], 0).unwrap();
         outputs.open(first);
-        outputs.take(first, Some(capture));
+        outputs.take(first, Some(capture.read(&outputs.space)));
     }
 
     #[test]

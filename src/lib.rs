@@ -40,7 +40,8 @@
 //! - `pace`: the same limits for other programs: a library with a stable interface; all that is built without the
 //!   feature `cli`
 //! - `time`: instants (`Time`), the wall clock (`Wall`), and the calendar: zones, civil periods, hours of the week
-//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`: any room may use these, and `time`
+//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`, `which`: any room may use these, and
+//!   `time`
 //!
 //! The path of an item: `source::Reader` reads a `Segment`, `Intake` cuts it into items and charges them,
 //! `schedule::lanes` queues them, `schedule::releases` puts those that may go into an `Admission`, the driver hands it
@@ -142,6 +143,8 @@ pub mod time;
 pub mod ui;
 #[cfg(feature = "cli")]
 mod verbs;
+#[cfg(feature = "cli")]
+mod which;
 
 #[cfg(feature = "cli")]
 pub use program::run;

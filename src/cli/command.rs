@@ -3,12 +3,12 @@
 use std::env;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
 
 use super::advice::Typed;
 use crate::config::{RateText, Selector, as_script, parse_duration};
 use crate::printable::quoted;
+use crate::which;
 
 /// A command that is a file of items, another limit or an option.
 pub(super) fn no_command(typed: &Typed) -> Option<String> {
@@ -24,7 +24,7 @@ pub(super) fn no_command(typed: &Typed) -> Option<String> {
     if is_rate && !Path::new(command).exists() {
         return Some(format!("{name} is a limit, not a command: did you mean -r {name}?"));
     }
-    is_file(Path::new(command), false).then(|| {
+    which::is_file(Path::new(command), false).then(|| {
         format!("{name} is a file and cannot be run: to read items from it, use <{name} or -a {name}")
     })
 }
@@ -110,13 +110,5 @@ fn is_function(name: &str) -> bool {
 
 /// Reports whether a shell would find a command of this name.
 pub(super) fn is_found(command: &OsStr) -> bool {
-    let path = env::var_os("PATH").unwrap_or_default();
-    let has_directory = command.as_bytes().contains(&b'/');
-    !has_directory && env::split_paths(&path).any(|directory| is_file(&directory.join(command), true))
-}
-
-/// Reports whether there is such a file, which can be run, or cannot, as `can_run` says.
-fn is_file(path: &Path, can_run: bool) -> bool {
-    let is_program = |mode: u32| mode & 0o111 != 0;
-    path.metadata().is_ok_and(|file| file.is_file() && is_program(file.permissions().mode()) == can_run)
+    which::find(command).is_some()
 }

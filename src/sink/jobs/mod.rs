@@ -10,6 +10,7 @@ mod hold;
 mod job;
 mod lines;
 mod output;
+mod programs;
 mod room;
 mod shortage;
 mod space;
@@ -43,6 +44,7 @@ use self::header_files::HeaderFiles;
 use self::job::{Job, Parent};
 use self::lines::Lines;
 use self::output::Outputs;
+use self::programs::Programs;
 use self::room::command_line;
 use self::shortage::Shortage;
 use self::tag::tag;
@@ -71,6 +73,7 @@ pub(crate) struct Commands {
     /// The value of [`VARIABLE`] for commands, if it is set for us.
     state: Option<String>,
     header_files: HeaderFiles,
+    programs: Programs,
 }
 
 impl Commands {
@@ -98,6 +101,7 @@ impl Commands {
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             header_files: HeaderFiles::new(run.retry.times > 0 || run.template.takes_headers()),
+            programs: Programs::default(),
             run,
         })
     }
@@ -145,7 +149,7 @@ impl Commands {
 
     fn command(&mut self, batch: &Batch, headers: &Path) -> io::Result<Command> {
         let line = self.line(batch, headers);
-        let mut command = Command::new(&line[0]);
+        let mut command = self.programs.command(&line[0]);
         command.args(&line[1..]);
         if let Some(state) = &self.state {
             command.env(VARIABLE, state);
@@ -226,7 +230,11 @@ impl Sink for Commands {
 
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {
         let slot = self.free_slots.first().copied().unwrap_or(self.jobs.len());
-        match self.start(batch, slot) {
+        let started = match self.start(batch, slot) {
+            Err(StartError::Command(error)) if self.programs.give_up(&error) => self.start(batch, slot),
+            started => started,
+        };
+        match started {
             Ok(()) => {
                 self.free_slots.remove(&slot);
                 self.outputs.open(batch.first());

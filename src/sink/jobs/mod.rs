@@ -16,6 +16,7 @@ mod shortage;
 mod space;
 mod stdin;
 mod tag;
+mod temp_files;
 mod wait;
 
 use std::collections::BTreeSet;
@@ -129,7 +130,8 @@ impl Commands {
             Output::Shared => (None, None),
             Output::Lines => (None, Some(Lines::capture(&mut command).map_err(StartError::TempFile)?)),
             Output::Whole | Output::InOrder => {
-                (Some(Capture::of(&mut command, &tag).map_err(StartError::TempFile)?), None)
+                let capture = Capture::of(&mut command, &tag, &mut self.outputs.pool);
+                (Some(capture.map_err(StartError::TempFile)?), None)
             }
         };
         match self.parent.start(command) {

@@ -7,12 +7,14 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::report::ReportArgs;
+use super::{FOR_COMMANDS, FOR_ITEMS};
 use crate::config::{
     Answers, Backoff, BatchSize, Feed, Halt, Output, Retry, Run, Template, parse_count, parse_duration,
 };
 
 /// The commands made from items, and how many run at once.
 #[derive(Args, Debug)]
+#[group(id = FOR_COMMANDS)]
 #[expect(clippy::doc_markdown)]
 pub(crate) struct CommandArgs {
     /// What stands for the item in COMMAND [default: {}]
@@ -20,14 +22,14 @@ pub(crate) struct CommandArgs {
     /// It is replaced wherever it occurs. A selector in braces, such as {col:2}, {.user.id} or {host}, stands for what
     /// it selects, and {#} for the number of the item ({#:04}: four digits). Without any of these, the item becomes the
     /// last argument. {headers} is the file for headers: see --max-hold.
-    #[arg(short = 'I', value_name = "STR", hide_short_help = true)]
+    #[arg(short = 'I', value_name = "STR", hide_short_help = true, group = FOR_ITEMS)]
     pub(crate) placeholder: Option<OsString>,
 
     /// Release up to N items together, counted as one
     ///
     /// COMMAND gets them as N arguments. A batch grows while the limits hold it back; with DUR, it is closed when it is
     /// full, or DUR after its first item arrived.
-    #[arg(short = 'B', long, value_name = "N[,DUR]")]
+    #[arg(short = 'B', long, value_name = "N[,DUR]", group = FOR_ITEMS)]
     pub(crate) batch: Option<BatchSize>,
 
     /// Run up to N commands at once [default: 1]

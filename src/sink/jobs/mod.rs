@@ -11,11 +11,13 @@ mod hold;
 mod job;
 mod lines;
 mod output;
+mod programs;
 mod room;
 mod shortage;
 mod space;
 mod stdin;
 mod tag;
+mod temp_files;
 mod wait;
 mod worker;
 mod workers;
@@ -47,6 +49,7 @@ use self::header_files::HeaderFiles;
 use self::job::{Job, Parent, Patience};
 use self::lines::Lines;
 use self::output::Outputs;
+use self::programs::Programs;
 use self::room::command_line;
 use self::shortage::Shortage;
 use self::tag::tag;
@@ -75,6 +78,7 @@ pub(crate) struct Commands {
     /// The value of [`VARIABLE`] for commands, if it is set for us.
     state: Option<String>,
     header_files: HeaderFiles,
+    programs: Programs,
 }
 
 impl Commands {
@@ -102,6 +106,7 @@ impl Commands {
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             header_files: HeaderFiles::new(run.retry.times > 0 || run.template.takes_headers()),
+            programs: Programs::default(),
             run,
         })
     }
@@ -129,7 +134,8 @@ impl Commands {
             Output::Shared => (None, None),
             Output::Lines => (None, Some(Lines::capture(&mut command).map_err(StartError::TempFile)?)),
             Output::Whole | Output::InOrder => {
-                (Some(Capture::of(&mut command, &tag).map_err(StartError::TempFile)?), None)
+                let capture = Capture::of(&mut command, &tag, &mut self.outputs.pool);
+                (Some(capture.map_err(StartError::TempFile)?), None)
             }
         };
         match self.parent.start(command) {
@@ -149,7 +155,7 @@ impl Commands {
 
     fn command(&mut self, batch: &Batch, headers: &Path) -> io::Result<Command> {
         let line = self.line(batch, headers);
-        let mut command = Command::new(&line[0]);
+        let mut command = self.programs.command(&line[0]);
         command.args(&line[1..]);
         if let Some(state) = &self.state {
             command.env(VARIABLE, state);
@@ -198,8 +204,7 @@ impl Commands {
             End::Exited(_) if job.patience.is_over => End::Killed(Signal::SIGTERM as i32),
             end => end,
         };
-        let output = job.capture.map(|capture| capture.read(&self.outputs.space));
-        self.outputs.take(job.first, output);
+        self.outputs.take(job.first, job.capture);
         let ended = JobEnd { timed_out: job.patience.is_over, ..JobEnd::new(job.first, end) };
         Some(match job.headers {
             Some(path) => self.header_files.take(&path, SystemTime::now(), ended),
@@ -231,7 +236,11 @@ impl Sink for Commands {
 
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {
         let slot = self.free_slots.first().copied().unwrap_or(self.jobs.len());
-        match self.start(batch, slot) {
+        let started = match self.start(batch, slot) {
+            Err(StartError::Command(error)) if self.programs.give_up(&error) => self.start(batch, slot),
+            started => started,
+        };
+        match started {
             Ok(()) => {
                 self.free_slots.remove(&slot);
                 self.outputs.open(batch.first());

@@ -20,7 +20,7 @@ use crate::printable::excerpt;
 const LONGEST_ANSWER: usize = 64 << 20;
 
 /// How much is read at once.
-const PIECE: usize = 64 << 10;
+const PIECE: usize = 16 << 10;
 
 /// Milliseconds until a delivery that waits for its worker looks for a signal.
 const LOOK: u8 = 50;
@@ -28,8 +28,8 @@ const LOOK: u8 = 50;
 pub(super) struct Worker {
     pub(super) pid: Pid,
     pub(super) slot: usize,
-    /// `None` once it is to end.
-    pub(super) stdin: Option<PipeWriter>,
+    /// `None` once it gets no more items.
+    stdin: Option<PipeWriter>,
     /// `None` once it has closed its standard output.
     pub(super) stdout: Option<PipeReader>,
     /// What it has printed and was not taken yet.
@@ -37,6 +37,8 @@ pub(super) struct Worker {
     /// The item that it is working on.
     pub(super) item: Option<ItemInHand>,
     pub(super) has_answered: bool,
+    /// True once it is to end.
+    pub(super) is_dismissed: bool,
     /// True once it has printed something without an item.
     is_faulty: bool,
     pub(super) patience: Patience,
@@ -91,6 +93,7 @@ impl Worker {
             printed: Vec::new(),
             item: None,
             has_answered: false,
+            is_dismissed: false,
             is_faulty: false,
             patience: Patience::default(),
         }
@@ -99,6 +102,12 @@ impl Worker {
     /// True if it waits for an item.
     pub(super) fn is_idle(&self) -> bool {
         self.item.is_none() && self.stdin.is_some() && self.stdout.is_some()
+    }
+
+    /// Lets it end.
+    pub(super) fn dismiss(&mut self) {
+        self.stdin = None;
+        self.is_dismissed = true;
     }
 
     /// Reads what it has printed, without waiting. It takes part in the poll of outputs until it closes its output.

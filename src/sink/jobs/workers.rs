@@ -19,7 +19,6 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::answer::Answer;
-use super::capture::Captured;
 use super::exec;
 use super::expander::Expander;
 use super::job::{Parent, Patience};
@@ -54,7 +53,7 @@ pub(crate) struct Workers {
     delimiter: Delimiter,
     interrupt: Arc<Interrupt>,
     parent: Parent,
-    workers: Vec<Worker>,
+    running: Vec<Worker>,
     free_slots: BTreeSet<usize>,
     outputs: Outputs,
     shortage: Shortage,
@@ -87,7 +86,7 @@ impl Workers {
             tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
             delimiter,
             parent: Parent::new(run.timeout.is_some()),
-            workers: Vec::new(),
+            running: Vec::new(),
             free_slots: BTreeSet::new(),
             outputs: Outputs::new(Arc::clone(&interrupt), run.output == Output::InOrder),
             interrupt,
@@ -103,17 +102,17 @@ impl Workers {
 
     /// The index of an idle worker, started if there is none.
     fn idle(&mut self) -> io::Result<usize> {
-        if let Some(idle) = self.workers.iter().position(Worker::is_idle) {
+        if let Some(idle) = self.running.iter().position(Worker::is_idle) {
             return Ok(idle);
         }
-        let slot = self.free_slots.first().copied().unwrap_or(self.workers.len());
+        let slot = self.free_slots.first().copied().unwrap_or(self.running.len());
         let mut command = self.command();
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
         let pipes = Pipes::connect(&mut command)?;
         let pid = self.parent.start(command)?;
         self.free_slots.remove(&slot);
-        self.workers.push(Worker::new(pid, slot, pipes));
-        Ok(self.workers.len() - 1)
+        self.running.push(Worker::new(pid, slot, pipes));
+        Ok(self.running.len() - 1)
     }
 
     fn command(&self) -> Command {
@@ -134,7 +133,7 @@ impl Workers {
         let exit = exec::exit_of(&error);
         let why = exec::cannot_run(error, &self.command().get_program().to_string_lossy());
         if passes {
-            let will_pass = self.workers.iter().any(|worker| worker.item.is_some());
+            let will_pass = self.running.iter().any(|worker| worker.item.is_some());
             return self.shortage.persists(will_pass || self.outputs.will_free_files(batch.first()), why);
         }
         Sent::Partly(0, Cause::Failed(exit, why))
@@ -148,16 +147,15 @@ impl Workers {
         }
         let limit =
             self.run.timeout.and_then(|nanos| Instant::now().checked_add(Duration::from_nanos(nanos)));
-        let worker = &mut self.workers[index];
+        let worker = &mut self.running[index];
         match worker.deliver(&bytes, &self.interrupt, limit)? {
-            Delivery::Whole => {}
             Delivery::Refused { began: false } => return Ok(Sent::Busy { pause: PAUSE, why: None }),
             // It must not take a part of the item for the whole.
             Delivery::Interrupted => {
                 self.parent.signal(worker.pid, Signal::SIGKILL);
                 return Ok(Sent::Partly(0, Cause::Interrupted));
             }
-            Delivery::Refused { began: true } => {}
+            Delivery::Whole | Delivery::Refused { began: true } => {}
             Delivery::TimedOut => {
                 worker.patience.is_over = true;
                 self.parent.signal(worker.pid, Signal::SIGKILL);
@@ -165,7 +163,7 @@ impl Workers {
         }
         let first = batch.first();
         let tag = self.tagger.as_ref().map_or_else(Rc::default, |tagger| tag(tagger, batch, &self.delimiter));
-        self.workers[index].item = Some(ItemInHand { first, tag });
+        self.running[index].item = Some(ItemInHand { first, tag });
         self.outputs.open(first);
         Ok(Sent::All)
     }
@@ -173,19 +171,19 @@ impl Workers {
     /// Reads what workers have printed, and returns the ends of the items that were answered.
     fn answered(&mut self) -> Vec<JobEnd> {
         let mut ended = Vec::new();
-        for index in 0..self.workers.len() {
-            let worker = &mut self.workers[index];
+        for index in 0..self.running.len() {
+            let worker = &mut self.running[index];
             if let Err(error) = worker.read() {
                 let error = Error::new(error).context(format!("cannot read from {}", worker.name()));
                 self.fail(Exit::Error, error);
             }
-            if let Some(line) = self.workers[index].take_answer() {
+            if let Some(line) = self.running[index].take_answer() {
                 match self.end_of(index, &line) {
                     Ok(end) => ended.push(end),
                     Err(error) => self.fail(Exit::Error, error),
                 }
             }
-            if let Err(error) = self.workers[index].check_silence() {
+            if let Err(error) = self.running[index].check_silence() {
                 self.fail(Exit::Error, error);
             }
         }
@@ -194,7 +192,7 @@ impl Workers {
 
     /// Notes the answer of a worker.
     fn end_of(&mut self, index: usize, line: &[u8]) -> Result<JobEnd> {
-        let worker = &mut self.workers[index];
+        let worker = &mut self.running[index];
         let answer = Answer::read(line, self.answers).with_context(|| {
             let line = excerpt(line.trim_ascii_end());
             format!(
@@ -209,25 +207,24 @@ impl Workers {
         }
         (self.stillborn, self.hint.ends) = (0, None);
         self.has_hinted = true;
-        self.outputs.take(first, Some(Captured::answer(answer.text, tag)));
+        self.outputs.answer(first, answer.text, tag);
         Ok(answer.end(first))
     }
 
     /// Handles the end of a child. `None` if it is not a worker with an item.
     fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
-        let index = self.workers.iter().position(|worker| worker.pid == pid)?;
-        let mut worker = self.workers.swap_remove(index);
+        let index = self.running.iter().position(|worker| worker.pid == pid)?;
+        let mut worker = self.running.swap_remove(index);
         self.free_slots.insert(worker.slot);
         if worker.patience.is_over {
             // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
             self.parent.signal(worker.pid, Signal::SIGKILL);
         }
-        let was_let_go = worker.stdin.is_none() && worker.item.is_none();
-        if !worker.has_answered && !worker.patience.is_over && !was_let_go {
+        if !worker.has_answered && !worker.patience.is_over && !worker.is_dismissed {
             self.count_stillborn(&worker, end);
         }
         let Some(item) = worker.item.take() else {
-            if was_let_go && end != End::Exited(0) {
+            if (worker.has_answered || worker.is_dismissed) && end != End::Exited(0) {
                 self.report.told.push(format!("{} {}", worker.name(), how(end)));
             }
             return None;
@@ -245,7 +242,7 @@ impl Workers {
             End::Exited(0) => End::Exited(1),
             end => end,
         };
-        self.outputs.take(item.first, None);
+        self.outputs.end(item.first, None);
         Some(JobEnd { timed_out: worker.patience.is_over, ..JobEnd::new(item.first, end) })
     }
 
@@ -280,7 +277,7 @@ impl Workers {
 
     /// Lets workers end.
     fn dismiss(&mut self) {
-        self.workers.iter_mut().for_each(|worker| worker.stdin = None);
+        self.running.iter_mut().for_each(Worker::dismiss);
     }
 }
 
@@ -293,7 +290,7 @@ fn how(end: End) -> String {
 
 impl Sink for Workers {
     fn capacity(&self) -> Capacity {
-        let busy = self.workers.iter().filter(|worker| !worker.is_idle()).count();
+        let busy = self.running.iter().filter(|worker| !worker.is_idle()).count();
         let vacancies = self.run.jobs.get().saturating_sub(busy) as u64;
         let before = self.outputs.bound(busy).unwrap_or(u64::MAX);
         Capacity { vacancies, before, at_once: 1, ..Capacity::UNLIMITED }
@@ -311,14 +308,14 @@ impl Sink for Workers {
     }
 
     fn trace(&mut self, _: &Batch) -> Option<String> {
-        let starts = self.run.trace && !self.workers.iter().any(Worker::is_idle);
+        let starts = self.run.trace && !self.running.iter().any(Worker::is_idle);
         starts.then(|| quoted(&self.expander().expand(&Batch::default(), &self.delimiter, OsStr::new(""))))
     }
 
     fn finish(&mut self, now: Time) -> Flushed {
-        if !self.workers.is_empty() && self.workers.iter().any(|worker| worker.stdin.is_some()) {
-            self.dismiss();
-            self.workers.iter_mut().for_each(|worker| worker.patience.begin(now, self.run.timeout));
+        for worker in self.running.iter_mut().filter(|worker| !worker.is_dismissed) {
+            worker.dismiss();
+            worker.patience.begin(now, self.run.timeout);
         }
         self.outputs.finish().and(std::mem::take(&mut self.report))
     }
@@ -331,7 +328,7 @@ impl Sink for Workers {
 impl RunningJobs for Workers {
     fn has_started(&mut self, now: Time) {
         let timeout = self.run.timeout;
-        let started = self.workers.iter_mut().filter(|worker| worker.item.is_some());
+        let started = self.running.iter_mut().filter(|worker| worker.item.is_some());
         for worker in started.filter(|worker| worker.patience.ends.is_none()) {
             worker.patience.begin(now, timeout);
         }
@@ -352,7 +349,7 @@ impl RunningJobs for Workers {
     }
 
     fn linger(&self) -> bool {
-        !self.workers.is_empty()
+        !self.running.is_empty()
     }
 
     fn captures(&self) -> bool {
@@ -360,7 +357,7 @@ impl RunningJobs for Workers {
     }
 
     fn outputs(&self) -> Vec<BorrowedFd<'_>> {
-        self.workers.iter().filter_map(|worker| worker.stdout.as_ref().map(AsFd::as_fd)).collect()
+        self.running.iter().filter_map(|worker| worker.stdout.as_ref().map(AsFd::as_fd)).collect()
     }
 
     fn retire(&mut self, first: u64, next: u64) {
@@ -376,16 +373,16 @@ impl RunningJobs for Workers {
     }
 
     fn signal(&mut self, signal: Signal) {
-        self.workers.iter().for_each(|worker| self.parent.signal(worker.pid, signal));
+        self.running.iter().for_each(|worker| self.parent.signal(worker.pid, signal));
     }
 
     fn deadline(&self) -> Option<Time> {
         let hint = self.hint.ends.filter(|_| !self.has_hinted);
-        self.workers.iter().filter_map(|worker| worker.patience.ends).chain(hint).min()
+        self.running.iter().filter_map(|worker| worker.patience.ends).chain(hint).min()
     }
 
     fn enforce(&mut self, now: Time) {
-        for worker in &mut self.workers {
+        for worker in &mut self.running {
             let signal = worker.patience.check(now);
             signal.into_iter().for_each(|signal| self.parent.signal(worker.pid, signal));
         }

@@ -180,7 +180,7 @@ impl Pace {
     /// The first instant from `now` on at which `item` may be released, if nothing else is committed before; `None` if
     /// there is none.
     pub fn earliest(&self, item: &Item, now: Instant) -> Option<Instant> {
-        let at = self.gate.ask(Part::All, &item.0.request(), self.no_earlier(now)).from.instant()?;
+        let at = self.gate.ask(Part::All, &item.0.request(), self.no_earlier(now)).from.known()?;
         self.origin.checked_add(Duration::from_nanos(at.0))
     }
 

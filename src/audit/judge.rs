@@ -4,7 +4,7 @@ use super::tally::{Findings, Worst};
 use super::window::Window;
 use crate::config::Rate;
 use crate::gate::{Accounts, Opening};
-use crate::rule::{Ask, InHours, Rule, Terms, Verdict, Visitor};
+use crate::rule::{Ask, InHours, Rule, Terms, Visitor};
 use crate::time::{Time, Wall};
 
 /// Judges the releases under a limit, for all keys together or for each key.
@@ -121,7 +121,7 @@ impl<R: Rule> Judge for Ruled<R> {
 
 impl<R: Rule> Ruling<R> {
     fn judge(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Judged {
-        let early = self.commit(released, at, cost).instant().map(|allowed| allowed.since(at));
+        let early = self.commit(released, at, cost).known().map(|allowed| allowed.since(at));
         released.window.push(at, cost, R::FACTS.lasted(&self.terms, at), self.terms.count);
         released.releases += 1;
         released.cost = released.cost.saturating_add(cost);
@@ -140,29 +140,29 @@ impl<R: Rule> Ruling<R> {
     ///
     /// It is not known when the release became next in line. If that makes a difference, it is assumed to have waited
     /// since the release before it; the first one, for as long as it had to.
-    fn commit(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Verdict {
+    fn commit(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Time {
         let (rule, Released { state, window, .. }) = (&self.rule, released);
         let ask = Ask { since: window.last().unwrap_or(at), cost };
-        let free = self.hours.as_ref().map_or(Verdict::Never, |hours| hours.first(at, false));
+        let free = self.hours.as_ref().map_or(Time::NEVER, |hours| hours.first(at, false));
         rule.expire(state, at);
-        if free.allows(at) {
+        if free <= at {
             rule.commit(state, at, ask);
             rule.waive_debt(state);
-            return Verdict::At(at);
+            return at;
         }
-        let verdict = Opening::of(rule, state, ask, at).from.min(free);
+        let allowed = Opening::of(rule, state, ask, at).from.min(free);
         let may_have_waited = window.last().is_none() && self.rate.depends_on_since(cost);
-        if may_have_waited && verdict != Verdict::Never && !verdict.allows(at) {
+        if may_have_waited && allowed != Time::NEVER && allowed > at {
             rule.exhaust(state, at);
-            return Verdict::At(at);
+            return at;
         }
         rule.commit(state, at, ask);
-        verdict
+        allowed
     }
 
     fn is_idle(&self, Released { state, window, .. }: &Released<R::State>, now: Time) -> bool {
         let is_over = window.last().is_none_or(|last| now.since(last) >= self.terms.period);
-        is_over && self.rule.idle_at(state).allows(now)
+        is_over && self.rule.idle_at(state) <= now
     }
 }
 

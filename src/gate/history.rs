@@ -8,7 +8,7 @@ use super::accounts::Accounts;
 use super::memory::Memory;
 use super::{Availability, Limiter, Opening};
 use crate::charge::Key;
-use crate::rule::{Ask, Rule, Terms, Verdict};
+use crate::rule::{Ask, Rule, Terms};
 use crate::time::{SECOND, Time};
 
 /// A rule with one history for all items, or one for each key. A key's history is evicted once it equals a fresh one.
@@ -69,12 +69,12 @@ impl<R: Rule> History<R> {
         let mut next: Option<Time> = None;
         accounts.retain(|key, state| {
             let runs = running.as_ref().is_some_and(|running| running.contains_key(key));
-            let idle_at = if runs { Verdict::Never } else { rule.idle_at(state) };
-            let is_idle = idle_at.allows(horizon);
+            let idle_at = if runs { Time::NEVER } else { rule.idle_at(state) };
+            let is_idle = idle_at <= horizon;
             if is_idle {
                 rule.note_evicted(evicted, state);
             } else {
-                next = next.into_iter().chain([idle_at.instant().unwrap_or_default()]).min();
+                next = next.into_iter().chain([idle_at.known().unwrap_or_default()]).min();
             }
             !is_idle
         });
@@ -125,7 +125,7 @@ impl<R: Rule> Limiter for History<R> {
     }
 
     /// As if commands took no time.
-    fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
+    fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Time {
         self.rule.last_of(self.accounts.of(key), ask, count)
     }
 
@@ -209,7 +209,7 @@ mod tests {
         limiter.commit(account, Time(at), one(at));
     }
 
-    fn earliest(limiter: &dyn Limiter, key: &[u8], ask: Ask) -> Verdict {
+    fn earliest(limiter: &dyn Limiter, key: &[u8], ask: Ask) -> Time {
         limiter.opening(key, ask, ask.since).from
     }
 
@@ -217,8 +217,8 @@ mod tests {
     fn each_key_has_a_limit_of_its_own() {
         let mut limiter = History::keyed(Sliding::new(terms(1, 10)), 10);
         commit(&mut limiter, b"a", 0);
-        assert_eq!(earliest(&limiter, b"a", one(1)), Verdict::At(Time(10)));
-        assert_eq!(earliest(&limiter, b"b", one(1)), Verdict::At(Time(1)));
+        assert_eq!(earliest(&limiter, b"a", one(1)), Time(10));
+        assert_eq!(earliest(&limiter, b"b", one(1)), Time(1));
     }
 
     #[test]
@@ -230,7 +230,7 @@ mod tests {
         assert_eq!(limiter.evict_at(), Some(Time(SECOND)));
         limiter.evict(Time(SECOND + 9_000), Time(SECOND + 9_000));
         assert_eq!(limiter.accounts.len(), 999);
-        assert_eq!(earliest(&limiter, &9_001u32.to_le_bytes(), one(0)), Verdict::At(Time(SECOND + 9_001)));
+        assert_eq!(earliest(&limiter, &9_001u32.to_le_bytes(), one(0)), Time(SECOND + 9_001));
         limiter.evict(Time(3 * SECOND), Time(3 * SECOND));
         assert_eq!((limiter.accounts.len(), limiter.evict_at()), (0, None));
     }
@@ -239,7 +239,7 @@ mod tests {
     fn a_new_key_of_an_exhausted_limit_is_exhausted() {
         let mut limiter = History::keyed(Sliding::new(terms(1, 10)), 10);
         limiter.exhaust(Time(5));
-        assert_eq!(earliest(&limiter, b"a", one(7)), Verdict::At(Time(15)));
+        assert_eq!(earliest(&limiter, b"a", one(7)), Time(15));
     }
 
     #[test]
@@ -257,9 +257,9 @@ mod tests {
     fn an_end_counts_for_its_key() {
         let mut limiter = History::keyed(Sliding::new(terms(1, 10)), 10).from_exit();
         commit(&mut limiter, b"a", 0);
-        assert_eq!(earliest(&limiter, b"a", one(1)), Verdict::Never);
+        assert_eq!(earliest(&limiter, b"a", one(1)), Time::NEVER);
         limiter.finish(0, Time(5), one(0));
-        assert_eq!(earliest(&limiter, b"a", one(6)), Verdict::At(Time(15)));
+        assert_eq!(earliest(&limiter, b"a", one(6)), Time(15));
     }
 
     #[test]
@@ -267,13 +267,13 @@ mod tests {
         let mut limiter = History::keyed(Sliding::new(terms(2, 10)), 10).from_exit();
         commit(&mut limiter, b"a", 0);
         commit(&mut limiter, b"a", 1);
-        assert_eq!(earliest(&limiter, b"a", one(50)), Verdict::Never);
+        assert_eq!(earliest(&limiter, b"a", one(50)), Time::NEVER);
         limiter.evict(Time(SECOND), Time(SECOND));
         assert_eq!(limiter.accounts.len(), 1);
         limiter.finish(0, Time(60), one(0));
-        assert_eq!(earliest(&limiter, b"a", one(61)), Verdict::At(Time(70)));
+        assert_eq!(earliest(&limiter, b"a", one(61)), Time(70));
         limiter.finish(0, Time(65), one(1));
-        assert_eq!(earliest(&limiter, b"a", one(66)), Verdict::At(Time(70)));
+        assert_eq!(earliest(&limiter, b"a", one(66)), Time(70));
         limiter.evict(Time(2 * SECOND), Time(74));
         assert_eq!(limiter.accounts.len(), 1);
         limiter.evict(Time(3 * SECOND), Time(75));
@@ -284,9 +284,9 @@ mod tests {
     fn a_gap_from_end_to_start_leaves_no_overlap() {
         let mut limiter = History::common(Interval::new(terms(1, 10))).from_exit();
         commit(&mut limiter, &[], 0);
-        assert_eq!(earliest(&limiter, &[], one(50)), Verdict::Never);
+        assert_eq!(earliest(&limiter, &[], one(50)), Time::NEVER);
         limiter.finish(0, Time(60), one(0));
-        assert_eq!(earliest(&limiter, &[], one(60)), Verdict::At(Time(70)));
+        assert_eq!(earliest(&limiter, &[], one(60)), Time(70));
     }
 
     #[test]
@@ -304,9 +304,9 @@ mod tests {
     fn a_limit_that_counts_ends_is_exhausted_and_has_its_terms_changed() {
         let mut limiter = History::common(Sliding::new(terms(1, 10))).from_exit();
         limiter.exhaust(Time(5));
-        assert_eq!(earliest(&limiter, &[], one(5)), Verdict::At(Time(15)));
+        assert_eq!(earliest(&limiter, &[], one(5)), Time(15));
         limiter.retune(Time(6), terms(1, 20));
-        assert_eq!(earliest(&limiter, &[], one(6)), Verdict::At(Time(25)));
+        assert_eq!(earliest(&limiter, &[], one(6)), Time(25));
     }
 
     #[test]
@@ -316,7 +316,7 @@ mod tests {
         limiter.retune(Time(1), terms(1, 20));
         commit(&mut limiter, b"b", 1);
         let answers = [&b"a"[..], b"b"].map(|key| earliest(&limiter, key, one(2)));
-        assert_eq!(answers, [20, 21].map(|at| Verdict::At(Time(at))));
+        assert_eq!(answers, [20, 21].map(Time));
     }
 
     /// A day after its release, the first one is evicted, as by the day it is idle.
@@ -331,7 +331,7 @@ mod tests {
         limiter.retune(Time(2 * DAY), terms(2, 7 * DAY));
         // Monday is the 5th of January 1970.
         let answers = [&b"a"[..], b"b"].map(|key| earliest(&limiter, key, one(2 * DAY + 1)));
-        assert_eq!(answers, [Verdict::At(Time(4 * DAY)); 2]);
+        assert_eq!(answers, [Time(4 * DAY); 2]);
     }
 
     /// Keys, evictions, other terms, and a wall clock that is set by up to 300 hours, forwards and back.
@@ -373,7 +373,7 @@ mod tests {
                         let keys: &[&[u8]] =
                             if limiter.accounts.are_keyed() { &[b"a", b"b"] } else { &[b""] };
                         let (key, shown) = (random.choice(keys).unwrap(), wall.shows(Time(now)).0);
-                        if earliest(&limiter, key, one(now)).allows(Time(now)) {
+                        if earliest(&limiter, key, one(now)) <= Time(now) {
                             commit(&mut limiter, key, now);
                             released.push((key, shown));
                             let like = |(key, shown): &(_, u64)| (*key, period_of(*shown));
@@ -392,7 +392,7 @@ mod tests {
         limiter.exhaust(Time(0));
         commit(&mut limiter, b"a", 15);
         limiter.retune(Time(19), terms(1, 12));
-        assert_eq!(earliest(&limiter, b"a", one(19)), Verdict::At(Time(27)));
+        assert_eq!(earliest(&limiter, b"a", one(19)), Time(27));
     }
 
     #[test]

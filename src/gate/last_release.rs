@@ -1,7 +1,7 @@
 //! Forecasts the last release under the limits as they stand.
 
 use super::{Charges, Gate, Own, Part, Request};
-use crate::rule::{Ask, Verdict};
+use crate::rule::Ask;
 use crate::time::Time;
 
 /// The most steps of the trial on a copy; for the rest, each limit is asked alone.
@@ -12,7 +12,7 @@ const MOST_STEPS: usize = 1024;
 ///
 /// A single limit knows the answer. Several interact, so the releases are tried out on a copy; if there are too many
 /// for that, the answer may be a little early.
-pub fn last_release(limits: &Own, since: Time, costs: &[u64], count: u64) -> Verdict {
+pub fn last_release(limits: &Own, since: Time, costs: &[u64], count: u64) -> Time {
     let (mut limits, costs) = limits.copied(costs);
     let (mut since, mut left, mut charges) = (since, count, Charges::default());
     for _ in 0..MOST_STEPS {
@@ -20,15 +20,14 @@ pub fn last_release(limits: &Own, since: Time, costs: &[u64], count: u64) -> Ver
             break;
         }
         let request = Request { since, costs: &costs, keys: &[] };
-        let Verdict::At(at) = limits.ask(Part::All, &request, since).from else { return Verdict::Never };
+        let Some(at) = limits.ask(Part::All, &request, since).from.known() else { return Time::NEVER };
         let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
         limits.commit(&mut charges, at, admitted, true);
         left -= admitted;
         since = at;
     }
     let asks = limits.limits().iter().zip(&costs);
-    asks.map(|(limit, &cost)| limit.last_of(&[], Ask { since, cost }, left))
-        .fold(Verdict::At(since), Verdict::max)
+    asks.map(|(limit, &cost)| limit.last_of(&[], Ask { since, cost }, left)).fold(since, Time::max)
 }
 
 #[cfg(test)]
@@ -64,7 +63,7 @@ mod tests {
             let limits = limits(texts);
             let costs = vec![1; texts.len()];
             let last = last_release(&limits, Time::ZERO, &costs, count);
-            assert_eq!(last, Verdict::At(Time(seconds * SECOND)), "{count} under {texts:?}");
+            assert_eq!(last, Time(seconds * SECOND), "{count} under {texts:?}");
         }
     }
 
@@ -72,6 +71,6 @@ mod tests {
     fn a_pause_never_ends_by_itself() {
         let rates = vec![RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
         let limits = Own::new(rates, Time::ZERO, Wall::EPOCH);
-        assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Verdict::Never);
+        assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Time::NEVER);
     }
 }

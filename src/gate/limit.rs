@@ -2,7 +2,7 @@
 
 use super::{Limiter, Opening, Request};
 use crate::config::Rate;
-use crate::rule::{Ask, Extra, InHours, Terms, Verdict};
+use crate::rule::{Ask, Extra, InHours, Terms};
 use crate::time::{Time, Wall};
 
 /// One of several limits.
@@ -35,13 +35,13 @@ impl Limit {
     pub(crate) fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
         let Some(hours) = &self.hours else { return self.limiter.opening(key, ask, from) };
         let end = hours.first(from, false);
-        if !end.allows(from) {
+        if end > from {
             let opening = self.limiter.opening(key, ask, from);
             if opening.from < end {
                 return opening;
             }
         }
-        Opening { from: end, until: end.instant().and_then(|end| hours.first(end, true).instant()) }
+        Opening { from: end, until: hours.first(end, true) }
     }
 
     /// The number of releases allowed at `now`, up to `most`, after others that cost `pending`.
@@ -53,10 +53,10 @@ impl Limit {
     }
 
     /// The instant of the last of `count` releases, if each goes as soon as this limit alone allows it.
-    pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
+    pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Time {
         let last = || self.limiter.last_of(key, ask, count);
         self.hours.as_ref().map_or_else(last, |hours| match hours.first(ask.since, false) {
-            end if end.allows(ask.since) => end,
+            end if end <= ask.since => end,
             end => last().min(end),
         })
     }

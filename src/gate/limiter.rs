@@ -1,7 +1,7 @@
 //! One limit with its history.
 
 use super::Opening;
-use crate::rule::{Ask, Terms, Verdict};
+use crate::rule::{Ask, Terms};
 use crate::time::Time;
 
 /// The availability of a limit at an instant, for display.
@@ -36,7 +36,7 @@ pub trait Limiter {
     fn standing(&self, now: Time) -> Availability;
 
     /// As [`Rule::last_of`](crate::rule::Rule::last_of), for a key.
-    fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict;
+    fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Time;
 
     /// A copy with the same history.
     fn copied(&self) -> Box<dyn Limiter>;

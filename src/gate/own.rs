@@ -10,7 +10,7 @@ use super::change::{Paused, change};
 use super::charges::Admitted;
 use super::{Charged, Charges, Gate, Kind, Limit, News, Opening, Order, Part, Properties, Request, Why};
 use crate::config::{Rate, keys};
-use crate::rule::{Ask, Verdict};
+use crate::rule::Ask;
 use crate::time::{Time, Wall};
 
 /// The gate of limits that only this run uses. It allows what all of them allow; with no limit, everything.
@@ -28,8 +28,8 @@ pub struct Own {
     shares_keys: bool,
     /// The revisions of the common limits and of the limits by key.
     revisions: (u64, u64),
-    /// Answers later than this may have become more lenient since the last news.
-    lenient_beyond: Option<Time>,
+    /// Answers from this instant on may have become more lenient since the last news.
+    lenient_from: Option<Time>,
     /// For each limit: true if it counts beyond the start of a release and did not continue a history.
     is_new: Vec<bool>,
     wall: Wall,
@@ -79,20 +79,20 @@ impl Own {
     }
 
     /// The limit that is the last to allow the release at `now` or later, and its answer; `None` if it may go at `now`.
-    fn binding(&self, request: &Request, now: Time) -> Option<(usize, Verdict)> {
+    fn binding(&self, request: &Request, now: Time) -> Option<(usize, Time)> {
         let mut from = request.since.max(now);
         if self.rates.iter().any(|rate| rate.during.is_some()) {
             // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
             // binding limit is the one that refuses it just before all agree.
-            let agreed = self.ask(Part::All, request, from).from.instant();
+            let agreed = self.ask(Part::All, request, from).from.known();
             from = agreed.map_or(from, |at| from.max(Time(at.0.saturating_sub(1))));
         }
         let answers = self.limits.iter().zip(request.costs).map(|(limit, &cost)| match cost {
-            0 => Verdict::At(from),
+            0 => from,
             _ => limit.opening(request.key(limit), request.ask(cost), from).from,
         });
         let latest = answers.enumerate().max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
-        latest.filter(|(_, answer)| *answer > Verdict::At(from))
+        latest.filter(|(_, answer)| *answer > from)
     }
 
     /// The number that all limits allow, never 0. Adds the costs and accounts of one release to `charges`.
@@ -140,10 +140,10 @@ impl Own {
         self.rates.iter().any(|rate| rate.counts_exits() && rate.during.is_some())
     }
 
-    /// Notes that any answer may have changed, and that those later than `at` may have become more lenient.
+    /// Notes that any answer may have changed, and that those from `at` on may have become more lenient.
     fn answers_change(&mut self, at: Time) {
         self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
-        self.lenient_beyond = Some(self.lenient_beyond.map_or(at, |other| other.min(at)));
+        self.lenient_from = Some(self.lenient_from.map_or(at, |other| other.min(at)));
     }
 }
 
@@ -195,8 +195,8 @@ impl Gate for Own {
 
     fn why(&self, request: &Request, now: Time) -> Option<Why> {
         self.binding(request, now).map(|(limit, verdict)| match verdict {
-            Verdict::Never => Why::Never(limit),
-            Verdict::At(_) => Why::Limit(limit),
+            Time::NEVER => Why::Never(limit),
+            _ => Why::Limit(limit),
         })
     }
 
@@ -242,8 +242,7 @@ impl Gate for Own {
         self.limits.iter_mut().zip(request.costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
         self.paused.iter_mut().for_each(|paused| paused.finish(now, request));
         if self.counts_exits() {
-            let never = Time(u64::MAX);
-            self.answers_change(if self.waits_for_ends_or_hours() { Time::ZERO } else { never });
+            self.answers_change(if self.waits_for_ends_or_hours() { Time::ZERO } else { Time::NEVER });
         }
     }
 
@@ -262,7 +261,7 @@ impl Gate for Own {
     }
 
     fn take_news(&mut self) -> Option<News> {
-        self.lenient_beyond.take().map(|at| News::new(at, false))
+        self.lenient_from.take().map(|at| News::new(at, false))
     }
 
     fn change(&mut self, now: Time, rates: Vec<Rate>) {
@@ -329,7 +328,7 @@ mod tests {
         let mut instants = Vec::new();
         for _ in 0..7 {
             let request = request(instants.last().copied().unwrap_or(0), &[1, 1], &[]);
-            let Verdict::At(at) = limits.ask(Part::All, &request, Time(0)).from else { panic!("never") };
+            let Some(at) = limits.ask(Part::All, &request, Time(0)).from.known() else { panic!("never") };
             release(&mut limits, at.0, &request);
             instants.push(at.0);
         }
@@ -340,7 +339,7 @@ mod tests {
     fn asking_never_charges() {
         let limits = own([common(History::common(Fixed::new(terms(1, 10))))]);
         for _ in 0..5 {
-            assert_eq!(limits.ask(Part::All, &request(3, &[1], &[]), Time(0)).from, Verdict::At(Time(3)));
+            assert_eq!(limits.ask(Part::All, &request(3, &[1], &[]), Time(0)).from, Time(3));
         }
     }
 
@@ -348,9 +347,9 @@ mod tests {
     fn a_limit_that_costs_nothing_is_neither_asked_nor_charged() {
         let mut limits = own([common(History::common(Interval::new(terms(1, 10))))]);
         release(&mut limits, 0, &request(0, &[1], &[]));
-        assert_eq!(limits.ask(Part::All, &request(1, &[0], &[]), Time(0)).from, Verdict::At(Time(1)));
+        assert_eq!(limits.ask(Part::All, &request(1, &[0], &[]), Time(0)).from, Time(1));
         release(&mut limits, 5, &request(5, &[0], &[]));
-        assert_eq!(limits.ask(Part::All, &request(5, &[1], &[]), Time(0)).from, Verdict::At(Time(10)));
+        assert_eq!(limits.ask(Part::All, &request(5, &[1], &[]), Time(0)).from, Time(10));
     }
 
     #[test]
@@ -358,11 +357,11 @@ mod tests {
         let mut limits = own([common(History::common(Sliding::new(terms(2, 100)))), keyed(1, 10)]);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         release(&mut limits, 0, &request(0, &[1, 1], &a));
-        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &a), Time(0)).from, Verdict::At(Time(10)));
-        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &b), Time(0)).from, Verdict::At(Time(1)));
+        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &a), Time(0)).from, Time(10));
+        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &b), Time(0)).from, Time(1));
         release(&mut limits, 1, &request(1, &[1, 1], &b));
-        assert_eq!(limits.ask(Part::Common, &request(1, &[1, 1], &b), Time(0)).from, Verdict::At(Time(100)));
-        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &b), Time(0)).from, Verdict::At(Time(11)));
+        assert_eq!(limits.ask(Part::Common, &request(1, &[1, 1], &b), Time(0)).from, Time(100));
+        assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &b), Time(0)).from, Time(11));
     }
 
     #[test]
@@ -377,7 +376,7 @@ mod tests {
         assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Part::Common));
         // Only the first two have left, at 3: nothing is charged for b.
         limits.commit(&mut charges, Time(3), 2, false);
-        assert_eq!(limits.ask(Part::All, &of_a, Time(0)).from, Verdict::At(Time(13)));
+        assert_eq!(limits.ask(Part::All, &of_a, Time(0)).from, Time(13));
         assert_eq!(limits.admit(&mut charges, Time(3), &of_b, 9), Ok(1));
     }
 
@@ -389,8 +388,8 @@ mod tests {
         ]);
         assert_eq!(limits.binding(&request(0, &[1, 1], &[]), Time(0)), None);
         release(&mut limits, 0, &request(0, &[1, 1], &[]));
-        assert_eq!(limits.binding(&request(5, &[1, 1], &[]), Time(0)), Some((1, Verdict::At(Time(100)))));
-        assert_eq!(limits.binding(&request(5, &[1, 0], &[]), Time(7)), Some((0, Verdict::At(Time(10)))));
+        assert_eq!(limits.binding(&request(5, &[1, 1], &[]), Time(0)), Some((1, Time(100))));
+        assert_eq!(limits.binding(&request(5, &[1, 0], &[]), Time(7)), Some((0, Time(10))));
         assert_eq!(limits.binding(&request(5, &[1, 0], &[]), Time(10)), None);
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Algorithm, Ask, Bucket, Calendar, Fixed, Interval, Rule, Sliding, Terms, Verdict};
+use super::{Algorithm, Ask, Bucket, Calendar, Fixed, Interval, Rule, Sliding, Terms};
 use crate::time::Time;
 
 macro_rules! algorithms {
@@ -60,7 +60,7 @@ impl AnyRule {
     }
 
     /// As [`Rule::earliest`].
-    pub fn earliest(&self, state: &AnyState, ask: Ask) -> Verdict {
+    pub fn earliest(&self, state: &AnyState, ask: Ask) -> Time {
         with!((self, state), rule, state => rule.earliest(state, ask))
     }
 
@@ -85,7 +85,7 @@ impl AnyRule {
     }
 
     /// As [`Rule::idle_at`].
-    pub fn idle_at(&self, state: &AnyState) -> Verdict {
+    pub fn idle_at(&self, state: &AnyState) -> Time {
         with!((self, state), rule, state => rule.idle_at(state))
     }
 

@@ -29,7 +29,7 @@ pub use in_hours::{InHours, RuleInHours};
 pub use interval::Interval;
 pub(crate) use packed::{pack, unpack};
 pub use sliding::Sliding;
-pub use terms::{Ask, Terms, Usage, Verdict};
+pub use terms::{Ask, Terms, Usage};
 
 use std::fmt::{self, Debug};
 use std::str::FromStr;
@@ -135,7 +135,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     fn new(terms: Terms) -> Self;
 
     /// The first instant, at or after `ask.since`, at which the release is allowed.
-    fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict;
+    fn earliest(&self, state: &Self::State, ask: Ask) -> Time;
 
     /// The number of releases like `ask` that are allowed at `now`, after releases that cost `pending` and also leave
     /// at `now`.
@@ -150,7 +150,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     }
 
     /// The instant of the last of `count` releases like `ask`, if each goes as soon as this rule alone allows it.
-    fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict;
+    fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Time;
 
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
@@ -167,7 +167,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     fn expire(&self, _state: &mut Self::State, _now: Time) {}
 
     /// The instant from which the state equals a fresh one, unless something is committed.
-    fn idle_at(&self, state: &Self::State) -> Verdict;
+    fn idle_at(&self, state: &Self::State) -> Time;
 
     /// Uses up the whole limit at `at`.
     fn exhaust(&self, state: &mut Self::State, at: Time);
@@ -198,8 +198,8 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     fn note_forgotten(&self, _state: &mut Self::State, _evicted: &Self::State) {}
 
     /// The instant at which an answer that allows a release at `at` ends: from then on it may be refused again, even if
-    /// nothing is committed, so ask again. `None` if the answer stands for ever; those of a rule that accrues do.
-    fn closes(&self, _at: Time) -> Option<Time> {
-        None
+    /// nothing is committed, so ask again. Never if the answer stands for ever; those of a rule that accrues do.
+    fn closes(&self, _at: Time) -> Time {
+        Time::NEVER
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::packed::{pack, unpack};
-use super::{Ask, Extra, Facts, Rule, Terms, Usage, Verdict};
+use super::{Ask, Extra, Facts, Rule, Terms, Usage};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -119,21 +119,21 @@ impl Rule for Sliding {
         Sliding { count: terms.count, period: terms.period, grain }
     }
 
-    fn earliest(&self, log: &ReleaseLog, ask: Ask) -> Verdict {
+    fn earliest(&self, log: &ReleaseLog, ask: Ask) -> Time {
         if ask.cost > self.count {
-            return Verdict::Never;
+            return Time::NEVER;
         }
         // A release of this cost fits once enough of the oldest have left the window.
         let mut excess = log.used.saturating_sub(self.count - ask.cost);
         if excess == 0 {
-            return Verdict::At(ask.since);
+            return ask.since;
         }
         let last = log.runs().find(|run| {
             excess = excess.saturating_sub(run.cost);
             excess == 0
         });
-        let at = last.map_or(Verdict::At(ask.since), |run| Verdict::after(run.at, self.period));
-        at.max(Verdict::At(ask.since))
+        let at = last.map_or(ask.since, |run| run.at.after(self.period));
+        at.max(ask.since)
     }
 
     fn available(&self, log: &ReleaseLog, now: Time, ask: Ask, pending: u64) -> u64 {
@@ -147,14 +147,14 @@ impl Rule for Sliding {
     }
 
     /// Once the limit is used up, each release goes one period after the release `count` before it.
-    fn last_of(&self, log: &ReleaseLog, ask: Ask, count: u64) -> Verdict {
-        let Some(last) = count.checked_sub(1) else { return Verdict::At(ask.since) };
+    fn last_of(&self, log: &ReleaseLog, ask: Ask, count: u64) -> Time {
+        let Some(last) = count.checked_sub(1) else { return ask.since };
         let together = self.count / ask.cost;
         if together == 0 {
-            return Verdict::Never;
+            return Time::NEVER;
         }
         let cost = (last % together + 1) * ask.cost;
-        self.earliest(log, Ask { cost, ..ask }).plus(u128::from(last / together) * u128::from(self.period))
+        self.earliest(log, Ask { cost, ..ask }).after(u128::from(last / together) * u128::from(self.period))
     }
 
     fn commit(&self, log: &mut ReleaseLog, now: Time, ask: Ask) {
@@ -193,10 +193,10 @@ impl Rule for Sliding {
         }
     }
 
-    fn idle_at(&self, log: &ReleaseLog) -> Verdict {
+    fn idle_at(&self, log: &ReleaseLog) -> Time {
         match log.newest.cost {
-            0 => Verdict::At(Time::ZERO),
-            _ => Verdict::after(log.newest.at, self.period),
+            0 => Time::ZERO,
+            _ => log.newest.at.after(self.period),
         }
     }
 
@@ -278,7 +278,7 @@ mod tests {
         let mut limiter = Stateful::new(Sliding::new(terms(1, 10)));
         limiter.commit(3, one(3));
         limiter.exhaust(5);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(15)));
+        assert_eq!(limiter.idle_at(), Time(15));
     }
 
     #[test]
@@ -331,9 +331,9 @@ mod tests {
     #[test]
     fn idle_once_the_newest_has_left_the_window() {
         let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
+        assert_eq!(limiter.idle_at(), Time(0));
         limiter.instants(&[0, 4]);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(14)));
+        assert_eq!(limiter.idle_at(), Time(14));
     }
 
     #[test]

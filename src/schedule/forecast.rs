@@ -10,7 +10,7 @@ use super::results::Results;
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::gate::{Gate, Own, Why, last_release};
-use crate::rule::{Ask, Verdict};
+use crate::rule::Ask;
 use crate::source::Items;
 use crate::time::Time;
 
@@ -161,7 +161,7 @@ pub(super) fn awaited(queue: &Queue, now: Time) -> Awaited {
     let is_limit = *not_before <= now && !lane.is_delayed(now) && !waits_for_all;
     let limit = if is_limit { lanes.why(at, &**gate, now).and_then(Why::limit) } else { None };
     let is_hold = waits_for_all || (limit.is_none() && lane.hold > now);
-    Awaited { limit, is_hold, until: until.instant() }
+    Awaited { limit, is_hold, until: until.known() }
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.
@@ -191,11 +191,11 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
         }
         _ => estimate(lanes, &limits, now, left),
     };
-    last.instant().map(|at| (at, precision.max(floor)))
+    last.known().map(|at| (at, precision.max(floor)))
 }
 
 /// As [`last_release_of`], assuming that items cost what the waiting ones cost, and each limit is the only one.
-fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Verdict, Precision) {
+fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Time, Precision) {
     let mut precision = Precision::About;
     let answers = limits.limits().iter().enumerate().map(|(at, limit)| {
         let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
@@ -203,7 +203,7 @@ fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Verdict, Pr
             // The keys of the items to come are not known.
             precision = Precision::AtLeast;
             let costs = costs_by_key(waiting, at, key).into_iter();
-            return costs.map(|(key, cost)| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
+            return costs.map(|(key, cost)| last_of(key, cost)).fold(now, Time::max);
         }
         let sums = lanes(waiting).map(|lane| waiting.batcher.cost_of(lane.waiting(), at));
         let (items, cost) = sums
@@ -214,7 +214,7 @@ fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Verdict, Pr
         }
         last_of(&[], u64::try_from(total).unwrap_or(u64::MAX))
     });
-    let last = answers.fold(Verdict::At(now), Verdict::max);
+    let last = answers.fold(now, Time::max);
     (last, precision)
 }
 

@@ -9,7 +9,7 @@ use super::results::Results;
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
 use crate::gate::{Availability, Limit};
-use crate::rule::{Ask, Verdict};
+use crate::rule::Ask;
 use crate::time::Time;
 
 /// The state of a run.
@@ -41,7 +41,7 @@ pub struct Now {
     pub standing: Availability,
     /// The instant at which it allows one of the waiting items or, if none waits, a release of cost 1; `None` for a
     /// limit by key for which nothing waits.
-    pub next: Option<Verdict>,
+    pub next: Option<Time>,
     /// For a limit by key, the number of keys whose items it makes wait.
     pub waiting: u64,
 }
@@ -63,7 +63,7 @@ impl Metrics {
 impl Now {
     fn of(lanes: &Lanes, at: usize, limit: &Limit, now: Time) -> Now {
         let asked: Vec<_> = lanes.occupied().filter_map(|lane| ask(lane, at, limit, now)).collect();
-        let waiting = asked.iter().filter(|(_, verdict)| !verdict.allows(now));
+        let waiting = asked.iter().filter(|(_, from)| *from > now);
         let waiting: HashSet<&Key> = waiting.filter_map(|(key, _)| *key).collect();
         let of_any = || limit.opening(&[], Ask { since: now, cost: 1 }, now).from;
         let next = asked.iter().map(|(_, verdict)| *verdict).min();
@@ -74,7 +74,7 @@ impl Now {
 
 /// The instant, `now` or later, at which a limit allows the next release of a lane, and the key it is charged to, for a
 /// limit by key; `None` if the limit does not charge it.
-fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Verdict)> {
+fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Time)> {
     let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;
     let key = limit.key.map(|key| &front.charge.keys[key]);

@@ -243,7 +243,7 @@ impl Schedule {
         let Queue { gate, lanes, next, .. } = &self.queue;
         let again = self.results.jobs.retries.backoff_until();
         // `next` may be only the answer of the limits by key; the common limits may make it later.
-        let exact = || lanes.earliest(&**gate, now, by)?.instant();
+        let exact = || lanes.earliest(&**gate, now, by)?.known();
         let booked = || if gate.is_asking() { None } else { lanes.expected(&**gate) };
         match next.and_then(|next| Some(exact()?.max(next))).or_else(booked) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),

@@ -12,7 +12,6 @@ use crate::charge::Charge;
 use crate::config::{OnBad, OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
 use crate::gate::{Gate, Order, Own, OwnedRequest, Steps, Why};
-use crate::rule::Verdict;
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::{SECOND, Time, Wall};
 
@@ -304,16 +303,16 @@ impl Queue {
     }
 
     /// Notes when the next release may be. If that is never, and nothing may change it, ends the run.
-    pub(super) fn set_next(&mut self, next: Option<Verdict>, results: &mut Results) {
+    pub(super) fn set_next(&mut self, next: Option<Time>, results: &mut Results) {
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = || {
             // Limits may have hours that complement one another, and items that cost too much in all of them.
-            let get_no_slots = || self.lanes.expected(&*self.gate) == Some(Time(u64::MAX));
+            let get_no_slots = || self.lanes.expected(&*self.gate) == Some(Time::NEVER);
             let may_open = self.gate.properties().may_open && !get_no_slots();
             results.jobs.running() > 0 || may_open
         };
-        let is_never = next == Some(Verdict::Never) && !may_change();
-        self.next = next.and_then(Verdict::instant);
+        let is_never = next == Some(Time::NEVER) && !may_change();
+        self.next = next.and_then(Time::known);
         if is_never {
             let error =
                 anyhow!("the next release would be later than any clock can show: shorten the period");

@@ -224,7 +224,7 @@ impl Queue {
         }
         let request = self.lanes.request(self.lanes.lane(at)).filter(|_| fails);
         let early = request.and_then(|(_, request)| {
-            let answer = || self.gate.ask(Part::All, &request, request.since).from.instant();
+            let answer = || self.gate.ask(Part::All, &request, request.since).from.known();
             self.gate.expected(&request).or_else(answer).map(|at| at.since(request.since))
         });
         let items = self.lanes.lane(at).open.as_ref().map_or(0, |open| open.items);

@@ -116,10 +116,8 @@ impl Claims {
         if request.is_free() {
             return Opening::at(request.since.max(self.held_until(request)));
         }
-        let opening = |slot: Slot| Opening {
-            until: slot.until.checked_add(1),
-            ..Opening::at(slot.at.max(request.since))
-        };
+        let opening =
+            |slot: Slot| Opening { until: slot.until.after(1u64), ..Opening::at(slot.at.max(request.since)) };
         self.slots(request).next().map_or(Opening::NEVER, opening)
     }
 
@@ -208,7 +206,6 @@ impl Claims {
 mod tests {
     use super::super::order::{Ordered, Overruns};
     use super::*;
-    use crate::rule::Verdict;
     use crate::time::SECOND;
 
     fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
@@ -237,19 +234,19 @@ mod tests {
     fn one_release_goes_in_each_slot_and_not_after_it() {
         let (mut claims, mut charged) = (Claims::default(), Vec::new());
         let one = request(3, &[1], &[]);
-        assert_eq!(claims.opening(&one).from, Verdict::Never);
+        assert_eq!(claims.opening(&one).from, Time::NEVER);
         put(&mut claims, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11)]);
-        assert_eq!(claims.opening(&one).from, Verdict::At(Time(5)));
+        assert_eq!(claims.opening(&one).from, Time(5));
         assert_eq!([4, 5, 7, 8].map(|now| usable(&mut claims, now, &one)), [0, 2, 2, 0]);
         let taken = claims.take(Time(5), &one, 1);
         assert_eq!(claims.commit(Time(7), taken, 1, &mut charged), None);
         claims.expire(Time(7));
-        assert_eq!(claims.opening(&request(6, &[1], &[])).from, Verdict::At(Time(6)));
+        assert_eq!(claims.opening(&request(6, &[1], &[])).from, Time(6));
         claims.expire(Time(8));
-        assert_eq!(claims.opening(&one).from, Verdict::At(Time(9)));
+        assert_eq!(claims.opening(&one).from, Time(9));
         let taken = claims.take(Time(9), &one, 9);
         assert_eq!(claims.commit(Time(9), taken, 1, &mut charged), None);
-        assert_eq!((claims.opening(&one).from, claims.keys.len()), (Verdict::Never, 0));
+        assert_eq!((claims.opening(&one).from, claims.keys.len()), (Time::NEVER, 0));
         assert_eq!(charged, [Charged { releases: 2, cost: 2 }]);
     }
 
@@ -258,12 +255,12 @@ mod tests {
         let mut claims = Claims::new(true);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         put(&mut claims, &a[0], &[1, 2], &[(5, 7)]);
-        assert_eq!(claims.opening(&request(0, &[1, 2], &a)).from, Verdict::At(Time(5)));
-        assert_eq!(claims.opening(&request(0, &[1, 2], &b)).from, Verdict::Never);
-        assert_eq!(claims.opening(&request(0, &[2, 2], &a)).from, Verdict::Never);
+        assert_eq!(claims.opening(&request(0, &[1, 2], &a)).from, Time(5));
+        assert_eq!(claims.opening(&request(0, &[1, 2], &b)).from, Time::NEVER);
+        assert_eq!(claims.opening(&request(0, &[2, 2], &a)).from, Time::NEVER);
         put(&mut claims, &a[0], &[2, 2], &[(8, 9)]);
-        assert_eq!(claims.opening(&request(0, &[1, 2], &a)).from, Verdict::At(Time(5)));
-        assert_eq!(claims.opening(&request(0, &[2, 2], &a)).from, Verdict::At(Time(8)));
+        assert_eq!(claims.opening(&request(0, &[1, 2], &a)).from, Time(5));
+        assert_eq!(claims.opening(&request(0, &[2, 2], &a)).from, Time(8));
     }
 
     #[test]
@@ -271,7 +268,7 @@ mod tests {
         let mut claims = Claims::new(false);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         put(&mut claims, &Key::new(), &[1], &[(5, 7)]);
-        assert_eq!(claims.opening(&request(0, &[1], &a)).from, Verdict::At(Time(5)));
+        assert_eq!(claims.opening(&request(0, &[1], &a)).from, Time(5));
         assert_eq!(claims.take(Time(5), &request(0, &[1], &b), 9).slots.len(), 1);
         assert_eq!(claims.take(Time(5), &request(0, &[1], &a), 9).slots, []);
     }
@@ -285,7 +282,7 @@ mod tests {
         let answer = Answer { slots: slots(&[(20, 22)]), lost: true, ..Answer::default() };
         claims.hear(Time(1), &Order::new(keys[0][0].clone(), [1], 1), &answer);
         let firsts = keys.each_ref().map(|key| claims.opening(&request(0, &[1], key)).from);
-        assert_eq!(firsts, [20, 5].map(|at| Verdict::At(Time(at))));
+        assert_eq!(firsts, [20, 5].map(Time));
     }
 
     #[test]
@@ -399,11 +396,11 @@ mod tests {
         assert_eq!((report.overrun, report.count), (Some(Time(8)), 2));
         // The answer to an earlier order.
         put(&mut claims, &Key::new(), &[1], &[(10, 12)]);
-        assert_eq!((claims.opening(&one).from, usable(&mut claims, 10, &one)), (Verdict::Never, 0));
+        assert_eq!((claims.opening(&one).from, usable(&mut claims, 10, &one)), (Time::NEVER, 0));
         assert_eq!(claims.take_surplus(Time(8)), []);
         let overruns = Overruns { costs: [2].into(), until: Time(15) };
         claims.hear(Time(9), &report, &Answer { overruns, ..Answer::default() });
-        assert_eq!(claims.opening(&one).from, Verdict::At(Time(20)));
+        assert_eq!(claims.opening(&one).from, Time(20));
     }
 
     /// A slot that is over allows no release anyway; giving it up would spare one that is too close.
@@ -414,7 +411,7 @@ mod tests {
         let overruns = Overruns { costs: [1].into(), until: Time(15) };
         let check = Order::new(Key::new(), [1], 0);
         claims.hear(Time(8), &check, &Answer { overruns, ..Answer::default() });
-        assert_eq!(claims.opening(&request(0, &[1], &[])).from, Verdict::At(Time(20)));
+        assert_eq!(claims.opening(&request(0, &[1], &[])).from, Time(20));
     }
 
     /// A store that has lost its state counts from 0 again.
@@ -432,7 +429,7 @@ mod tests {
             let taken = claims.take(Time(5), &one, 1);
             let report = claims.commit(Time(8), taken, 1, &mut charged).expect("it was late");
             claims.hear(Time(8), &report, &answer(Vec::new(), counted, 15));
-            assert_eq!(claims.opening(&one).from, Verdict::At(Time(20)), "{counted}");
+            assert_eq!(claims.opening(&one).from, Time(20), "{counted}");
         }
     }
 
@@ -440,7 +437,7 @@ mod tests {
     fn what_costs_nothing_needs_no_slot() {
         let claims = Claims::default();
         let free = request(3, &[0, 0], &[]);
-        assert_eq!(claims.opening(&free).from, Verdict::At(Time(3)));
+        assert_eq!(claims.opening(&free).from, Time(3));
         assert!(claims.is_open(Time(3), &free));
     }
 }

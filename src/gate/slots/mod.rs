@@ -158,7 +158,7 @@ impl Slots {
         Some(ends).filter(|ends| *ends > now)
     }
 
-    /// Notes that answers for this key later than `at` may have become more lenient.
+    /// Notes that answers for this key from `at` on may have become more lenient.
     fn tell(&mut self, at: Time, key: &Key) {
         let are_keyed = self.claims.by_key;
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
@@ -189,7 +189,7 @@ impl Slots {
             self.tell(now, &order.key);
         }
         if order.within == 0 && answer.next.is_some() {
-            self.tell(Time(u64::MAX), &order.key);
+            self.tell(Time::NEVER, &order.key);
         }
         // New slots may be earlier than those held: slots that other runs gave back.
         if let Some(first) = answer.slots.first() {
@@ -390,7 +390,7 @@ mod tests {
             let booked_by = Some(BookedBy::Wall(Wall::new(Time(1), Time(shown))));
             Answer { slots: booked.into(), ask_again, booked_by, ..Answer::default() }
         };
-        let count = |slots: &Slots| slots.claims.until(Time(u64::MAX));
+        let count = |slots: &Slots| slots.claims.until(Time::NEVER);
         slots.set_wall(Time(1), Wall::new(Time(1), Time(51)));
         slots.answered(Time(1), &order(2), &answer(50));
         // By up to half of the reserve, altogether.

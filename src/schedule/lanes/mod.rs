@@ -30,7 +30,6 @@ use super::{Admission, Failed, Failure};
 use crate::charge::Key;
 use crate::config::{OnLimit, Plan, QueueOptions};
 use crate::gate::{BatchTerms, Gate, Part, Why};
-use crate::rule::Verdict;
 use crate::source::{Batch, Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
@@ -118,7 +117,7 @@ impl Lanes {
     /// gone in time; the others still may if the run woke up late.
     pub(super) fn late(&self, gate: &dyn Gate, now: Time, missed: bool) -> Vec<usize> {
         let has_missed = |deadline: Time, at| {
-            let by = Verdict::At(deadline.max(self.lane(at).previous));
+            let by = deadline.max(self.lane(at).previous);
             deadline < now && self.ask(at, gate, Part::All, Time::ZERO).from > by
         };
         let due = self.deadlines.iter().flat_map(|deadlines| deadlines.until(now));

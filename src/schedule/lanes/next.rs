@@ -5,7 +5,6 @@ use super::turns::{Group, Place, Position};
 use super::{Lane, Lanes};
 use crate::config::OnLimit;
 use crate::gate::{Demand, Gate, Kind, News, Opening, Part, Request, Why};
-use crate::rule::Verdict;
 use crate::source::{Items, Segment};
 use crate::time::Time;
 
@@ -46,8 +45,8 @@ impl Lanes {
 
     /// Re-evaluates the lanes whose answers may have become more lenient.
     pub(crate) fn reconsider(&mut self, news: &News, gate: &dyn Gate) {
-        let is_later = |(other, _): &&(Verdict, Position)| *other > news.later_than();
-        let waiting = self.turns.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at);
+        let may_be_sooner = |(other, _): &&(Time, Position)| *other >= news.from();
+        let waiting = self.turns.waiting.iter().rev().take_while(may_be_sooner).map(|(_, (_, at))| *at);
         let is_meant =
             |at: &usize| self.lane(*at).front().is_some_and(|front| news.concerns(&front.charge.keys));
         let waiting: Vec<_> = waiting.filter(is_meant).collect();
@@ -84,7 +83,7 @@ impl Lanes {
     ///
     /// # Errors
     /// If no lane may release, the verdict on the next turn; `None` if nothing waits.
-    pub(crate) fn next(&mut self, gate: &dyn Gate, now: Time) -> Result<usize, Option<Verdict>> {
+    pub(crate) fn next(&mut self, gate: &dyn Gate, now: Time) -> Result<usize, Option<Time>> {
         if let Some(positions) = self.turns.before(self.batcher.capacity.before) {
             let (opening, at) = self.soonest_of(positions, gate, now).ok_or(None)?;
             return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
@@ -92,7 +91,7 @@ impl Lanes {
         if let Some(at) = self.only() {
             self.turns.whole = self.refreshed(self.turns.whole, at, gate, Part::All, now);
             let Opening { from, .. } = self.turns.whole.opening;
-            return if from.allows(now) { Ok(at) } else { Err(Some(from)) };
+            return if from <= now { Ok(at) } else { Err(Some(from)) };
         }
         self.promote(gate, now);
         let mut first: Option<Position> = None;
@@ -102,7 +101,7 @@ impl Lanes {
             let Some(&position) = positions.first() else { continue };
             *kept = self.refreshed(*kept, position.1, gate, Part::Common, now);
             let Opening { from, .. } = kept.opening;
-            if from.allows(now) {
+            if from <= now {
                 first = Some(first.map_or(position, |first| first.min(position)));
             } else {
                 wait = Some(wait.map_or(from, |other| other.min(from)));
@@ -114,7 +113,7 @@ impl Lanes {
 
     /// The lane that may be the first to release from `now` on, as things stand, and when. If very many wait
     /// for limits by key first and for common ones then, it may be another one.
-    pub(crate) fn soonest(&self, gate: &dyn Gate, now: Time) -> Option<(Verdict, usize)> {
+    pub(crate) fn soonest(&self, gate: &dyn Gate, now: Time) -> Option<(Time, usize)> {
         if let Some(positions) = self.turns.before(self.batcher.capacity.before) {
             return self.soonest_of(positions, gate, now).map(|(opening, at)| (opening.from, at));
         }
@@ -139,12 +138,12 @@ impl Lanes {
     }
 
     /// The first release from `now` on, or one no later than `by`.
-    pub(crate) fn earliest(&self, gate: &dyn Gate, now: Time, by: Time) -> Option<Verdict> {
+    pub(crate) fn earliest(&self, gate: &dyn Gate, now: Time, by: Time) -> Option<Time> {
         let lanes = (0..self.directory.entries.len()).filter(|&at| self.lane(at).front().is_some());
         let mut earliest = None;
         for answer in lanes.map(|at| self.ask(at, gate, Part::All, now).from) {
-            earliest = Some(earliest.map_or(answer, |other: Verdict| other.min(answer)));
-            if answer.allows(by) {
+            earliest = Some(earliest.map_or(answer, |other: Time| other.min(answer)));
+            if answer <= by {
                 break;
             }
         }
@@ -190,7 +189,7 @@ impl Lanes {
         now: Time,
     ) -> Option<(Opening, usize)> {
         let answers = few.map(|&(_, at)| (self.ask(at, gate, Part::All, now), at));
-        answers.min_by_key(|(opening, _)| opening.from.max(Verdict::At(now)))
+        answers.min_by_key(|(opening, _)| opening.from.max(now))
     }
 
     /// The only waiting lane, if there is just one. It need not be compared with others, so it is not moved.
@@ -203,8 +202,7 @@ impl Lanes {
     /// Moves lanes from waiting to ready, as the limits by key admit them.
     fn promote(&mut self, gate: &dyn Gate, now: Time) {
         self.demote(gate, now);
-        while let Some(&(_, position)) = self.turns.waiting.first().filter(|(verdict, _)| verdict.allows(now))
-        {
+        while let Some(&(_, position)) = self.turns.waiting.first().filter(|(from, _)| *from <= now) {
             self.settle(position, gate, now);
         }
     }

@@ -16,7 +16,8 @@ use super::*;
 use crate::charge::Key;
 use crate::gate::{History, Limiter};
 use crate::random::for_each_seed;
-use crate::rule::{Algorithm, Extra, Rule as _, Sliding, Terms, Verdict, Visitor};
+use crate::rule::{Algorithm, Extra, Rule as _, Sliding, Terms, Visitor};
+use crate::time::Time;
 
 /// Calendar rules have their own tests.
 fn of_any_period() -> Vec<Algorithm> {
@@ -81,7 +82,7 @@ fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
     let ask = Ask { since: at, cost };
     match (quota.algorithm, limiter.opening(b"", ask, ask.since).from) {
         // Charges nothing if earlier charges already keep the next release away for as long.
-        (Algorithm::Interval, Verdict::At(next))
+        (Algorithm::Interval, next)
             if next.0 >= at.0 + (cost * quota.terms.period).div_ceil(quota.terms.count) => {}
         _ => limiter.commit(0, at, ask),
     }
@@ -132,7 +133,7 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
             let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
             let answers =
                 charged().map(|(limit, &cost)| limiters[limit].opening(b"", ask(cost), Time(0)).from);
-            let Some(Verdict::At(at)) = answers.max() else { panic!("never") };
+            let Some(at) = answers.max() else { panic!("never") };
             assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);
             charged().for_each(|(limit, &cost)| limiters[limit].commit(0, at, ask(cost)));
             previous = at;

@@ -101,9 +101,9 @@ impl Charges {
     /// Makes room for the sums under `limits`. Returns the index at which the next row begins.
     pub(super) fn begin(&mut self, limits: &[Limit]) -> usize {
         if self.pending.len() != limits.len() {
-            let pending = limits.iter().map(|limit| match limit.key {
-                Some(_) => Pending::Keyed(HashMap::default()),
-                None => Pending::Common(0),
+            let pending = limits.iter().map(|limit| match limit.is_common() {
+                true => Pending::Common(0),
+                false => Pending::Keyed(HashMap::default()),
             });
             self.pending = pending.collect();
         }

@@ -1,6 +1,6 @@
 //! The gate decides what may leave when. It is pure: it never reads a clock; callers pass the time.
 //!
-//! [`Own`] keeps the limits of this run, each a [`Rule`](crate::rule::Rule) with one [`History`], or one per key.
+//! [`Own`] keeps the limits of this run, each with one history, or one per key.
 //! [`Slots`] keeps slots booked from a store, for limits shared with other runs. The scheduler does not know which it
 //! has.
 //!
@@ -11,14 +11,11 @@
 //! A release allowed at one instant is not always allowed later: see [`Opening`].
 
 mod accounts;
-mod build;
 mod change;
 mod charges;
 mod evict;
-mod history;
 mod last_release;
 mod limit;
-mod limiter;
 mod memory;
 mod opening;
 mod own;
@@ -33,10 +30,8 @@ use anyhow::Result;
 pub(crate) use self::accounts::Accounts;
 pub use self::charges::{Charged, Charges};
 pub(crate) use self::evict::Eviction;
-pub use self::history::History;
 pub use self::last_release::last_release;
-pub use self::limit::Limit;
-pub use self::limiter::{Availability, Limiter};
+pub use self::limit::{Availability, Limit};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;

@@ -1,6 +1,6 @@
 //! The answer of a gate.
 
-use crate::rule::{Ask, Rule};
+use crate::rule::{AnyRule, AnyState, Ask};
 use crate::time::Time;
 
 /// The stretch of time in which a release is allowed, as long as nothing else is charged: from an instant until the
@@ -35,7 +35,7 @@ impl Opening {
     }
 
     /// The first opening of a rule that is not over by `from`. The ask keeps its `since`, from which a bucket accrues.
-    pub(crate) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
+    pub(crate) fn of(rule: &AnyRule, state: &AnyState, ask: Ask, from: Time) -> Self {
         let first = rule.earliest(state, ask);
         let until = rule.closes(first);
         if until > from {

@@ -5,9 +5,9 @@ use std::mem;
 
 use smallvec::SmallVec;
 
-use super::build::{limiter, limits};
 use super::change::{Paused, change};
 use super::charges::Admitted;
+use super::limit::key_parts;
 use super::{Charged, Charges, Gate, Kind, Limit, News, Opening, Order, Part, Properties, Request, Why};
 use crate::config::{Rate, keys};
 use crate::rule::Ask;
@@ -38,7 +38,9 @@ pub struct Own {
 impl Own {
     /// The gate of a run that starts at `start`, by this wall clock.
     pub fn new(rates: Vec<Rate>, start: Time, wall: Wall) -> Self {
-        let mut own = Own { wall, ..Own::of(limits(&rates, wall, |rate| limiter(rate, start, wall))) };
+        let limits =
+            rates.iter().zip(key_parts(&rates)).map(|(rate, key)| Limit::new(rate, key, start, wall));
+        let mut own = Own { wall, ..Own::of(limits.collect()) };
         own.set_rates(rates);
         own
     }
@@ -51,14 +53,14 @@ impl Own {
         // Items that became next in line under earlier limits may still be waiting.
         let depended_on_since = self.properties.depends_on_since;
         self.properties = Properties::new(&rates, None, depended_on_since);
-        self.shares_keys = self.limits.iter().any(|limit| limit.key.is_some()) && keys(&rates).len() > 1;
+        self.shares_keys = self.limits.iter().any(|limit| !limit.is_common()) && keys(&rates).len() > 1;
         self.revisions = (self.revisions.0 + 1, self.revisions.1 + 1);
         self.rates = rates;
     }
 
     /// A copy of the common limits that charge something, to try releases out on, and their costs.
     pub(super) fn copied(&self, costs: &[u64]) -> (Own, Vec<u64>) {
-        let charged = self.limits.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.key.is_none());
+        let charged = self.limits.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.is_common());
         let (limits, costs) = charged.map(|(limit, &cost)| (limit.clone(), cost)).unzip();
         (Own::of(limits), costs)
     }
@@ -73,7 +75,7 @@ impl Own {
     /// Charges a release that was not admitted by these limits, or was admitted long ago, and may not have ended.
     fn charge_start(&mut self, now: Time, request: &Request) {
         for (limit, &cost) in self.limits.iter_mut().zip(request.costs).filter(|(_, cost)| **cost > 0) {
-            let account = limit.limiter.account(request.key(limit), now);
+            let account = limit.account(limit.key_of(request), now);
             limit.commit(account, now, request.ask(cost), 1);
         }
     }
@@ -89,7 +91,7 @@ impl Own {
         }
         let answers = self.limits.iter().zip(request.costs).map(|(limit, &cost)| match cost {
             0 => from,
-            _ => limit.opening(request.key(limit), request.ask(cost), from).from,
+            _ => limit.opening(limit.key_of(request), request.ask(cost), from).from,
         });
         let latest = answers.enumerate().max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
         latest.filter(|(_, answer)| *answer > from)
@@ -110,7 +112,7 @@ impl Own {
         for (at, (limit, &cost)) in self.limits.iter_mut().zip(request.costs).enumerate() {
             let mut account = 0;
             if cost > 0 {
-                account = limit.limiter.account(request.key(limit), now);
+                account = limit.account(limit.key_of(request), now);
                 let pending = charges.pending(at, account);
                 count = limit.available(account, now, request.ask(cost), pending, count);
             }
@@ -175,19 +177,19 @@ impl Gate for Own {
 
     fn ask(&self, part: Part, request: &Request, from: Time) -> Opening {
         let is_meant = move |limit: &Limit| match part {
-            Part::Common => limit.key.is_none(),
-            Part::Keyed => limit.key.is_some(),
+            Part::Common => limit.is_common(),
+            Part::Keyed => !limit.is_common(),
             Part::All => true,
         };
         let asked = self.limits.iter().zip(request.costs);
         let asked = asked.filter(move |(limit, cost)| **cost > 0 && is_meant(limit));
         Opening::agreed(request.since.max(from), &asked, |(limit, cost), from| {
-            limit.opening(request.key(limit), request.ask(*cost), from)
+            limit.opening(limit.key_of(request), request.ask(*cost), from)
         })
     }
 
     fn kind(&self, request: &Request) -> Kind {
-        let common = |(limit, &cost): (&Limit, &u64)| if limit.key.is_none() { cost } else { 0 };
+        let common = |(limit, &cost): (&Limit, &u64)| if limit.is_common() { cost } else { 0 };
         let costs: SmallVec<[u64; 4]> = self.limits.iter().zip(request.costs).map(common).collect();
         let depends = self.rates.iter().zip(&costs).any(|(rate, &cost)| rate.depends_on_since(cost));
         (costs, Some(request.since).filter(|_| depends))
@@ -215,7 +217,7 @@ impl Gate for Own {
             Ok(count) => charges.add(Admitted { since: request.since, count, taken: None }),
             Err(_) => charges.rows.truncate(row),
         }
-        let part = |limit: usize| if self.limits[limit].key.is_none() { Part::Common } else { Part::Keyed };
+        let part = |limit: usize| if self.limits[limit].is_common() { Part::Common } else { Part::Keyed };
         admitted.map_err(part)
     }
 
@@ -229,7 +231,7 @@ impl Gate for Own {
                 charged.add(count, all.cost);
                 limit.commit(account, now, one, count);
                 if over {
-                    limit.limiter.finish(account, now, all);
+                    limit.end(account, now, all);
                 }
             }
         });
@@ -253,11 +255,11 @@ impl Gate for Own {
     }
 
     fn next_change(&self) -> Option<Time> {
-        self.limits.iter().filter_map(|limit| limit.limiter.evict_at()).min()
+        self.limits.iter().map(Limit::evict_at).min()?.known()
     }
 
     fn evict(&mut self, now: Time, horizon: Time) {
-        self.limits.iter_mut().for_each(|limit| limit.limiter.evict(now, horizon));
+        self.limits.iter_mut().for_each(|limit| limit.evict(now, horizon));
     }
 
     fn take_news(&mut self) -> Option<News> {
@@ -290,19 +292,17 @@ impl Gate for Own {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{History, Limiter};
     use super::*;
     use crate::charge::Key;
+    use crate::rule::Algorithm::{self, Fixed, Interval, Sliding};
     use crate::rule::tests::terms;
-    use crate::rule::{Fixed, Interval, Rule as _, Sliding};
 
-    fn common(limiter: impl Limiter + 'static) -> Limit {
-        Limit::new(Box::new(limiter), None)
+    fn common(algorithm: Algorithm, count: u64, period: u64) -> Limit {
+        Limit::of(algorithm, terms(count, period), None)
     }
 
     fn keyed(count: u64, period: u64) -> Limit {
-        let limiter = History::keyed(Sliding::new(terms(count, period)), period);
-        Limit::new(Box::new(limiter), Some(0))
+        Limit::of(Sliding, terms(count, period), Some(0))
     }
 
     fn own(limits: impl IntoIterator<Item = Limit>) -> Own {
@@ -321,10 +321,7 @@ mod tests {
 
     #[test]
     fn the_latest_answer_counts_and_every_limit_is_charged() {
-        let mut limits = own([
-            common(History::common(Interval::new(terms(1, 2)))),
-            common(History::common(Sliding::new(terms(3, 100)))),
-        ]);
+        let mut limits = own([common(Interval, 1, 2), common(Sliding, 3, 100)]);
         let mut instants = Vec::new();
         for _ in 0..7 {
             let request = request(instants.last().copied().unwrap_or(0), &[1, 1], &[]);
@@ -337,7 +334,7 @@ mod tests {
 
     #[test]
     fn asking_never_charges() {
-        let limits = own([common(History::common(Fixed::new(terms(1, 10))))]);
+        let limits = own([common(Fixed, 1, 10)]);
         for _ in 0..5 {
             assert_eq!(limits.ask(Part::All, &request(3, &[1], &[]), Time(0)).from, Time(3));
         }
@@ -345,7 +342,7 @@ mod tests {
 
     #[test]
     fn a_limit_that_costs_nothing_is_neither_asked_nor_charged() {
-        let mut limits = own([common(History::common(Interval::new(terms(1, 10))))]);
+        let mut limits = own([common(Interval, 1, 10)]);
         release(&mut limits, 0, &request(0, &[1], &[]));
         assert_eq!(limits.ask(Part::All, &request(1, &[0], &[]), Time(0)).from, Time(1));
         release(&mut limits, 5, &request(5, &[0], &[]));
@@ -354,7 +351,7 @@ mod tests {
 
     #[test]
     fn common_and_keyed_answers() {
-        let mut limits = own([common(History::common(Sliding::new(terms(2, 100)))), keyed(1, 10)]);
+        let mut limits = own([common(Sliding, 2, 100), keyed(1, 10)]);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         release(&mut limits, 0, &request(0, &[1, 1], &a));
         assert_eq!(limits.ask(Part::Keyed, &request(1, &[1, 1], &a), Time(0)).from, Time(10));
@@ -366,7 +363,7 @@ mod tests {
 
     #[test]
     fn what_is_admitted_together_counts_before_it_is_charged() {
-        let mut limits = own([common(History::common(Sliding::new(terms(5, 100)))), keyed(2, 10)]);
+        let mut limits = own([common(Sliding, 5, 100), keyed(2, 10)]);
         let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
         let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
         let mut charges = Charges::default();
@@ -382,10 +379,7 @@ mod tests {
 
     #[test]
     fn the_binding_limit_is_the_one_that_allows_last() {
-        let mut limits = own([
-            common(History::common(Interval::new(terms(1, 10)))),
-            common(History::common(Sliding::new(terms(1, 100)))),
-        ]);
+        let mut limits = own([common(Interval, 1, 10), common(Sliding, 1, 100)]);
         assert_eq!(limits.binding(&request(0, &[1, 1], &[]), Time(0)), None);
         release(&mut limits, 0, &request(0, &[1, 1], &[]));
         assert_eq!(limits.binding(&request(5, &[1, 1], &[]), Time(0)), Some((1, Time(100))));

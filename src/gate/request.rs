@@ -4,7 +4,6 @@ use std::rc::Rc;
 
 use smallvec::SmallVec;
 
-use super::Limit;
 use crate::charge::Key;
 use crate::rule::Ask;
 use crate::time::Time;
@@ -20,14 +19,10 @@ pub struct Request<'a> {
     pub keys: &'a [Key],
 }
 
-impl<'a> Request<'a> {
+impl Request<'_> {
     /// True if no limit charges it.
     pub fn is_free(&self) -> bool {
         self.costs.iter().all(|&cost| cost == 0)
-    }
-
-    pub(super) fn key(&self, limit: &Limit) -> &'a [u8] {
-        limit.key.map_or(&[], |key| self.keys[key].as_slice())
     }
 
     pub(super) fn ask(&self, cost: u64) -> Ask {

@@ -16,7 +16,8 @@ pub struct Bucket {
     terms: Terms,
 }
 
-/// The grains missing from a full bucket at an instant.
+/// The grains missing from a full bucket at an instant. Packed, as there is one for each key.
+#[repr(Rust, packed(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Lacking {
     at: Time,

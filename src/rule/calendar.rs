@@ -121,7 +121,8 @@ impl Rule for Calendar {
         check,
     };
 
-    type State = LastPeriod;
+    /// On the heap, as few limits with many keys go by the calendar.
+    type State = Box<LastPeriod>;
 
     fn new(terms: Terms) -> Self {
         Calendar {
@@ -134,12 +135,12 @@ impl Rule for Calendar {
         }
     }
 
-    fn earliest(&self, state: &LastPeriod, ask: Ask) -> Time {
+    fn earliest(&self, state: &Box<LastPeriod>, ask: Ask) -> Time {
         let opening = self.opening(state, self.shown(state, ask.since), ask.cost);
         self.when(opening.map(|opening| opening.start))
     }
 
-    fn available(&self, state: &LastPeriod, now: Time, ask: Ask, pending: u64) -> u64 {
+    fn available(&self, state: &Box<LastPeriod>, now: Time, ask: Ask, pending: u64) -> u64 {
         if self.earliest(state, Ask { since: now, cost: 1 }) > now {
             return 0;
         }
@@ -148,8 +149,8 @@ impl Rule for Calendar {
     }
 
     /// Exact up to `MOST_PERIODS` periods, approximate beyond.
-    fn last_of(&self, state: &LastPeriod, ask: Ask, count: u64) -> Time {
-        let (mut state, mut ask, mut left) = (*state, ask, count);
+    fn last_of(&self, state: &Box<LastPeriod>, ask: Ask, count: u64) -> Time {
+        let (mut state, mut ask, mut left) = (state.clone(), ask, count);
         for _ in 0..MOST_PERIODS {
             if left == 0 {
                 return ask.since;
@@ -163,34 +164,34 @@ impl Rule for Calendar {
         ask.since.after(u128::from(periods) * u128::from(self.civil.longest()))
     }
 
-    fn commit(&self, state: &mut LastPeriod, now: Time, ask: Ask) {
+    fn commit(&self, state: &mut Box<LastPeriod>, now: Time, ask: Ask) {
         let at = self.shown(state, now);
         let used = Self::used(state, &self.around(state, at)).saturating_add(ask.cost);
         let next = || LastPeriod { forgotten: state.last_end(), ..self.state_at(at, used) };
         let last = state.last.max(Time::clamped(at));
-        *state = if used > ask.cost { LastPeriod { used, last, ..*state } } else { next() };
+        **state = if used > ask.cost { LastPeriod { used, last, ..**state } } else { next() };
     }
 
-    fn idle_at(&self, state: &LastPeriod) -> Time {
+    fn idle_at(&self, state: &Box<LastPeriod>) -> Time {
         match state.used {
             0 => Time::ZERO,
             _ => self.when(Some(state.end.0.into())),
         }
     }
 
-    fn exhaust(&self, state: &mut LastPeriod, at: Time) {
+    fn exhaust(&self, state: &mut Box<LastPeriod>, at: Time) {
         let shown = self.shown(state, at);
         let used = Self::used(state, &self.around(state, shown));
         let forgotten = if used > 0 { state.forgotten } else { state.last_end() };
-        *state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
+        **state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
     }
 
     /// The wall clock does not restart.
-    fn restart(&self, _: &mut LastPeriod) {}
+    fn restart(&self, _: &mut Box<LastPeriod>) {}
 
     /// Under other terms, the current period may also include releases from before the last one, which are not known:
     /// then all of it counts as used, whatever the new count.
-    fn carry_over(&self, state: &mut LastPeriod, new: &Self, now: Time, _: Option<Time>) {
+    fn carry_over(&self, state: &mut Box<LastPeriod>, new: &Self, now: Time, _: Option<Time>) {
         let is_same = (self.civil, self.zone) == (new.civil, new.zone);
         if is_same && state.used > 0 && state.forgotten <= state.end {
             return;
@@ -201,7 +202,7 @@ impl Rule for Calendar {
         let period = LastPeriod { last, ..new.state_at(new.wall.nanos(now).max(known), u64::MAX) };
         let is_within = state.used > 0 && state.end > period.start;
         let forgotten = if is_within { state.forgotten } else { state.last_end() };
-        *state = match is_within {
+        **state = match is_within {
             _ if forgotten > period.start => LastPeriod { forgotten, ..period },
             true => LastPeriod { used: state.used, forgotten, ..period },
             false => LastPeriod { forgotten, ..LastPeriod::default() },
@@ -215,11 +216,11 @@ impl Rule for Calendar {
         self.when((self.margin > 0 && at < Time::NEVER).then(|| end(self.wall.nanos(at))))
     }
 
-    fn note_evicted(&self, evicted: &mut LastPeriod, state: &LastPeriod) {
+    fn note_evicted(&self, evicted: &mut Box<LastPeriod>, state: &Box<LastPeriod>) {
         evicted.forgotten = evicted.forgotten.max(state.last_end());
     }
 
-    fn note_forgotten(&self, state: &mut LastPeriod, evicted: &LastPeriod) {
+    fn note_forgotten(&self, state: &mut Box<LastPeriod>, evicted: &Box<LastPeriod>) {
         state.forgotten = state.forgotten.max(evicted.forgotten);
     }
 }

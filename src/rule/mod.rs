@@ -20,7 +20,7 @@ mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use any::{AnyRule, AnyState};
+pub use any::{Algorithm, AnyRule, AnyState};
 pub use bucket::Bucket;
 pub use calendar::Calendar;
 pub use facts::{Extra, Facts, Stairs};
@@ -40,60 +40,7 @@ use serde::de::DeserializeOwned;
 
 use crate::time::Time;
 
-/// The rule by which a limit decides.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Algorithm {
-    /// At most N in any window of length P.
-    #[default]
-    Sliding,
-    /// Bursts up to B, then N per P on average.
-    Bucket,
-    /// At least P/N between two releases.
-    Interval,
-    /// At most N in each of its own windows of length P.
-    Fixed,
-    /// At most N in each day, week, month or year.
-    Calendar,
-}
-
-/// An operation on the rule type of an algorithm.
-pub trait Visitor {
-    /// The result.
-    type Output;
-
-    /// Visits the algorithm whose rule is `R`.
-    fn visit<R: Rule>(self) -> Self::Output;
-}
-
 impl Algorithm {
-    /// All algorithms, in the order in which help lists them.
-    pub const ALL: [Algorithm; 5] =
-        [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed, Algorithm::Calendar];
-
-    /// Calls `visitor` with the rule type. The only match over the algorithms.
-    pub fn visit<V: Visitor>(self, visitor: V) -> V::Output {
-        match self {
-            Algorithm::Sliding => visitor.visit::<Sliding>(),
-            Algorithm::Bucket => visitor.visit::<Bucket>(),
-            Algorithm::Interval => visitor.visit::<Interval>(),
-            Algorithm::Fixed => visitor.visit::<Fixed>(),
-            Algorithm::Calendar => visitor.visit::<Calendar>(),
-        }
-    }
-
-    /// Its [`Rule::FACTS`].
-    pub fn facts(self) -> &'static Facts {
-        struct TheFacts;
-        impl Visitor for TheFacts {
-            type Output = &'static Facts;
-
-            fn visit<R: Rule>(self) -> &'static Facts {
-                &R::FACTS
-            }
-        }
-        self.visit(TheFacts)
-    }
-
     /// The names, as they are typed.
     pub fn names() -> [&'static str; Self::ALL.len()] {
         Self::ALL.map(|algorithm| algorithm.facts().name)

@@ -199,7 +199,7 @@ fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Time, Preci
     let mut precision = Precision::About;
     let answers = limits.limits().iter().enumerate().map(|(at, limit)| {
         let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
-        if let Some(key) = limit.key {
+        if let Some(key) = limit.key() {
             // The keys of the items to come are not known.
             precision = Precision::AtLeast;
             let costs = costs_by_key(waiting, at, key).into_iter();

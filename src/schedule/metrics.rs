@@ -67,8 +67,8 @@ impl Now {
         let waiting: HashSet<&Key> = waiting.filter_map(|(key, _)| *key).collect();
         let of_any = || limit.opening(&[], Ask { since: now, cost: 1 }, now).from;
         let next = asked.iter().map(|(_, verdict)| *verdict).min();
-        let next = next.or_else(|| limit.key.is_none().then(of_any));
-        Now { standing: limit.limiter.standing(now), next, waiting: waiting.len() as u64 }
+        let next = next.or_else(|| limit.key().is_none().then(of_any));
+        Now { standing: limit.standing(now), next, waiting: waiting.len() as u64 }
     }
 }
 
@@ -77,7 +77,7 @@ impl Now {
 fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Time)> {
     let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;
-    let key = limit.key.map(|key| &front.charge.keys[key]);
+    let key = limit.key().map(|key| &front.charge.keys[key]);
     let opening = limit.opening(key.map_or(&[], Key::as_slice), Ask { since, cost }, now);
     Some((key, opening.from))
 }

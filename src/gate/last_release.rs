@@ -1,6 +1,6 @@
 //! Forecasts the last release under the limits as they stand.
 
-use super::{Charges, Gate, Own, Part, Request};
+use super::{Gate, Pending, Request, Scope};
 use crate::rule::Ask;
 use crate::time::Time;
 
@@ -12,21 +12,21 @@ const MOST_STEPS: usize = 1024;
 ///
 /// A single limit knows the answer. Several interact, so the releases are tried out on a copy; if there are too many
 /// for that, the answer may be a little early.
-pub fn last_release(limits: &Own, since: Time, costs: &[u64], count: u64) -> Time {
+pub fn last_release(limits: &Gate, since: Time, costs: &[u64], count: u64) -> Time {
     let (mut limits, costs) = limits.copied(costs);
-    let (mut since, mut left, mut charges) = (since, count, Charges::default());
+    let (mut since, mut left, mut charges) = (since, count, Pending::default());
     for _ in 0..MOST_STEPS {
         if costs.len() < 2 || left == 0 {
             break;
         }
         let request = Request { since, costs: &costs, keys: &[] };
-        let Some(at) = limits.ask(Part::All, &request, since).from.known() else { return Time::NEVER };
+        let Some(at) = limits.opening(Scope::All, &request, since).from.known() else { return Time::NEVER };
         let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
         limits.commit(&mut charges, at, admitted, true);
         left -= admitted;
         since = at;
     }
-    let asks = limits.limits().iter().zip(&costs);
+    let asks = limits.limits().map(|(_, limit)| limit).zip(&costs);
     asks.map(|(limit, &cost)| limit.last_of(&[], Ask { since, cost }, left)).fold(since, Time::max)
 }
 
@@ -36,9 +36,9 @@ mod tests {
     use crate::config::{Defaults, Rate, RateText};
     use crate::time::{SECOND, Wall};
 
-    fn limits(texts: &[&str]) -> Own {
+    fn limits(texts: &[&str]) -> Gate {
         let rates: Vec<Rate> = texts.iter().map(|text| text.parse::<Rate>().unwrap()).collect();
-        Own::new(rates, Time::ZERO, Wall::EPOCH)
+        Gate::new(rates, Time::ZERO, Wall::EPOCH)
     }
 
     #[test]
@@ -70,7 +70,7 @@ mod tests {
     #[test]
     fn a_pause_never_ends_by_itself() {
         let rates = vec![RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
-        let limits = Own::new(rates, Time::ZERO, Wall::EPOCH);
+        let limits = Gate::new(rates, Time::ZERO, Wall::EPOCH);
         assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Time::NEVER);
     }
 }

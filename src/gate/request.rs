@@ -1,14 +1,12 @@
 //! The requests to a gate, and its answers.
 
-use std::rc::Rc;
-
 use smallvec::SmallVec;
 
-use crate::charge::Key;
+use crate::charge::{Charge, Key};
 use crate::rule::Ask;
 use crate::time::Time;
 
-/// A release, as a gate is asked about it.
+/// A release, as a gate is asked about it: what it is charged, and from when on it may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
     /// The instant at which the item became next in line.
@@ -19,10 +17,10 @@ pub struct Request<'a> {
     pub keys: &'a [Key],
 }
 
-impl Request<'_> {
-    /// True if no limit charges it.
-    pub fn is_free(&self) -> bool {
-        self.costs.iter().all(|&cost| cost == 0)
+impl<'a> Request<'a> {
+    /// A release that is charged this, and became next in line at `since`.
+    pub fn new(since: Time, charge: &'a Charge) -> Self {
+        Request { since, costs: &charge.costs, keys: &charge.keys }
     }
 
     pub(super) fn ask(&self, cost: u64) -> Ask {
@@ -30,26 +28,9 @@ impl Request<'_> {
     }
 }
 
-/// A request that owns its data.
-#[derive(Clone, Debug)]
-pub struct OwnedRequest {
-    /// The instant at which its first item became next in line.
-    pub since: Time,
-    /// The cost under each limit.
-    pub costs: Rc<[u64]>,
-    /// The values of the limits' key selectors.
-    pub keys: Rc<[Key]>,
-}
-
-impl OwnedRequest {
-    pub(crate) fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.costs, keys: &self.keys }
-    }
-}
-
-/// A part of a gate's limits and slots.
+/// Some of a gate's limits and slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum Scope {
     /// The limits that all items share.
     Common,
     /// The limits by key, and slots.
@@ -59,26 +40,36 @@ pub enum Part {
 }
 
 /// The costs of a release, and its `since` if the answer depends on it. Requests of one kind get the same answer from
-/// [`Part::Common`], except that it is never before their own `since`.
+/// [`Scope::Common`], except that it is never before their own `since`.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
-/// The reason that a release waits or is refused.
+/// What a release waits for, or is refused by.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
+pub enum Blocked {
     /// The limit with this index.
     Limit(usize),
     /// The limit with this index, which allows it at no instant as things stand.
     Never(usize),
-    /// A slot; with the index of the limit if only one limit is shared.
-    Slot(Option<usize>),
+    /// A slot.
+    Slot {
+        /// The index of the limit, if only one limit is shared.
+        limit: Option<usize>,
+        /// The store has said that there is none at once.
+        known: bool,
+    },
 }
 
-impl Why {
+impl Blocked {
     /// The index of the limit it waits for, if known.
     pub fn limit(self) -> Option<usize> {
         match self {
-            Why::Limit(limit) | Why::Never(limit) => Some(limit),
-            Why::Slot(limit) => limit,
+            Blocked::Limit(limit) | Blocked::Never(limit) => Some(limit),
+            Blocked::Slot { limit, .. } => limit,
         }
+    }
+
+    /// False if it may still go at once, once the store has answered.
+    pub fn is_known(self) -> bool {
+        !matches!(self, Blocked::Slot { known: false, .. })
     }
 }

@@ -52,8 +52,8 @@ impl Metrics {
             schedule;
         let stats = schedule.limit_stats().into_iter();
         let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
-        for ((at, &place), limit) in account.limits.places.iter().enumerate().zip(gate.limits()) {
-            limits[place].now = Some(Now::of(lanes, at, limit, now));
+        for (at, limit) in gate.limits() {
+            limits[account.limits.places[at]].now = Some(Now::of(lanes, at, limit, now));
         }
         let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping);
         Metrics { stats: schedule.stats(), running: schedule.running() as u64, next, limits }

@@ -37,7 +37,7 @@ pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;
 pub use self::pending::{Charged, Pending};
 pub use self::properties::{BatchTerms, Properties};
-pub use self::request::{Blocked, Kind, Request, Scope};
+pub use self::request::{Blocked, By, Kind, Request, Scope};
 pub use self::reservations::{
     Answer, BookedBy, BookingTerms, Demand, News, Order, Overruns, Reservations, Slot, Steps, Task, Turn,
 };
@@ -207,12 +207,16 @@ impl Gate {
         (costs, Some(request.since).filter(|_| depends))
     }
 
-    /// What a release still waits for at `now`, if it does.
+    /// Why a release still waits at `now`, if it does.
     pub fn blocked(&self, request: &Request, now: Time) -> Option<Blocked> {
-        let here = self
-            .binding(request, now)
-            .map(|(limit, at)| if at == Time::NEVER { Blocked::Never(limit) } else { Blocked::Limit(limit) });
-        here.or_else(|| Some(self.reservations.as_ref()?.blocked(request)))
+        let held = self.reservations.as_ref().map_or(Time::ZERO, |slots| slots.held_until(request));
+        if held > now {
+            return Some(Blocked { by: By::Hold, until: Some(held) });
+        }
+        match self.binding(request, now) {
+            Some((limit, until)) => Some(Blocked { by: By::Limit(limit), until: until.known() }),
+            None => Some(self.reservations.as_ref()?.blocked(request)),
+        }
     }
 
     /// The limit of this run that is the last to allow the release at `now` or later, and its answer; `None` if all
@@ -310,7 +314,7 @@ impl Gate {
                 count = limit.available(account, now, request.ask(cost), before, count);
             }
             if count == 0 {
-                return Err(Blocked::Limit(shared + at));
+                return Err(Blocked::by_limit(shared + at));
             }
             pending.rows.push((cost, account));
         }
@@ -318,9 +322,8 @@ impl Gate {
     }
 
     /// True if it is a limit of this run that all items share.
-    pub fn is_common(&self, blocked: Blocked) -> bool {
-        let here = blocked.limit().and_then(|at| self.limits.get(at.checked_sub(self.shared())?));
-        here.is_some_and(Limit::is_common)
+    pub fn is_common(&self, by: By) -> bool {
+        matches!(by, By::Limit(limit) if self.limits[limit - self.shared()].is_common())
     }
 
     /// Charges the first `left` of the releases, which have left by `now`; the others count as never admitted. If
@@ -375,16 +378,12 @@ impl Gate {
         let costs = &request.costs[self.shared()..];
         self.limits.iter_mut().zip(costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
         self.paused.iter_mut().for_each(|paused| paused.finish(now, request));
-        if self.counts_exits() {
+        if self.rates.iter().any(Rate::counts_exits) {
             // Until a command ends, a limit with hours answers with the end of these, and then perhaps with an earlier
             // instant.
             let has_hours = |rate: &Rate| rate.counts_exits() && rate.during.is_some();
             self.answers_change(if self.rates.iter().any(has_hours) { Time::ZERO } else { Time::NEVER });
         }
-    }
-
-    fn counts_exits(&self) -> bool {
-        self.rates.iter().any(Rate::counts_exits)
     }
 
     /// Notes that any answer may have changed, and that those from `at` on may have become more lenient.
@@ -442,11 +441,6 @@ impl Gate {
         self.limits.iter_mut().for_each(|limit| limit.evict(now, horizon));
     }
 
-    /// True if nothing but the limits decides: neither other runs nor the ends of commands.
-    pub fn is_foreseeable(&self) -> bool {
-        self.reservations.is_none() && !self.counts_exits()
-    }
-
     /// The limits from which to forecast the end of the run. If some are shared, other runs may take slots that the
     /// forecast counts on.
     pub fn foreseen(&self, now: Time) -> Cow<'_, Gate> {
@@ -466,16 +460,6 @@ impl Gate {
         let (limits, (rates, costs)): (Vec<_>, (Vec<_>, Vec<_>)) = limits.unzip();
         let charged = vec![Charged::default(); rates.len()];
         (Gate { rates, limits, charged, ..Gate::default() }, costs)
-    }
-
-    /// The end of a hold, in all runs that share limits, on releases like `request`; the origin if there is none.
-    pub fn held_until(&self, request: &Request) -> Time {
-        self.reservations.as_ref().map_or(Time::ZERO, |slots| slots.held_until(request))
-    }
-
-    /// The most releases of each lane that [`Gate::want`] can use.
-    pub fn most_wanted(&self) -> u64 {
-        self.reservations.as_ref().map_or(0, Reservations::most_wanted)
     }
 
     /// Provides for what lanes demand, in their order, when only `vacancies` more releases can take place.

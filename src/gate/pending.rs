@@ -103,13 +103,22 @@ impl Pending {
         self.sums.get(limit).map_or(0, |sum| sum.of(account))
     }
 
-    /// Admits releases with the costs of the last row.
+    /// Admits releases with the costs of the last row. Those that are charged like the ones before are charged with
+    /// them.
     pub(super) fn add(&mut self, release: Admitted) {
-        let row = self.rows.len() - self.sums.len();
+        let limits = self.sums.len();
+        let row = self.rows.len() - limits;
         for (sum, &(cost, account)) in self.sums.iter_mut().zip(&self.rows[row..]) {
             if cost > 0 {
                 sum.add(account, cost.saturating_mul(release.count));
             }
+        }
+        if let Some(last) = self.releases.last_mut()
+            && (last.since, last.taken.is_none(), release.taken.is_none()) == (release.since, true, true)
+            && self.rows[row - limits..row] == self.rows[row..]
+        {
+            last.count += release.count;
+            return self.rows.truncate(row);
         }
         self.releases.push(release);
     }

@@ -43,33 +43,44 @@ pub enum Scope {
 /// [`Scope::Common`], except that it is never before their own `since`.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
-/// What a release waits for, or is refused by.
+/// Why a release may not go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Blocked {
-    /// The limit with this index.
+pub struct Blocked {
+    /// What it waits for, or is refused by.
+    pub by: By,
+    /// An instant before which it may not go; others may make it later. `None` if it depends on an event, such as the end
+    /// of a command or the answer of a store, or was not looked for.
+    pub until: Option<Time>,
+}
+
+/// What a release waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// The limit with this index, of this run.
     Limit(usize),
-    /// The limit with this index, which allows it at no instant as things stand.
-    Never(usize),
-    /// A slot.
-    Slot {
-        /// The index of the limit, if only one limit is shared.
-        limit: Option<usize>,
-        /// The store has said that there is none at once.
-        known: bool,
-    },
+    /// A slot; with the index of the limit, if only one limit is shared and it holds the slot back.
+    Slot(Option<usize>),
+    /// The end of a hold in all runs that share limits.
+    Hold,
 }
 
 impl Blocked {
+    /// By a limit of this run, without looking for how long.
+    pub(super) fn by_limit(limit: usize) -> Self {
+        Blocked { by: By::Limit(limit), until: None }
+    }
+
     /// The index of the limit it waits for, if known.
     pub fn limit(self) -> Option<usize> {
-        match self {
-            Blocked::Limit(limit) | Blocked::Never(limit) => Some(limit),
-            Blocked::Slot { limit, .. } => limit,
+        match self.by {
+            By::Limit(limit) => Some(limit),
+            By::Slot(limit) => limit,
+            By::Hold => None,
         }
     }
 
-    /// False if it may still go at once, once the store has answered.
-    pub fn is_known(self) -> bool {
-        !matches!(self, Blocked::Slot { known: false, .. })
+    /// False if it may still go at once, when the store has answered.
+    pub(super) fn is_known(self) -> bool {
+        !matches!(self.by, By::Slot(_)) || self.until.is_some()
     }
 }

@@ -78,21 +78,25 @@ fn what_is_admitted_together_counts_before_it_is_charged() {
     let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
     let mut charges = Pending::default();
     assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Ok(2));
-    assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Blocked::Limit(1)));
+    assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Blocked::by_limit(1)));
     assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Ok(1));
-    assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Blocked::Limit(0)));
+    assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Blocked::by_limit(0)));
     // Only the first two have left, at 3: nothing is charged for b.
     limits.commit(&mut charges, Time(3), 2, false);
     assert_eq!(limits.opening(Scope::All, &of_a, Time(0)).from, Time(13));
     assert_eq!(limits.admit(&mut charges, Time(3), &of_b, 9), Ok(1));
 }
 
+fn by(limit: usize, until: u64) -> Blocked {
+    Blocked { by: By::Limit(limit), until: Some(Time(until)) }
+}
+
 #[test]
 fn the_binding_limit_is_the_one_that_allows_last() {
     let mut limits = gate([common(Interval, 1, 10), common(Sliding, 1, 100)]);
-    assert_eq!(limits.binding(&request(0, &[1, 1], &[]), Time(0)), None);
+    assert_eq!(limits.blocked(&request(0, &[1, 1], &[]), Time(0)), None);
     release(&mut limits, 0, &request(0, &[1, 1], &[]));
-    assert_eq!(limits.binding(&request(5, &[1, 1], &[]), Time(0)), Some((1, Time(100))));
-    assert_eq!(limits.binding(&request(5, &[1, 0], &[]), Time(7)), Some((0, Time(10))));
-    assert_eq!(limits.binding(&request(5, &[1, 0], &[]), Time(10)), None);
+    assert_eq!(limits.blocked(&request(5, &[1, 1], &[]), Time(0)), Some(by(1, 100)));
+    assert_eq!(limits.blocked(&request(5, &[1, 0], &[]), Time(7)), Some(by(0, 10)));
+    assert_eq!(limits.blocked(&request(5, &[1, 0], &[]), Time(10)), None);
 }

@@ -9,7 +9,7 @@ use super::queue::Queue;
 use super::results::Results;
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::gate::{Blocked, Gate, last_release};
+use crate::gate::{Blocked, By, Gate, last_release};
 use crate::rule::Ask;
 use crate::source::Items;
 use crate::time::Time;
@@ -118,23 +118,26 @@ impl WaitReason {
             };
         };
         let (lane, rates) = (lanes.lane(at), gate.rates());
-        match lanes.why(at, gate, now) {
+        let blocked = lanes.blocked(at, gate, now);
+        match blocked.map(|blocked| blocked.by) {
             _ if lanes.batcher.capacity.vacancies == 0 => WaitReason::Command,
             _ if *not_before > now => WaitReason::Shortage,
-            _ if held_by_all(lanes, gate, now).is_some() => WaitReason::Hold,
+            Some(By::Hold) => WaitReason::Hold,
             // It begins when the limits allow the release.
             _ if lane.is_delayed(now) => WaitReason::Jitter,
-            Some(Blocked::Slot { .. }) => WaitReason::Slot,
-            Some(Blocked::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
+            Some(By::Slot(_)) => WaitReason::Slot,
+            Some(By::Limit(limit)) if blocked.is_some_and(|blocked| blocked.until.is_some()) => {
+                WaitReason::Limit(rates[limit].clone())
+            }
+            Some(By::Limit(_)) => match rates.iter().find(|rate| rate.pauses()) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
                 None => WaitReason::Command,
             },
-            Some(Blocked::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
             None if lane.hold > now => WaitReason::Hold,
             None if lane.front().is_some_and(|front| front.segment.not_before() > now) => WaitReason::Backoff,
             None if lanes.batcher.forms_batches() => WaitReason::Batch,
             // It may go now: the last that it waited for.
-            None => match lanes.why(at, gate, Time::ZERO).and_then(Blocked::limit) {
+            None => match lanes.blocked(at, gate, Time::ZERO).and_then(Blocked::limit) {
                 Some(limit) => WaitReason::Limit(rates[limit].clone()),
                 None => WaitReason::Input,
             },
@@ -157,18 +160,18 @@ pub(super) fn awaited(queue: &Queue, now: Time) -> Awaited {
     let Queue { gate, lanes, not_before, .. } = queue;
     let Some((until, at)) = lanes.soonest(gate, now) else { return Awaited::default() };
     let lane = lanes.lane(at);
-    let waits_for_all = lanes.request(lane).is_some_and(|(_, request)| gate.held_until(&request) > now);
-    let is_limit = *not_before <= now && !lane.is_delayed(now) && !waits_for_all;
-    let limit = if is_limit { lanes.why(at, gate, now).and_then(Blocked::limit) } else { None };
-    let is_hold = waits_for_all || (limit.is_none() && lane.hold > now);
+    let blocked = lanes.blocked(at, gate, now);
+    let is_limit = *not_before <= now && !lane.is_delayed(now);
+    let limit = blocked.and_then(Blocked::limit).filter(|_| is_limit);
+    let is_held_by_all = blocked.is_some_and(|blocked| blocked.by == By::Hold);
+    let is_hold = is_held_by_all || (limit.is_none() && lane.hold > now);
     Awaited { limit, is_hold, until: until.known() }
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.
 fn held_by_all(lanes: &Lanes, gate: &Gate, now: Time) -> Option<Time> {
-    let lane = lanes.lane(lanes.soonest(gate, now)?.1);
-    let until = gate.held_until(&lanes.request(lane)?.1);
-    Some(until).filter(|until| *until > now)
+    let blocked = lanes.blocked(lanes.soonest(gate, now)?.1, gate, now)?;
+    blocked.until.filter(|_| blocked.by == By::Hold)
 }
 
 /// The next release to expect. The end of a backoff does not end the wait for a limit, hence the later of the two.
@@ -183,7 +186,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     // If there is only one lane, what holds it up holds up everything.
     let held = lanes.soonest(gate, now).and_then(|(_, at)| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
-    let is_all = gate.is_foreseeable() && lanes.options.jitter.is_none();
+    let is_all = gate.properties().is_foreseeable && lanes.options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
     let (last, precision) = match supply.intake.charger.uniform() {
         Some(charge) if !lanes.batcher.forms_batches() => {

@@ -231,8 +231,9 @@ impl Schedule {
         };
         let Schedule { queue, results: Results { jobs, .. }, .. } = self;
         // The end of a running command may let something go sooner.
-        let may_run_sooner =
-            || jobs.running() > 0 && (jobs.retries.rules.times > 0 || !queue.gate.is_foreseeable());
+        let may_run_sooner = || {
+            jobs.running() > 0 && (jobs.retries.rules.times > 0 || !queue.gate.properties().is_foreseeable)
+        };
         match self.known_next(now, by) {
             Some(next) => next > by && (is_fixed || !may_run_sooner()),
             None => is_fixed && now >= by && !queue.lanes.is_empty() && !queue.is_asking(),
@@ -245,7 +246,7 @@ impl Schedule {
         let again = self.results.jobs.retries.backoff_until();
         // `next` may be only the answer of the limits by key; the common limits may make it later.
         let exact = || lanes.earliest(gate, now, by)?.known();
-        let booked = || if self.queue.is_asking() { None } else { lanes.expected(gate) };
+        let booked = || if self.queue.is_asking() { None } else { lanes.expected(gate, now) };
         match next.and_then(|next| Some(exact()?.max(next))).or_else(booked) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
             None => again.filter(|_| self.queue.has_ended()),

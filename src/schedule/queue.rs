@@ -252,7 +252,7 @@ impl Queue {
         }
         let late = self.lanes.late(&self.gate, now, missed);
         for &at in &late {
-            let limit = self.lanes.why(at, &self.gate, now).and_then(Blocked::limit);
+            let limit = self.lanes.blocked(at, &self.gate, now).and_then(Blocked::limit);
             let notice = |item, text, limit| Notice::Expired { item, text, limit };
             self.refuse(at, 1, limit, notice, results);
         }
@@ -276,7 +276,8 @@ impl Queue {
             // Nothing is ordered until its cost is known.
             return (gate.properties().batches.is_ahead && !lanes.is_empty()).then_some(now);
         } else {
-            let demands = lanes.demands(now, latest, gate.most_wanted());
+            let demands =
+                lanes.demands(now, latest, gate.reservations().map_or(0, Reservations::most_wanted));
             gate.want(now, demands, lanes.batcher.capacity.vacancies)
         };
         let Steps { tasks, closed, again } = steps;
@@ -309,11 +310,11 @@ impl Queue {
     }
 
     /// Notes when the next release may be. If that is never, and nothing may change it, ends the run.
-    pub(super) fn set_next(&mut self, next: Option<Time>, results: &mut Results) {
+    pub(super) fn set_next(&mut self, now: Time, next: Option<Time>, results: &mut Results) {
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = || {
             // Limits may have hours that complement one another, and items that cost too much in all of them.
-            let get_no_slots = || self.lanes.expected(&self.gate) == Some(Time::NEVER);
+            let get_no_slots = || self.lanes.expected(&self.gate, now) == Some(Time::NEVER);
             let may_open = self.gate.properties().may_open && !get_no_slots();
             results.jobs.running() > 0 || may_open
         };

@@ -69,7 +69,7 @@ impl Queue {
         self.expire(now);
         match self.lanes.next(&self.gate, now) {
             Ok(_) => self.next = Some(self.not_before.max(now)),
-            Err(next) => self.set_next(next, results),
+            Err(next) => self.set_next(now, next, results),
         }
     }
 
@@ -101,7 +101,7 @@ impl Queue {
             match self.lanes.next(&self.gate, admission.checked) {
                 Ok(at) => self.admit_lane(at, &mut left, admission, results)?,
                 Err(next) => {
-                    self.set_next(next, results);
+                    self.set_next(admission.checked, next, results);
                     return Continue(());
                 }
             }
@@ -149,7 +149,7 @@ impl Queue {
                 Continue(())
             }
             // Another lane may cost the common limits less, but it must not overtake this one.
-            Err(blocked) if gate.is_common(blocked) && !admission.batch.is_empty() => Break(()),
+            Err(blocked) if gate.is_common(blocked.by) && !admission.batch.is_empty() => Break(()),
             Err(_) => {
                 self.lanes.pass_over(at);
                 admission.deferred.push(at);
@@ -224,9 +224,10 @@ impl Queue {
         }
         let request = self.lanes.request(self.lanes.lane(at)).filter(|_| fails);
         let early = request.and_then(|(_, request)| {
-            let answer = || self.gate.opening(Scope::All, &request, request.since).from.known();
-            let slots = self.gate.reservations();
-            slots.and_then(|slots| slots.expected(&request)).or_else(answer).map(|at| at.since(request.since))
+            let opening = self.gate.opening(Scope::All, &request, request.since);
+            // Without a slot, it is known when the next one might be.
+            let next = || self.gate.blocked(&request, request.since)?.until;
+            opening.from.known().or_else(next).map(|at| at.since(request.since))
         });
         let items = self.lanes.lane(at).open.as_ref().map_or(0, |open| open.items);
         let notice = |item, text, limit| Notice::Refused { item, text, limit, early };

@@ -1,5 +1,5 @@
-//! Reservations: slots of shared limits (see [`crate::store`]), booked for waiting items, held, and given back when they
-//! are not needed.
+//! Reservations: slots of shared limits (see [`crate::store`]), booked for waiting items, held, and given back when
+//! they are not needed.
 
 mod key_claims;
 mod lease;
@@ -23,7 +23,7 @@ use self::lease::{Lease, TotalDemand};
 use self::order::Ordered;
 use self::pacing::Pacing;
 use super::pending::Admitted;
-use super::{Blocked, Eviction, Opening, Request};
+use super::{Blocked, By, Eviction, Opening, Request};
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::time::{Time, Wall};
@@ -196,8 +196,8 @@ impl Reservations {
 
     /// What a request without a slot that can be used lacks.
     fn missing(&self, request: &Request) -> Blocked {
-        let known = self.expected(request).is_some() && self.slots(request).next().is_none();
-        Blocked::Slot { limit: only_charged(self.costs(request)), known }
+        let until = self.expected(request).filter(|_| self.slots(request).next().is_none());
+        Blocked { by: By::Slot(only_charged(self.costs(request))), until }
     }
 
     /// What a request still waits for. With several shared limits, it is not known which one.
@@ -209,7 +209,7 @@ impl Reservations {
             is_turned_away || lease.next.is_some() || !lease.slots.is_empty()
         });
         let limit = only_charged(self.costs(request)).filter(|_| waits_for_limit);
-        Blocked::Slot { limit, known: waits_for_limit }
+        Blocked { by: By::Slot(limit), until: self.expected(request) }
     }
 
     /// Gives releases slots that can be used at `now`, as far as there are any.
@@ -260,7 +260,7 @@ impl Reservations {
     }
 
     /// The most releases of each lane that [`Reservations::want`] can use.
-    pub(super) fn most_wanted(&self) -> u64 {
+    pub fn most_wanted(&self) -> u64 {
         // No more slots than these are booked at a time.
         2 * self.pacing.span()
     }
@@ -466,8 +466,8 @@ impl Reservations {
         }
     }
 
-    /// Gives up all slots that were booked by another clock than this, and what the store has said about later ones. All
-    /// who share limits book by the same clock.
+    /// Gives up all slots that were booked by another clock than this, and what the store has said about later ones.
+    /// All who share limits book by the same clock.
     fn keep_booked_by(&mut self, now: Time, clock: Option<BookedBy>) {
         let before = mem::replace(&mut self.booked_by, clock);
         if before == clock || before.is_none() {

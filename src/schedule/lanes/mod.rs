@@ -247,7 +247,7 @@ impl Lanes {
 
     /// Removes from a lane the items that were never sent, as a newer one replaces them. Returns as [`Lanes::push`].
     fn displace(&mut self, at: usize, now: Time, gate: &Gate) -> (u64, Option<usize>) {
-        let limit = self.why(at, gate, now).and_then(Blocked::limit);
+        let limit = self.blocked(at, gate, now).and_then(Blocked::limit);
         let gone = self.directory.entries[at].lane.take_fresh(&self.batcher);
         self.size.remove(gone.iter().map(|items| &items.segment), gone.len());
         (gone.iter().map(|items| items.segment.items()).sum(), limit)

@@ -38,8 +38,8 @@ impl Lanes {
         }
     }
 
-    /// The reason that a lane still waits at `now`, as far as the gate knows.
-    pub(crate) fn why(&self, at: usize, gate: &Gate, now: Time) -> Option<Blocked> {
+    /// Why a lane still waits at `now`, as far as the gate knows.
+    pub(crate) fn blocked(&self, at: usize, gate: &Gate, now: Time) -> Option<Blocked> {
         gate.blocked(&self.request(self.lane(at))?.1, now)
     }
 
@@ -150,9 +150,9 @@ impl Lanes {
         earliest
     }
 
-    /// The first of the free slots that the store has named, if it has named one for each waiting lane.
-    pub(crate) fn expected(&self, gate: &Gate) -> Option<Time> {
-        let told = self.occupied().map(|lane| gate.reservations()?.expected(&self.request(lane)?.1));
+    /// The first release to expect of lanes that have no slots, if there is one for each waiting lane.
+    pub(crate) fn expected(&self, gate: &Gate, now: Time) -> Option<Time> {
+        let told = self.occupied().map(|lane| gate.blocked(&self.request(lane)?.1, now)?.until);
         told.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 

@@ -4,7 +4,7 @@ use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
 use super::text_file::TextFile;
-use super::world::{Event, Task, Wait, Wake, World};
+use super::world::{Event, Wait, Wake, World};
 use crate::exit::{End, Exit, JobEnd};
 use crate::records::{Entry, FailedItems, JobLog};
 use crate::schedule::{Action, Admission, Notice, Schedule};
@@ -53,8 +53,7 @@ impl<'a> Driver<'a> {
             }
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
-                Action::Book(order) => self.world.give_store(Task::Book(order.into())),
-                Action::GiveBack(order, slots) => self.world.give_store(Task::GiveBack(order.into(), slots)),
+                Action::Store(task) => self.world.give_store(task),
                 Action::Tell(notice) => {
                     self.list(schedule, &notice);
                     self.reporter.tell(&notice, self.world.wall(), now);
@@ -246,7 +245,7 @@ impl<'a> Driver<'a> {
         let Some(((log, delimiter), attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
         };
-        let (wait, runtime) = (attempt.started.since(attempt.asked.since), now.since(attempt.started));
+        let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
         let started = self.world.wall().shows(attempt.started);
         let (number, end) = (attempt.batch.attempt(), ended.end);
         let items = attempt.batch.numbered(delimiter).map(|(number, whole)| (number, delimiter.trim(whole)));

@@ -50,7 +50,7 @@ impl Cli {
         let (action, command) =
             if self.control.once { (once(self, &rates)?, None) } else { self.action(&limits, &rates)? };
         let hints = hint.into_iter().collect();
-        Ok(Config {
+        let config = Config {
             limits,
             shared,
             queue,
@@ -63,7 +63,9 @@ impl Cli {
             metrics,
             plot,
             hints,
-        })
+        };
+        config.selectors(&rates).try_for_each(|selector| config.input.check(selector))?;
+        Ok(config)
     }
 
     /// The options of the queue. A single release handles `--max-wait` itself.

@@ -21,7 +21,7 @@ pub(crate) use self::state::state;
 use crate::config::{Config, Once, Rate, Shared, State, Verb};
 use crate::records::Completed;
 use crate::runtime::{Input, InputPosition, LimitsFiles, are_same, is_at};
-use crate::source::{Delimiter, Done, Reader};
+use crate::source::{Done, Reader, header_taker};
 use crate::store;
 use crate::ui::plot;
 use crate::ui::report::Reporter;
@@ -81,7 +81,11 @@ impl<'a> Setup<'a> {
         // It creates the file, so all other checks come first.
         config.plot.as_deref().map(plot::check).transpose()?;
         let position = InputPosition::of(&input);
-        let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
+        let reader = Reader::of(
+            input,
+            &config.input,
+            header_taker(&config.input, config.selectors(&rates).cloned().collect()),
+        );
         Ok(Setup { config, files, rates, reader, position, reporter })
     }
 
@@ -124,13 +128,15 @@ fn done(config: &Config) -> Result<Option<Done>> {
 }
 
 /// The check of each limit, applied whenever limits are read from files.
-fn check_for(config: &Config) -> fn(&Rate) -> Result<()> {
-    match config.action {
+fn check_for(config: &Config) -> impl Fn(&Rate) -> Result<()> + Send + use<> {
+    let check: fn(&Rate) -> Result<()> = match config.action {
         Verb::Run | Verb::DryRun { .. } if config.command.is_none() => |rate| {
             ensure!(!rate.counts_exits(), "{rate} is for a command: add one, such as -- curl");
             Ok(())
         },
         Verb::Once(_) => Once::check,
         _ => |_| Ok(()),
-    }
+    };
+    let input = config.input.clone();
+    move |rate| rate.selectors().try_for_each(|selector| input.check(selector)).and_then(|()| check(rate))
 }

@@ -68,6 +68,7 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "ANSWERS", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
     #[arg(value_parser = super::choice(&[("line", Answers::Plain), ("status", Answers::Status)]))]
     #[arg(conflicts_with_all = ["placeholder", "batch", "ungrouped", "pipe"], hide_short_help = true)]
+    #[arg(hide_possible_values = true)]
     pub(crate) worker: Option<Answers>,
 
     /// End a command that runs longer than DUR

@@ -148,11 +148,7 @@ impl Lanes {
 
     /// The items of a segment, each with its delimiter, also where the input ends without one.
     pub(super) fn complete(&self, segment: &Segment) -> Vec<u8> {
-        let delimiter = &self.delimiter;
-        segment
-            .records(delimiter)
-            .flat_map(|whole| [delimiter.trim(whole), delimiter.bytes()].concat())
-            .collect()
+        segment.records(&self.delimiter).flat_map(|whole| self.delimiter.complete(whole)).collect()
     }
 
     /// Adds items to their empty lane, which is passed over until [`Lanes::finish`]. Returns the lane.

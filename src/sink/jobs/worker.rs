@@ -36,6 +36,8 @@ pub(super) struct Worker {
     pub(super) printed: Vec<u8>,
     /// The item that it is working on.
     pub(super) item: Option<ItemInHand>,
+    /// What it is given before its first item.
+    pub(super) head: Vec<u8>,
     pub(super) has_answered: bool,
     /// True once it is to end.
     pub(super) is_dismissed: bool,
@@ -83,7 +85,7 @@ impl Pipes {
 }
 
 impl Worker {
-    pub(super) fn new(pid: Pid, slot: usize, pipes: Pipes) -> Self {
+    pub(super) fn new(pid: Pid, slot: usize, pipes: Pipes, head: Vec<u8>) -> Self {
         let Pipes { stdin, stdout } = pipes;
         Worker {
             pid,
@@ -92,6 +94,7 @@ impl Worker {
             stdout: Some(stdout),
             printed: Vec::new(),
             item: None,
+            head,
             has_answered: false,
             is_dismissed: false,
             is_faulty: false,

@@ -51,6 +51,7 @@ pub(crate) struct Workers {
     /// Makes the tag of an answer from its item.
     tagger: Option<Expander>,
     delimiter: Delimiter,
+    separator: Option<Separator>,
     interrupt: Arc<Interrupt>,
     parent: Parent,
     running: Vec<Worker>,
@@ -85,6 +86,7 @@ impl Workers {
             answers,
             tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
             delimiter,
+            separator: separator.cloned(),
             parent: Parent::new(run.timeout.is_some()),
             running: Vec::new(),
             free_slots: BTreeSet::new(),
@@ -111,7 +113,8 @@ impl Workers {
         let pipes = Pipes::connect(&mut command)?;
         let pid = self.parent.start(command)?;
         self.free_slots.remove(&slot);
-        self.running.push(Worker::new(pid, slot, pipes));
+        let head = Separator::head(self.separator.as_ref()).to_vec();
+        self.running.push(Worker::new(pid, slot, pipes, head));
         Ok(self.running.len() - 1)
     }
 
@@ -141,10 +144,8 @@ impl Workers {
 
     /// Gives `batch`, an item, to the worker with this index.
     fn give(&mut self, index: usize, batch: &Batch) -> io::Result<Sent> {
-        let mut bytes: Vec<u8> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
-        if self.delimiter.trim(&bytes).len() == bytes.len() {
-            bytes.extend_from_slice(self.delimiter.bytes());
-        }
+        let item: Vec<u8> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
+        let bytes = [&self.running[index].head[..], &self.delimiter.complete(&item)].concat();
         let limit =
             self.run.timeout.and_then(|nanos| Instant::now().checked_add(Duration::from_nanos(nanos)));
         let worker = &mut self.running[index];
@@ -155,7 +156,7 @@ impl Workers {
                 self.parent.signal(worker.pid, Signal::SIGKILL);
                 return Ok(Sent::Partly(0, Cause::Interrupted));
             }
-            Delivery::Whole | Delivery::Refused { began: true } => {}
+            Delivery::Whole | Delivery::Refused { began: true } => worker.head.clear(),
             Delivery::TimedOut => {
                 worker.patience.is_over = true;
                 self.parent.signal(worker.pid, Signal::SIGKILL);

@@ -90,5 +90,7 @@ mod tests {
             assert_eq!(counted(text, range, most, &[]), expected, "{text:?}");
         }
         assert_eq!(counted("1\n\n \n2\n", 0..7, 99, &["--skip-blank"]), Some((2, true)));
+        assert_eq!(counted("id\n1\n\"2\n\"", 0..9, 99, &["--csv"]), Some((2, true)));
+        assert_eq!(counted("id\n1\n\"2\n\"", 0..9, 99, &["--csv=noheader"]), Some((3, true)));
     }
 }

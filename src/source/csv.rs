@@ -43,7 +43,13 @@ pub(super) fn end_of_record(bytes: &[u8], separator: u8, scan: &mut Scan) -> Opt
             scan.at += if is_doubled { 2 } else { 1 };
             scan.quote = scan.quote.filter(|_| is_doubled);
         } else {
-            let found = memchr2(QUOTE, NEWLINE, rest).map(|at| scan.at + at);
+            // Where most fields are in quotes, the next one begins here, and a search would take longer.
+            let found = match rest {
+                [QUOTE | NEWLINE, ..] => Some(0),
+                &[first, QUOTE, ..] if first == separator => Some(1),
+                _ => memchr2(QUOTE, NEWLINE, rest),
+            };
+            let found = found.map(|at| scan.at + at);
             scan.at = found.map_or(bytes.len(), |at| at + 1);
             let found = found?;
             if bytes[found] == NEWLINE {

@@ -39,11 +39,11 @@ impl Cli {
         let metrics = self.report.metrics(self.only_computes())?;
         let plot = self.report.plot()?;
         ensure!(
-            !rates.iter().any(Rate::counts_exits)
+            !rates.iter().any(Rate::is_for_commands)
                 || !self.command.is_empty()
                 || self.control.once
                 || self.control.audit,
-            "from=exit and N/running are for a command: add one, such as -- curl"
+            "from=exit, N/running and LOW..HIGH are for a command: add one, such as -- curl"
         );
         self.check_waits(&queue)?;
         let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));

@@ -52,6 +52,8 @@ pub struct Defaults {
 pub struct Rate {
     /// N: the cost per period. 0 pauses: only in a file, or with `during=`.
     pub count: u64,
+    /// If the rate is to be found: the lowest one, a cost per period. N is the highest.
+    pub least: Option<u64>,
     /// P in nanoseconds, without the margin. 0 with [`CountFrom::Running`].
     pub period: u64,
     /// The rule.
@@ -109,6 +111,11 @@ impl Rate {
         self.from != CountFrom::Start
     }
 
+    /// True if it needs to know how commands end.
+    pub fn is_for_commands(&self) -> bool {
+        self.counts_exits() || self.least.is_some()
+    }
+
     /// True if it is of each run alone, whatever limits are shared. Others cannot see how many commands run.
     pub fn is_local(&self) -> bool {
         self.local || self.from == CountFrom::Running
@@ -146,7 +153,10 @@ impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.from {
             CountFrom::Running => write!(f, "{}/{RUNNING}", self.count)?,
-            _ => write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?,
+            _ => {
+                option_before(f, self.least)?;
+                write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?;
+            }
         }
         option(f, "burst", self.burst)?;
         option(f, "margin", Some(self.margin).filter(|&margin| margin > 0).map(format_duration))?;
@@ -159,6 +169,10 @@ impl fmt::Display for Rate {
         option(f, "only", self.only.as_ref())?;
         if self.local { write!(f, ",{LOCAL}") } else { Ok(()) }
     }
+}
+
+fn option_before(f: &mut fmt::Formatter<'_>, least: Option<u64>) -> fmt::Result {
+    least.map_or(Ok(()), |least| write!(f, "{least}.."))
 }
 
 fn option(f: &mut fmt::Formatter<'_>, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {

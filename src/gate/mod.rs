@@ -13,6 +13,7 @@ mod accounts;
 mod change;
 mod evict;
 mod last_release;
+mod learning;
 mod limit;
 mod memory;
 mod opening;
@@ -31,6 +32,7 @@ use smallvec::SmallVec;
 pub(crate) use self::accounts::Accounts;
 pub(crate) use self::evict::Eviction;
 pub use self::last_release::last_release;
+pub use self::learning::Learned;
 pub use self::limit::{Availability, Limit};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
@@ -383,6 +385,19 @@ impl Gate {
             // instant.
             let has_hours = |rate: &Rate| rate.counts_exits() && rate.during.is_some();
             self.answers_change(if self.rates.iter().any(has_hours) { Time::ZERO } else { Time::NEVER });
+        }
+    }
+
+    /// Notes at `now` whether a release that was made at `started` was throttled by a server, for limits whose rate is
+    /// to be found.
+    pub fn learn(&mut self, now: Time, request: &Request, started: Time, is_throttled: bool) {
+        let costs = &request.costs[self.shared()..];
+        let charged = self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0);
+        let fallen = charged.filter(|(limit, _)| limit.learns()).map(|(limit, _)| {
+            limit.answered(request, started, now, is_throttled)
+        });
+        if fallen.fold(false, |any, fallen| any | fallen) {
+            self.answers_change(Time::NEVER);
         }
     }
 

@@ -10,6 +10,7 @@
 mod any;
 mod bucket;
 mod calendar;
+mod cubic;
 mod facts;
 mod fixed;
 mod in_hours;
@@ -23,6 +24,7 @@ pub(crate) mod tests;
 pub use any::{Algorithm, AnyRule, AnyState};
 pub use bucket::Bucket;
 pub use calendar::Calendar;
+pub use cubic::Cubic;
 pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
 pub use in_hours::{InHours, RuleInHours};

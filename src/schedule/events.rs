@@ -105,6 +105,7 @@ impl Schedule {
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.results.jobs.end(ended.first) else { return };
         self.queue.gate.finish(now, &attempt.request());
+        self.learn(now, ended, &attempt);
         let is_shared = self.hold(now, ended, &attempt);
         self.tell_unread(ended, &attempt);
         let Schedule { queue, results, .. } = self;
@@ -136,6 +137,16 @@ impl Schedule {
             queue.requeue(again);
         } else {
             results.jobs.retries.backing_off.insert((until, ended.first), again.collect());
+        }
+    }
+
+    /// What the end of a command says of a rate that is to be found. What fails otherwise says nothing.
+    fn learn(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) {
+        let Schedule { queue, results, .. } = self;
+        let asks = ended.retry_after.is_some();
+        let is_throttled = asks || results.jobs.retries.rules.is_throttled(ended.end.code(), ended.http);
+        if is_throttled || ended.end == End::Exited(0) {
+            queue.gate.learn(now, &attempt.request(), attempt.started, is_throttled);
         }
     }
 

@@ -127,7 +127,7 @@ fn done(config: &Config) -> Result<Option<Done>> {
 fn check_for(config: &Config) -> fn(&Rate) -> Result<()> {
     match config.action {
         Verb::Run | Verb::DryRun { .. } if config.command.is_none() => |rate| {
-            ensure!(!rate.counts_exits(), "{rate} is for a command: add one, such as -- curl");
+            ensure!(!rate.is_for_commands(), "{rate} is for a command: add one, such as -- curl");
             Ok(())
         },
         Verb::Once(_) => Once::check,

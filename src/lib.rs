@@ -3,7 +3,7 @@
 //! ```text
 //!                  events                    actions
 //! source ─ items ─▶ ┌────────────────────────┐ ─ Send(batch) ─▶ sink: stdout | command
-//! jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Book(order) ─▶ store
+//! jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Store(task) ─▶ store
 //! store ── slots ─▶ │  lanes · jobs · gate   │ ─ Wait(until) ─▶ clock
 //! signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 //! ```
@@ -31,9 +31,8 @@
 //! - `sink`: standard output, the dry run, commands (`jobs`)
 //! - `source`: bytes → segments → items, with cost and key; `advice` on their text; time stamps
 //! - `records`: time-stamped records, put in order; the job log: written, read back, resumed; the items that failed
-//! - `gate`: what may leave when. `Own`: the limits of this run, each a rule with one `History`, or one per
-//!   key. `Slots`: slots booked from a store (`orders`) as waiting items need them, held and given back (`claims`,
-//!   `lease`)
+//! - `gate`: what may leave when. `Gate`: the limits of this run, each a `Limit`, with one history or one per key, and
+//!   `Reservations` for the shared ones: slots booked from a store as waiting items need them, held and given back
 //! - `config`: what the options mean: rates, selectors, quantities, where state is kept
 //! - `rule`: everything about an algorithm, in one file: when a release is allowed and how it is charged
 //!   (`Rule`), for a run's own limits and for shared ones; name, options and everything else (`Facts`)
@@ -55,11 +54,10 @@
 //! **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`, an example in its tests,
 //! and WHAT A SERVER SAYS in `man/throttle-cookbook.7`.
 //!
-//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/mod.rs`, also in
-//! `Algorithm::ALL`. Then ALGORITHMS in `man/throttle.1.in`. Help and completions come
+//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/any.rs`. Then ALGORITHMS in `man/throttle.1.in`. Help and completions come
 //! from the facts, and the random tests pick up the name; the compiler asks what they are to expect of the rule.
 //!
-//! **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/build.rs` and
+//! **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/limit.rs` and
 //! `gate/change.rs` (apply), `config/state.rs` (refuse with `-s`) or `store/policy.rs`; `cli/help/rates.txt`, `--rate`
 //! in `cli/args/limits.rs`, RATES in `man/throttle.1.in`. What tests expect is in `tests/it/property/model.rs`.
 //!

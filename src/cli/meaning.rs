@@ -97,7 +97,7 @@ impl Cli {
         let sources = self.limits.sources()?;
         let (is_upkeep, has_command) = (self.state.is_upkeep(), !self.command.is_empty());
         ensure!(is_upkeep || !sources.is_empty(), no_limit(&self.command, self.commands.jobs));
-        self.limits.limits(sources, has_command && !are_shared)
+        self.limits.limits(sources, has_command, are_shared)
     }
 
     fn shared(&self) -> Result<Option<Shared>> {

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::quantity::parse_count;
-use super::rate::{CountFrom, Rate, keys};
+use super::rate::{Rate, keys};
 use super::server::{SCHEMES, Server};
 use super::{BatchSize, LimitOptions, QueueOptions};
 
@@ -171,11 +171,16 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         limits.files().next().is_none(),
         "-r @FILE cannot be shared: all runs must have the same limits, and files change: use -r RATE"
     );
-    let rates = limits.given()?;
+    let all = limits.given()?;
+    let rates: Vec<_> = all.iter().filter(|rate| !rate.is_local()).cloned().collect();
+    ensure!(
+        !rates.is_empty(),
+        "all limits are of this run alone, so there is nothing to share: leave out -s"
+    );
     if let Some(rate) = rates.iter().find(|rate| rate.counts_exits()) {
-        let what = if rate.from == CountFrom::Running { "this limit" } else { "from=exit" };
         bail!(
-            "{rate} cannot be shared: other runs cannot see how long commands run: leave out {what}, or -s"
+            "{rate} cannot be shared: other runs cannot see how long commands run: add ,local to limit this run \
+             alone, or leave out from=exit or -s"
         );
     }
     if let Some(rate) = rates.iter().find(|rate| rate.burst == Some(0)) {
@@ -187,7 +192,7 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         bail!("items of a shared bucket cannot cost more than its burst: raise the burst of {rate}");
     }
     ensure!(
-        rates.iter().all(|rate| rate.cost.is_none())
+        all.iter().all(|rate| rate.cost.is_none())
             || queue.batch == BatchSize::SINGLE
             || !queue.on_limit.never_waits(),
         "a shared limit cannot drop batches that cost as much as their items: leave out -B or the costs, \
@@ -228,6 +233,11 @@ mod tests {
             ("-r 1/s --on-limit fail", true),
             ("-r 1/s --on-limit latest", true),
             ("-r 1/s,from=exit -- cmd", false),
+            ("-r 9/s -r 1/s,from=exit,local -- cmd", true),
+            ("-r 9/s -r 2/running -- cmd", true),
+            ("-r 2/running -- cmd", false),
+            ("-r 9/s -r 1/s,key=col:1,local -r 5/s,algo=bucket,burst=0,local", true),
+            ("-r 1/s,local", false),
             ("-r @limits", false),
             ("-r 9/s,cost=col:1 -B 3", true),
             ("-r 9/s,cost=col:1 -B 3 --on-limit drop", false),

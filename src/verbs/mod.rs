@@ -51,7 +51,11 @@ impl<'a> Setup<'a> {
                 .notice(&format_args!("-s {name} is a name, not the file here: for that, write -s ./{name}"));
         }
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(config));
-        let rates = files.load()?;
+        let mut rates = files.load()?;
+        if config.shared.is_some() {
+            // A gate has those first that it shares.
+            rates.sort_by_key(Rate::is_local);
+        }
         reporter.limits(&rates);
         if let Some(jitter) = config.queue.jitter {
             reporter.detail(&format_args!("each release is delayed at random: --jitter {jitter}"));

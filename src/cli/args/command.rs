@@ -9,7 +9,7 @@ use clap::Args;
 use super::report::ReportArgs;
 use super::{FOR_COMMANDS, FOR_ITEMS};
 use crate::config::{
-    Backoff, BatchSize, Feed, Halt, Output, Retry, Run, Template, parse_count, parse_duration,
+    Answers, Backoff, BatchSize, Feed, Halt, Output, Retry, Run, Template, parse_count, parse_duration,
 };
 
 /// The commands made from items, and how many run at once.
@@ -61,6 +61,15 @@ pub(crate) struct CommandArgs {
     #[arg(long, conflicts_with = "placeholder", hide_short_help = true)]
     pub(crate) pipe: bool,
 
+    /// Start COMMAND up to -j times, and give it item after item
+    ///
+    /// It gets each item as a line on its stdin, and answers with one line, which ends the item. With --worker=status,
+    /// an answer is STATUS<TAB>TEXT, or STATUS<TAB>wait=DUR<TAB>TEXT to ask for a pause.
+    #[arg(long, value_name = "ANSWERS", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
+    #[arg(value_parser = super::choice(&[("line", Answers::Plain), ("status", Answers::Status)]))]
+    #[arg(conflicts_with_all = ["placeholder", "batch", "ungrouped", "pipe"], hide_short_help = true)]
+    pub(crate) worker: Option<Answers>,
+
     /// End a command that runs longer than DUR
     ///
     /// It gets TERM, and KILL 2 seconds later, with all that it has started.
@@ -100,7 +109,7 @@ pub(crate) struct CommandArgs {
 impl CommandArgs {
     /// Runs `command`. If items come `from_file`, standard input is free for it.
     pub(crate) fn run(self, command: &[OsString], from_file: bool, report: ReportArgs) -> Result<Run> {
-        let stdin = match (self.pipe, from_file) {
+        let stdin = match (self.pipe || self.worker.is_some(), from_file) {
             (true, _) => Feed::Items,
             (false, true) => Feed::Ours,
             (false, false) => Feed::Nothing,
@@ -108,6 +117,7 @@ impl CommandArgs {
         let jobs = self.jobs.unwrap_or(NonZeroUsize::MIN);
         let output = match (self.keep_order, self.ungrouped) {
             (true, _) => Output::InOrder,
+            _ if self.worker.is_some() => Output::Whole,
             (false, ungrouped) if ungrouped || jobs == NonZeroUsize::MIN => match self.tag {
                 Some(_) => Output::Lines,
                 None => Output::Shared,
@@ -127,6 +137,7 @@ impl CommandArgs {
             jobs,
             output,
             stdin,
+            worker: self.worker,
             trace: report.trace,
             tag: self.tag,
             timeout: self.timeout,
@@ -140,7 +151,15 @@ impl CommandArgs {
     }
 
     fn template(&self, command: &[OsString]) -> Result<Template> {
-        if self.pipe {
+        if self.worker.is_some() {
+            let place = Template::sole_place(command);
+            ensure!(
+                place.is_none(),
+                "a worker gets its items on standard input: remove {}",
+                place.unwrap_or_default()
+            );
+        }
+        if self.pipe || self.worker.is_some() {
             return Ok(Template::without_items(command));
         }
         let placeholder = self.placeholder.as_deref();

@@ -35,9 +35,9 @@ pub(crate) struct LimitArgs {
     /// N/DUR, then options after commas: algo=NAME, burst=N, margin=DUR, cost=SEL and key=SEL (as -A, -b, --margin, -c
     /// and -K), only=VALUE (limits only items with this key), start=full|empty (empty: as if just used up),
     /// from=start|exit (exit: a command counts while it runs and for one period after that), during=HOURS (delays items
-    /// only then, as in Mon-Fri@09:00-17:00) and tz=ZONE (of these hours, or of the calendar). N/running limits how
-    /// many commands run at once. If there are several limits, all of them apply. @FILE is read again whenever it
-    /// changes; 0/s pauses.
+    /// only then, as in Mon-Fri@09:00-17:00), tz=ZONE (of these hours, or of the calendar) and local (of this run
+    /// alone, also with -s). N/running limits how many commands run at once. If there are several limits, all of them
+    /// apply. @FILE is read again whenever it changes; 0/s pauses.
     #[arg(short, long, value_name = "RATE")]
     pub(crate) rate: Vec<LimitSource>,
 
@@ -107,12 +107,18 @@ impl LimitArgs {
     }
 
     /// These limits, with the options for those that leave them out.
-    pub(crate) fn limits(&self, sources: Vec<LimitSource>, are_for_commands: bool) -> Result<LimitOptions> {
+    pub(crate) fn limits(
+        &self,
+        sources: Vec<LimitSource>,
+        are_for_commands: bool,
+        are_shared: bool,
+    ) -> Result<LimitOptions> {
         let defaults = Defaults {
             algorithm: self.algorithm.unwrap_or_default(),
             burst: self.burst,
             margin: self.margin,
             are_for_commands,
+            are_shared,
             cost: self.cost.clone(),
             key: self.key.clone(),
         };

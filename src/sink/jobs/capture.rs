@@ -1,7 +1,7 @@
 //! The output of a command, kept until it is printed whole.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -54,6 +54,11 @@ impl Capture {
 }
 
 impl Captured {
+    /// The answer of a worker.
+    pub(super) fn answer(text: &[u8], tag: Rc<[u8]>) -> io::Result<Self> {
+        Ok(Captured { outputs: [Printed::keep(text)?, Printed::Small(Vec::new())], tag })
+    }
+
     /// The number of files that hold it.
     pub(super) fn files(&self) -> usize {
         self.outputs.iter().filter(|printed| matches!(printed, Printed::Large(..))).count()
@@ -73,6 +78,15 @@ impl Printed {
             Printed::Small(bytes) => Box::new(&bytes[..]),
             Printed::Large(file, length) => Box::new(FileRange { file, range: 0..*length }),
         }
+    }
+
+    fn keep(bytes: &[u8]) -> io::Result<Self> {
+        if bytes.len() <= SMALL {
+            return Ok(Printed::Small(bytes.to_vec()));
+        }
+        let mut file = tempfile::tempfile()?;
+        file.write_all(bytes)?;
+        Ok(Printed::Large(file, bytes.len() as u64))
     }
 
     fn of(kept: TempFile, pool: &mut TempFilePool) -> io::Result<Self> {

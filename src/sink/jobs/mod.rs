@@ -1,5 +1,6 @@
 //! Runs a command for each release.
 
+mod answer;
 mod capture;
 mod dialects;
 mod exec;
@@ -18,6 +19,8 @@ mod stdin;
 mod tag;
 mod temp_files;
 mod wait;
+mod worker;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -39,10 +42,11 @@ use nix::unistd::Pid;
 pub(crate) use self::exec::exec;
 pub(crate) use self::expander::Expander;
 pub use self::hold::{parse as parse_headers, status as parse_status};
+pub(crate) use self::workers::Workers;
 
 use self::capture::Capture;
 use self::header_files::HeaderFiles;
-use self::job::{Job, Parent};
+use self::job::{Job, Parent, Patience};
 use self::lines::Lines;
 use self::output::Outputs;
 use self::programs::Programs;
@@ -137,7 +141,7 @@ impl Commands {
         match self.parent.start(command) {
             Ok(pid) => {
                 let first = batch.first();
-                self.jobs.push(Job { pid, first, slot, headers, capture, deadline: None, is_overdue: false });
+                self.jobs.push(Job { pid, first, slot, headers, capture, patience: Patience::default() });
                 pipes.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
                 Ok(())
             }
@@ -192,16 +196,16 @@ impl Commands {
         let at = self.jobs.iter().position(|job| job.pid == pid)?;
         let job = self.jobs.swap_remove(at);
         self.free_slots.insert(job.slot);
-        if job.is_overdue {
+        if job.patience.is_over {
             // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = match end {
-            End::Exited(_) if job.is_overdue => End::Killed(Signal::SIGTERM as i32),
+            End::Exited(_) if job.patience.is_over => End::Killed(Signal::SIGTERM as i32),
             end => end,
         };
         self.outputs.take(job.first, job.capture);
-        let ended = JobEnd { timed_out: job.is_overdue, ..JobEnd::new(job.first, end) };
+        let ended = JobEnd { timed_out: job.patience.is_over, ..JobEnd::new(job.first, end) };
         Some(match job.headers {
             Some(path) => self.header_files.take(&path, SystemTime::now(), ended),
             None => ended,
@@ -256,7 +260,7 @@ impl Sink for Commands {
         Some(quoted(&self.line(batch, headers.as_deref().unwrap_or(Path::new(HEADERS)))))
     }
 
-    fn finish(&mut self) -> Flushed {
+    fn finish(&mut self, _: Time) -> Flushed {
         self.outputs.finish()
     }
 
@@ -268,7 +272,7 @@ impl Sink for Commands {
 impl RunningJobs for Commands {
     fn has_started(&mut self, now: Time) {
         if let Some(job) = self.jobs.last_mut() {
-            job.deadline = self.run.timeout.and_then(|timeout| now.checked_add(timeout.into()));
+            job.patience.begin(now, self.run.timeout);
         }
     }
 
@@ -302,12 +306,13 @@ impl RunningJobs for Commands {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.jobs.iter().filter_map(|job| job.deadline).min()
+        self.jobs.iter().filter_map(|job| job.patience.ends).min()
     }
 
     fn enforce(&mut self, now: Time) {
-        for job in self.jobs.iter_mut().filter(|job| job.deadline.is_some_and(|deadline| deadline <= now)) {
-            self.parent.signal(job.pid, job.overrun(now));
+        for job in &mut self.jobs {
+            let signal = job.patience.check(now);
+            signal.into_iter().for_each(|signal| self.parent.signal(job.pid, signal));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use nix::unistd::{SysconfVar, sysconf};
@@ -101,6 +102,16 @@ impl Outputs {
     /// Notes that a command for the item numbered `first` has ended, with its output in `capture` if that is captured.
     pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
         let output = capture.map(|capture| capture.read(&self.space, &mut self.pool));
+        self.end(first, output);
+    }
+
+    /// Notes that the item numbered `first` was answered by a worker.
+    pub(super) fn answer(&mut self, first: u64, answer: &[u8], tag: Rc<[u8]>) {
+        self.end(first, Some(Captured::answer(answer, tag)));
+    }
+
+    /// Notes that there will be no more output of the item numbered `first`.
+    pub(super) fn end(&mut self, first: u64, output: Option<io::Result<Captured>>) {
         self.lines.end(first);
         self.files += output.as_ref().map_or(0, files);
         self.waiting.entry(first).or_default().extend(output);

@@ -1,5 +1,7 @@
 //! A count for each period: `10/s`, `1.5/s`, `100/2m`, `60rpm`, `10 per second`.
 
+use std::num::NonZeroU64;
+
 use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::{format_duration, has_month, parse_duration};
@@ -19,8 +21,9 @@ fn parse_range(least: &str, most: &str, period: &str) -> Result<Rate> {
     let count = |rate: &Rate| rate.count.checked_mul(common? / rate.period);
     let counts = count(&least).zip(count(&most)).zip(common);
     let ((least, count), period) = counts.context("the bounds have too many decimals")?;
-    ensure!(least > 0, "the lowest rate must be more than 0: that is where it begins");
-    ensure!(least < count, "the range is reversed or empty: put the lower rate first, as in 1..100/s");
+    let least =
+        NonZeroU64::new(least).context("the lowest rate must be more than 0: that is where it begins")?;
+    ensure!(least.get() < count, "the range is reversed or empty: put the lower rate first, as in 1..100/s");
     Ok(Rate { least: Some(least), count, period, remark: most.remark, ..Rate::default() })
 }
 

@@ -1,6 +1,7 @@
 //! A limit with all options filled in, and the options themselves.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use anyhow::{Result, ensure};
 
@@ -53,7 +54,7 @@ pub struct Rate {
     /// N: the cost per period. 0 pauses: only in a file, or with `during=`.
     pub count: u64,
     /// If the rate is to be found: the lowest one, a cost per period. N is the highest.
-    pub least: Option<u64>,
+    pub least: Option<NonZeroU64>,
     /// P in nanoseconds, without the margin. 0 with [`CountFrom::Running`].
     pub period: u64,
     /// The rule.
@@ -151,12 +152,12 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(least) = self.least {
+            write!(f, "{least}..")?;
+        }
         match self.from {
             CountFrom::Running => write!(f, "{}/{RUNNING}", self.count)?,
-            _ => {
-                option_before(f, self.least)?;
-                write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?;
-            }
+            _ => write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?,
         }
         option(f, "burst", self.burst)?;
         option(f, "margin", Some(self.margin).filter(|&margin| margin > 0).map(format_duration))?;
@@ -169,10 +170,6 @@ impl fmt::Display for Rate {
         option(f, "only", self.only.as_ref())?;
         if self.local { write!(f, ",{LOCAL}") } else { Ok(()) }
     }
-}
-
-fn option_before(f: &mut fmt::Formatter<'_>, least: Option<u64>) -> fmt::Result {
-    least.map_or(Ok(()), |least| write!(f, "{least}.."))
 }
 
 fn option(f: &mut fmt::Formatter<'_>, name: &str, value: Option<impl fmt::Display>) -> fmt::Result {

@@ -1,6 +1,7 @@
 //! A limit whose rate is found: what each key has learned, and the rule that follows from it.
 
 use std::collections::HashMap;
+use std::num::NonZeroU64;
 
 use foldhash::fast::RandomState;
 
@@ -54,7 +55,7 @@ impl Learning {
     /// The rule by which a key is paced now.
     pub(super) fn rule(&self, key: &[u8]) -> AnyRule {
         let learned = self.keys.get(key).map(Learned::rate);
-        self.rule_at(learned.unwrap_or_else(|| self.a_second(self.rate.least.unwrap_or(1))))
+        self.rule_at(learned.unwrap_or_else(|| self.a_second(self.least())))
     }
 
     /// The rule at a rate a second.
@@ -69,13 +70,17 @@ impl Learning {
         AnyRule::new(self.rate.algorithm, Terms { count, period: terms.period * scale, ..terms })
     }
 
+    fn least(&self) -> u64 {
+        self.rate.least.map_or(1, NonZeroU64::get)
+    }
+
     #[expect(clippy::cast_precision_loss)]
     fn a_second(&self, count: u64) -> f64 {
         count as f64 * SECOND as f64 / self.rate.padded_terms().period as f64
     }
 
     fn learned(&mut self, key: &[u8]) -> &mut Learned {
-        let (low, high) = (self.a_second(self.rate.least.unwrap_or(1)), self.a_second(self.rate.count));
+        let (low, high) = (self.a_second(self.least()), self.a_second(self.rate.count));
         let new = || Learned { cubic: Cubic::new(low, high), attempts: 0, throttled: 0 };
         self.keys.entry(key.into()).or_insert_with(new)
     }

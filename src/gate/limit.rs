@@ -223,7 +223,13 @@ impl Limit {
     }
 
     /// Notes at `now` whether an attempt that was made at `started` was throttled. Returns whether the rate has fallen.
-    pub(super) fn answered(&mut self, request: &Request, started: Time, now: Time, is_throttled: bool) -> bool {
+    pub(super) fn answered(
+        &mut self,
+        request: &Request,
+        started: Time,
+        now: Time,
+        is_throttled: bool,
+    ) -> bool {
         let account = self.account(self.key_of(request), now);
         let Some(learning) = &mut self.learning else { return false };
         let (key, state) = self.accounts.entry(account);

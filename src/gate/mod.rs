@@ -393,9 +393,9 @@ impl Gate {
     pub fn learn(&mut self, now: Time, request: &Request, started: Time, is_throttled: bool) {
         let costs = &request.costs[self.shared()..];
         let charged = self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0);
-        let fallen = charged.filter(|(limit, _)| limit.learns()).map(|(limit, _)| {
-            limit.answered(request, started, now, is_throttled)
-        });
+        let fallen = charged
+            .filter(|(limit, _)| limit.learns())
+            .map(|(limit, _)| limit.answered(request, started, now, is_throttled));
         if fallen.fold(false, |any, fallen| any | fallen) {
             self.answers_change(Time::NEVER);
         }

@@ -2,6 +2,13 @@
 //!
 //! A server's limit is no secret to the test: it knows how much was possible, and how many attempts were throttled.
 
+#![allow(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    clippy::cast_sign_loss,
+    reason = "servers and clients are modelled with decimals"
+)]
+
 mod servers;
 
 use std::cmp::Reverse;
@@ -155,7 +162,8 @@ fn table(name: &str, count: u64, client: impl Fn() -> Box<dyn Client>) -> (f64, 
         sum / f64::from(count.max(1))
     };
     for (kind, what) in servers::KINDS.iter().enumerate() {
-        let [used, throttled] = [|o: &Outcome| o.used, |o| o.throttled].map(|of| 100.0 * mean(Some(kind), of));
+        let used = 100.0 * mean(Some(kind), |outcome| outcome.used);
+        let throttled = 100.0 * mean(Some(kind), |outcome| outcome.throttled);
         println!("{name:9} {what:8} {used:5.1} % used, {throttled:5.2} % throttled");
     }
     (mean(None, |outcome| outcome.used), mean(None, |outcome| outcome.throttled), late)
@@ -194,8 +202,7 @@ fn no_window_has_more_than_the_highest_rate() {
 
 #[test]
 fn each_key_has_a_rate_of_its_own() {
-    let mut gate =
-        Gate::new(vec!["1..100/s,key=col:1".parse().unwrap()], Time::ZERO, Wall::EPOCH);
+    let mut gate = Gate::new(vec!["1..100/s,key=col:1".parse().unwrap()], Time::ZERO, Wall::EPOCH);
     let keys: Vec<Vec<_>> = [b"a", b"b"].iter().map(|key| vec![key[..].into()]).collect();
     let mut now = Time::ZERO;
     for _ in 0..40 {
@@ -220,13 +227,19 @@ fn each_key_has_a_rate_of_its_own() {
 fn a_range_that_makes_no_sense_is_refused() {
     let table: &[(&[&str], &str)] = &[
         (&["-r", "1..100", "--", "true"], "a rate needs a period"),
-        (&["-r", "100..1/s", "--", "true"], "the range is reversed or empty: put the lower rate first, as in 1..100/s"),
+        (
+            &["-r", "100..1/s", "--", "true"],
+            "the range is reversed or empty: put the lower rate first, as in 1..100/s",
+        ),
         (&["-r", "0..100/s", "--", "true"], "the lowest rate must be more than 0: that is where it begins"),
         (&["-r", "1..100/s"], "LOW..HIGH are for a command: add one, such as -- curl"),
         (&["-r", "1..5/running", "--", "true"], "only a rate can be found: write the number of commands"),
         (&["-r", "1..5/s,algo=fixed", "--", "true"], "is paced by interval or sliding: leave out algo=fixed"),
-        (&["-s", "x", "-r", "1..5/s", "--", "true"], "what one run finds, others do not know: add ,local, or leave out -s"),
-        (&["--once", "-s", "x", "-r", "1..5/s", "--", "true"], "a single release"),
+        (
+            &["-s", "x", "-r", "1..5/s", "--", "true"],
+            "what one run finds, others do not know: add ,local, or leave out -s",
+        ),
+        (&["--once", "-s", "x", "-r", "9/s", "-r", "1..5/s,local", "--", "true"], "a single release"),
     ];
     for (args, why) in table {
         let output = throttle(args).assert().code(2);

@@ -22,7 +22,11 @@ impl Server {
         match kind {
             0 => Server::Fixed { window: 0, used: 0 },
             1 => Server::Sliding(VecDeque::new()),
-            _ => Server::Bucket { burst: (limit as f64 * 3.0 * rng.f64()).max(1.0), level: 0.0, at: Time::ZERO },
+            _ => Server::Bucket {
+                burst: (limit as f64 * 3.0 * rng.f64()).max(1.0),
+                level: 0.0,
+                at: Time::ZERO,
+            },
         }
     }
 
@@ -104,7 +108,7 @@ impl Client for AwsClient {
 
     fn sent(&mut self, now: Time) {
         self.refill(seconds(now));
-        self.level -= 1.0;
+        self.level -= f64::from(self.is_enabled);
     }
 
     fn answered(&mut self, _: Time, now: Time, is_throttled: bool) {

@@ -25,8 +25,11 @@ impl Cli {
         }
         self.state.check_upkeep(&self.command)?;
         let shared = self.shared()?;
-        self.limits(shared.is_some())?;
-        self.state.upkeep(shared).map(Some)
+        let limits = self.limits(shared.is_some())?;
+        if self.state.set_limits {
+            check_shareable(&limits, &self.queue())?;
+        }
+        self.state.upkeep(shared, limits.given()?).map(Some)
     }
 
     /// The run that was asked for.

@@ -171,7 +171,14 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         limits.files().next().is_none(),
         "-r @FILE cannot be shared: all runs must have the same limits, and files change: use -r RATE"
     );
-    let rates = limits.given()?;
+    check_shared(&limits.given()?, queue)
+}
+
+/// Checks that these limits can be shared, and with this queue.
+///
+/// # Errors
+/// They cannot, and why.
+pub fn check_shared(rates: &[Rate], queue: &QueueOptions) -> Result<()> {
     if let Some(rate) = rates.iter().find(|rate| rate.counts_exits()) {
         let what = if rate.from == CountFrom::Running { "this limit" } else { "from=exit" };
         bail!(
@@ -195,7 +202,7 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
     );
     // One booking charges all limits, so it has to be the same for all items, or for all of a key.
     let is_keyed = rates.iter().any(Rate::is_by_key);
-    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(&rates).len() == 1;
+    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(rates).len() == 1;
     ensure!(
         !is_keyed || is_same,
         "limits in one state must all have the same key, or none: split them over two runs, one after the \

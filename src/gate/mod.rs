@@ -31,6 +31,7 @@ use std::borrow::Cow;
 use anyhow::Result;
 
 pub(crate) use self::accounts::Accounts;
+pub use self::change::predecessor;
 pub use self::charges::{Charged, Charges};
 pub(crate) use self::evict::Eviction;
 pub use self::history::History;
@@ -44,7 +45,7 @@ pub use self::own::Own;
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Kind, OwnedRequest, Part, Request, Why};
 pub use self::slots::{
-    Answer, BookedBy, BookingTerms, Demand, News, Order, Overruns, Slot, Slots, Steps, Turn,
+    Answer, BookedBy, BookingTerms, Demand, NewLimits, News, Order, Overruns, Slot, Slots, Steps, Turn,
 };
 
 use crate::config::Rate;
@@ -117,8 +118,19 @@ pub trait Gate {
     /// The answers that may have become more lenient since the last call, if any.
     fn take_news(&mut self) -> Option<News>;
 
-    /// Replaces the limits at `now`, keeping their history. A store keeps the limits that it was opened with.
-    fn change(&mut self, _now: Time, _rates: Vec<Rate>) {}
+    /// Replaces the limits at `now`, keeping their history; if a store keeps that, it must know of them.
+    fn change(&mut self, now: Time, rates: Vec<Rate>);
+
+    /// Takes the terms for the limits that have replaced those of a store, if they are new: then [`Gate::change`] is to
+    /// follow.
+    fn follow(&mut self, _terms: &BookingTerms) -> bool {
+        false
+    }
+
+    /// The most that a release may cost under each limit, if that is less than the limits say.
+    fn bound(&self) -> &[u64] {
+        &[]
+    }
 
     /// The charges of each limit since it was added. Empty for shared limits before the first release.
     fn charged(&self) -> &[Charged];

@@ -27,6 +27,16 @@ macro_rules! algorithms {
                 }
             }
 
+            /// As [`Rule::carry_over`]; both must be of the same algorithm.
+            pub fn carry_over(&self, state: &mut AnyState, new: &AnyRule, now: Time, forgotten: Option<Time>) {
+                match (self, new, state) {
+                    $((AnyRule::$name(rule), AnyRule::$name(new), AnyState::$name(state)) => {
+                        rule.carry_over(state, new, now, forgotten);
+                    })*
+                    (rule, new, state) => unreachable!("{state:?} of {rule:?} cannot be one of {new:?}"),
+                }
+            }
+
             /// The state of an unused limit.
             pub fn unused(&self) -> AnyState {
                 match self {
@@ -97,6 +107,11 @@ impl AnyRule {
     /// As [`Rule::silence`].
     pub fn silence(&self, state: &mut AnyState, at: Time) {
         with!((self, state), rule, state => rule.silence(state, at));
+    }
+
+    /// As [`Rule::recede`].
+    pub fn recede(&self, state: &mut AnyState, at: Time) {
+        with!((self, state), rule, state => rule.recede(state, at));
     }
 
     /// As [`Rule::restart`].

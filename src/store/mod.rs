@@ -90,7 +90,7 @@ use std::sync::Arc;
 use anyhow::Error;
 
 use crate::exit::Exit;
-pub use crate::gate::{Answer, BookedBy, Order, Overruns, Slot, Turn};
+pub use crate::gate::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Turn};
 
 mod admin;
 #[cfg(feature = "sqlite")]
@@ -111,9 +111,7 @@ pub mod record;
 #[cfg(feature = "redis")]
 mod redis;
 mod reserve;
-mod returnable;
 mod shared;
-mod shared_policy;
 mod status;
 pub mod vault;
 

@@ -59,6 +59,12 @@ pub trait Vault: Send {
         0
     }
 
+    /// The nanoseconds for which the state's own value may have been replaced without anyone noticing who books for a
+    /// key.
+    fn lags_by(&self) -> u64 {
+        0
+    }
+
     /// Tells it D, and the nanoseconds for which a slot may matter.
     fn expect(&mut self, _deadline: u64, _memory: u64) {}
 

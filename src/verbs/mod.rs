@@ -51,7 +51,11 @@ impl<'a> Setup<'a> {
                 .notice(&format_args!("-s {name} is a name, not the file here: for that, write -s ./{name}"));
         }
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(config));
-        let rates = files.load()?;
+        let mut rates = files.load()?;
+        if let Some(shared) = config.shared.as_ref().filter(|_| rates.is_empty()) {
+            rates = state::stored_limits(shared, &config.queue)?;
+            rates.iter().try_for_each(check_for(config))?;
+        }
         reporter.limits(&rates);
         if let Some(jitter) = config.queue.jitter {
             reporter.detail(&format_args!("each release is delayed at random: --jitter {jitter}"));

@@ -170,7 +170,7 @@ fn whoever_does_not_wait_hears_of_a_slot_that_was_given_back() {
     });
 }
 
-fn keeper_of(name: &str) -> Box<dyn Keeper> {
+pub(crate) fn keeper_of(name: &str) -> Box<dyn Keeper> {
     let state = match name.parse() {
         Ok(server) => State::Server(Box::new(server)),
         Err(_) => State::File(name.into()),
@@ -229,7 +229,45 @@ fn a_state_of_other_limits_is_told_with_both() {
         let with = |count: &str| format!("{count}/1h,algo=sliding,margin=1m,key=re:^\\d+\"\u{e9}'");
         let run = |count| throttle(&["-r", &with(count), "-s", state]).write_stdin("1\n").assert();
         run("1").success();
-        run("2").code(65).stderr(contains(format!("'{}', not '{}'", with("1"), with("2"))));
+        let both = contains(format!("'{}', not '{}'", with("1"), with("2")));
+        run("2").code(65).stderr(both.and(contains("--set-limits")));
+    });
+}
+
+#[test]
+fn limits_are_replaced_and_keep_their_history() {
+    for_each_state(|state| {
+        let run = |args: &[&str]| {
+            let args = [&["--on-limit", "drop", "-s", state], args].concat();
+            throttle(&args).write_stdin("1\n2\n").assert()
+        };
+        let set = |rate: &str| throttle(&["-s", state, "--set-limits", "-r", rate]).assert().success();
+        run(&[]).code(1).stderr(contains("there is no state").and(contains("such as -r 10/s")));
+        set("3/h,margin=1m");
+        run(&[]).success().stdout("1\n2\n");
+        set("2/h,margin=1m");
+        run(&[]).success().stdout("");
+        run(&["-r3/h,margin=1m"]).code(65).stderr(contains("this state has other limits"));
+        run(&["-r2/h"]).success().stdout("");
+        set("3/h,margin=1m");
+        run(&["-r3/h"]).success().stdout("1\n");
+        run(&["-Kcol:1"]).code(2).stderr(contains("-K is for limits"));
+        throttle(&["-s", state, "--status"]).assert().stdout(contains("3/1h,algo=sliding,margin=1m: 3 used"));
+    });
+}
+
+/// A job, and a single release that costs 2.
+#[test]
+fn what_waits_follows_a_change_of_limits() {
+    for_each_state(|state| {
+        throttle(&["-s", state, "-r2/h,margin=1m"]).write_stdin("1\n2\n").assert().success();
+        let mut job = Running::throttle(&["-s", state]);
+        let mut once = Running::throttle(&["-s", state, "--once", "-c2", "--", "echo", "done"]);
+        job.write("3\n");
+        thread::sleep(Duration::from_millis(300));
+        throttle(&["-s", state, "--set-limits", "-r9/h,margin=1m"]).assert().success();
+        assert_eq!((job.line(), once.line()), ("3\n".to_owned(), "done\n".to_owned()), "{state}");
+        throttle(&["-s", state, "--status"]).assert().stdout(contains(": 5 used, 4 free"));
     });
 }
 

@@ -118,7 +118,11 @@ impl LimitArgs {
             sources.push(LimitSource::Rate(Box::new(rate)));
         }
         sources.extend(self.rate.iter().cloned());
-        ensure!(!is_released || !sources.is_empty(), misplaced::no_limit(command, jobs));
+        if is_released && sources.is_empty() {
+            // A state has its limits.
+            ensure!(are_shared, misplaced::no_limit(command, jobs));
+            self.check_no_options()?;
+        }
         let limits = LimitOptions { sources, defaults };
         // What is in a file may have a burst, too.
         let takes_burst = limits.given()?.iter().any(|rate| rate.burst.is_some());
@@ -127,6 +131,25 @@ impl LimitArgs {
             "--burst is for the token bucket: add -A bucket"
         );
         Ok(limits)
+    }
+
+    /// Checks that no option is given that only a limit has.
+    fn check_no_options(&self) -> Result<()> {
+        let given = [
+            ("-A", self.algorithm.is_some()),
+            ("-b", self.burst.is_some()),
+            ("--margin", self.margin.is_some()),
+            ("-K", self.key.is_some()),
+            // A single release has a cost of its own.
+            ("-c", !matches!(self.cost, None | Some(Selector::Constant(_)))),
+        ];
+        let given = given.iter().find(|(_, is_given)| *is_given);
+        ensure!(
+            given.is_none(),
+            "{} is for limits, and those of the state have theirs: leave it out, or add -r RATE",
+            given.map_or("", |(option, _)| option)
+        );
+        Ok(())
     }
 
     /// `-n` is a limit here, but a number of arguments for xargs and parallel; `-p` may be meant as the period of `-r`.

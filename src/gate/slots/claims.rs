@@ -86,8 +86,10 @@ impl Claims {
     /// The slots for requests like this, earliest first.
     pub(super) fn slots(&self, request: &Request) -> impl Iterator<Item = Slot> {
         let known = self.known(request).filter(|known| known.may_use_slots());
-        let lease = known.and_then(|known| known.find(request.costs));
-        lease.into_iter().flat_map(|lease| lease.slots.iter().copied())
+        let found = known.and_then(|known| Some((known, known.find(request.costs)?)));
+        let slots =
+            found.into_iter().flat_map(|(known, lease)| lease.slots.iter().map(move |slot| (known, *slot)));
+        slots.take_while(|(known, slot)| known.confirms(slot.at)).map(|(_, slot)| slot)
     }
 
     /// The instant of the next slot for requests like this, if there was none at `request.since`.
@@ -131,7 +133,8 @@ impl Claims {
     /// Takes up to `most` slots that can be used at `now`.
     pub(super) fn take(&mut self, now: Time, request: &Request, most: u64) -> Taken {
         let key = charged_key(request.keys, self.by_key);
-        let known = self.keys.get_mut(key).filter(|known| known.may_use_slots());
+        let most = self.slots(request).take(usize::try_from(most).unwrap_or(usize::MAX)).count();
+        let known = self.keys.get_mut(key).filter(|_| most > 0);
         let slots = known.map_or_else(Vec::new, |known| known.lease(request.costs).take(now, most));
         Taken { claim: (key.into(), request.costs.into()), slots }
     }
@@ -194,6 +197,29 @@ impl Claims {
         let surplus = self.take_surplus(now);
         self.leases().for_each(Lease::forget_booked);
         surplus
+    }
+
+    /// The limits have changed, and may go `by_key`: forgets everything but holds and unanswered reports.
+    pub(super) fn follow_change(&mut self, by_key: bool) {
+        self.by_key = by_key;
+        self.keys.retain(|_, known| {
+            known.follow_change();
+            known.is_of_use()
+        });
+    }
+
+    /// Takes out the turns of all orders that were turned away, each as an order that will not be made.
+    pub(super) fn take_turns(&mut self) -> Vec<Order> {
+        let mut turns = Vec::new();
+        for (key, known) in &mut self.keys {
+            for lease in &mut known.leases {
+                if let Some(Ordered::NotBefore(at, Some(turn))) = lease.ordered {
+                    lease.ordered = Some(Ordered::NotBefore(at, None));
+                    turns.push(Order { turn: Some(turn), ..Order::new(key.clone(), &*lease.costs, 0) });
+                }
+            }
+        }
+        turns
     }
 
     /// Forgets what is no longer of use for a key.

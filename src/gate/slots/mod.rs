@@ -11,7 +11,7 @@ use std::borrow::Cow;
 use std::rc::Rc;
 
 pub use self::news::News;
-pub use self::order::{Answer, BookedBy, Order, Overruns, Slot, Turn};
+pub use self::order::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Turn};
 
 use self::claims::Claims;
 use self::order::Ordered;
@@ -35,6 +35,8 @@ pub struct BookingTerms {
     pub deadline: u64,
     /// The longest wait for an answer at the end of a run, in nanoseconds.
     pub patience: u64,
+    /// The number of changes of the limits since the store was opened.
+    pub changes: u64,
 }
 
 /// The next releases of a lane, all alike.
@@ -84,6 +86,8 @@ pub struct Slots {
     news: Option<News>,
     revision: u64,
     terms: BookingTerms,
+    /// Releases may wait for future slots.
+    waits: bool,
     /// The deadline for answers at the end of the run.
     ends: Option<Time>,
 }
@@ -112,8 +116,14 @@ impl Slots {
             news: None,
             revision: 0,
             terms,
+            waits: wait,
             ends: None,
         }
+    }
+
+    /// An order by the present limits.
+    fn by_present_limits(&self, order: Order) -> Order {
+        Order { changes: self.terms.changes, ..order }
     }
 
     /// The slots for requests like this, earliest first.
@@ -130,7 +140,8 @@ impl Slots {
         let by_key = self.claims.by_key;
         for (key, costs) in claims {
             let known = self.claims.of(key);
-            let (heard, lease) = (known.heard, known.lease(costs));
+            let heard = known.heard.map(|heard| (heard, known.confirm_from));
+            let lease = known.lease(costs);
             let plan = self.orders.plan(now, key, lease, heard, vacancies);
             let has_slot = !lease.slots.is_empty() && lease.demand.since <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
@@ -168,7 +179,8 @@ impl Slots {
     fn take_returned(&mut self, now: Time) -> Vec<(Order, Vec<Slot>)> {
         let surplus = self.claims.take_surplus(now);
         self.revision += u64::from(!surplus.is_empty());
-        self.surrendered.drain(..).chain(surplus).collect()
+        let returned = self.surrendered.drain(..).chain(surplus);
+        returned.map(|(order, slots)| (Order { changes: self.terms.changes, ..order }, slots)).collect()
     }
 
     /// Gives up all slots that were booked by another clock than this. All who share limits book by the same one.
@@ -182,13 +194,14 @@ impl Slots {
 
     /// Records an answer, and has the lanes it may concern ask again.
     fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
-        let was_held = self.claims.of(&order.key).held_until > now;
+        let known = self.claims.of(&order.key);
+        let (was_held, is_unconfirmed) = (known.held_until > now, known.has_unconfirmed());
         self.claims.hear(now, order, answer);
         self.revision += 1;
         if !order.is_for_slots() || was_held || answer.held.is_some() {
             self.tell(now, &order.key);
         }
-        if order.within == 0 && answer.next.is_some() {
+        if is_unconfirmed || order.within == 0 && answer.next.is_some() {
             self.tell(Time(u64::MAX), &order.key);
         }
         // New slots may be earlier than those held: slots that other runs gave back.
@@ -274,7 +287,7 @@ impl Gate for Slots {
                 .extend(taken.filter_map(|taken| self.claims.commit(now, taken, count, &mut self.charged)));
         });
         self.revision += 1;
-        reports
+        reports.into_iter().map(|report| self.by_present_limits(report)).collect()
     }
 
     fn take_news(&mut self) -> Option<News> {
@@ -301,20 +314,44 @@ impl Gate for Slots {
         let claims: Vec<_> = demands.filter_map(|demand| self.claims.need(&demand)).collect();
         let mut steps = Steps { returned: self.take_returned(now), ..Steps::default() };
         self.order(now, &claims, vacancies, &mut steps);
+        steps.orders.iter_mut().for_each(|order| order.changes = self.terms.changes);
         steps
     }
 
     fn close(&mut self, now: Time) -> Steps {
         self.claims.need_nothing();
-        let returned = self.take_returned(now);
+        let mut returned = self.take_returned(now);
+        let turns = self.claims.take_turns().into_iter();
+        returned.extend(turns.map(|order| (self.by_present_limits(order), Vec::new())));
         Steps { returned, again: self.last_answer(now), ..Steps::default() }
     }
 
+    fn bound(&self) -> &[u64] {
+        &self.terms.most
+    }
+
+    fn follow(&mut self, terms: &BookingTerms) -> bool {
+        let is_new = terms.changes > self.terms.changes;
+        if is_new {
+            self.terms = BookingTerms { patience: self.terms.patience, ..terms.clone() };
+        }
+        is_new
+    }
+
+    fn change(&mut self, now: Time, rates: Vec<Rate>) {
+        let mut claims = std::mem::take(&mut self.claims);
+        let new = Slots::new(rates, self.terms.clone(), self.waits);
+        claims.follow_change(new.claims.by_key);
+        let (wall, news, revision) = (self.wall, Some(News::new(now, false)), self.revision + 1);
+        *self = Slots { wall, claims, news, revision, ..new };
+    }
+
     fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
+        let is_outdated = order.changes != self.terms.changes;
         if answer.booked_by.is_some() {
             self.keep_booked_by(now, answer.booked_by);
         }
-        if order.is_for_slots() {
+        if order.is_for_slots() && !is_outdated {
             let ordered = &mut self.claims.of(&order.key).lease(&order.costs).ordered;
             *ordered = self.orders.answered(now, *ordered, order, answer);
         }
@@ -343,7 +380,7 @@ impl Gate for Slots {
         let order = self.claims.hold(request, until);
         self.revision += 1;
         self.tell(now, &order.key);
-        Some(order)
+        Some(self.by_present_limits(order))
     }
 
     fn held_until(&self, request: &Request) -> Time {
@@ -362,10 +399,14 @@ mod tests {
     use super::*;
     use crate::config::{Defaults, RateText};
 
+    fn terms(deadline: u64) -> BookingTerms {
+        BookingTerms { span: 20, longest_span: 30, most: vec![400], deadline, patience: 7, changes: 0 }
+    }
+
     /// At the end, an answer still to come is waited for, but not for ever.
     #[test]
     fn the_end_waits_for_an_answer_for_a_while() {
-        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], deadline: 0, patience: 7 };
+        let terms = terms(0);
         let mut slots = Slots::new(Vec::new(), terms, true);
         assert_eq!(slots.last_answer(Time(0)), None);
         let (since, costs) = (Time(1), Rc::from([1]));
@@ -378,7 +419,7 @@ mod tests {
 
     #[test]
     fn slots_are_given_up_once_the_wall_clock_is_set() {
-        let terms = BookingTerms { span: 20, longest_span: 30, most: vec![400], deadline: 4, patience: 7 };
+        let terms = terms(4);
         let rate: RateText = "2/d,algo=calendar,tz=UTC".parse().unwrap();
         let rate = rate.resolve(&Defaults::default()).unwrap();
         let mut slots = Slots::new(vec![rate], terms, true);

@@ -336,6 +336,10 @@ impl Vault for ServerVault {
         })
     }
 
+    fn lags_by(&self) -> u64 {
+        LOOK
+    }
+
     fn keeps_for(&self) -> u64 {
         SLACK
     }

@@ -12,7 +12,7 @@ pub(super) const COSTS: [u64; 1] = [1];
 
 /// Nothing is asked for here.
 const TERMS: BookingTerms =
-    BookingTerms { span: 1, longest_span: 1, most: Vec::new(), deadline: 0, patience: 0 };
+    BookingTerms { span: 1, longest_span: 1, most: Vec::new(), deadline: 0, patience: 0, changes: 0 };
 
 const REQUEST: Request<'static> = Request { since: Time::ZERO, costs: &COSTS, keys: &[] };
 

@@ -164,6 +164,14 @@ pub trait Store: Send {
     /// There is no hope.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
 
+    /// As [`Store::book`], for the first of some orders, at least one: as many as are better booked together.
+    ///
+    /// # Errors
+    /// There is no hope, for any of them.
+    fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
+        Ok(vec![self.book(&orders[0])?])
+    }
+
     /// Calls `tell` with the reason why a booking takes long: after 2 s and, if it goes on, once a minute.
     fn tell_waits_to(&mut self, _tell: Tell) {}
 

@@ -33,6 +33,17 @@ pub trait Vault: Send {
     /// Ends what [`Vault::load`] began, if nothing is to be swapped.
     fn release(&mut self) {}
 
+    /// From now on, swaps may be put off until [`Vault::flush`].
+    fn gather(&mut self) {}
+
+    /// Makes the swaps that were put off.
+    ///
+    /// # Errors
+    /// None of them was made.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// All keys.
     ///
     /// # Errors

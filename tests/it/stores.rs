@@ -148,6 +148,26 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
     });
 }
 
+/// Before any of them is answered, all are in the state.
+#[test]
+fn orders_for_many_keys_are_booked_together() {
+    for_each_store(|store, open| {
+        let policy = policy(&["1/10m,key=col:1,margin=1m"]);
+        let mut stores = [open("together", policy.clone()), open("together", policy)];
+        let orders: Vec<_> = (0..100u8)
+            .map(|key| Order { within: 0, ..Order::new(Key::from_slice(&[key]), [1], 1) })
+            .collect();
+        let mut left = &orders[..];
+        while !left.is_empty() {
+            let answers = stores[0].book_some(left).expect("booked");
+            assert!(answers.iter().all(|answer| answer.slots.len() == 1), "{store}: {answers:?}");
+            let second = stores[1].book(&left[answers.len() - 1]).expect("booked");
+            assert_eq!(second.slots, [], "{store}");
+            left = &left[answers.len()..];
+        }
+    });
+}
+
 /// Under a limit of one in ten minutes, books one slot and gives the next one back. Returns that one.
 fn with_a_slot_given_back(store: &mut dyn Store, costs: &[u64]) -> Slot {
     let one = order(costs, 1);

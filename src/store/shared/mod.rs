@@ -12,6 +12,7 @@ mod trust;
 
 use std::mem;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
@@ -32,6 +33,9 @@ const BETWEEN_EVICTIONS: u32 = 1024;
 
 /// The nanoseconds, besides those that a key may matter, for which the limits of keys are on record.
 const CLAIM: u64 = 10 * SECOND;
+
+/// The most orders that are booked together, while others wait.
+const TOGETHER: usize = 64;
 
 /// The most times that slots are booked in a row while all come too late.
 const CORRECTIONS: usize = 4;
@@ -368,6 +372,19 @@ impl<V: Vault> VaultStore<V> {
         (answer, late)
     }
 
+    /// Books until the first slots would be kept waiting for too long.
+    fn book_in_time(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
+        let (begun, longest) = (Instant::now(), Duration::from_nanos(self.rules.policy().deadline / 16));
+        let mut answers = Vec::new();
+        for order in orders.iter().take(TOGETHER) {
+            answers.push(self.book(order)?);
+            if begun.elapsed() > longest {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
     /// Reports, once, limits of which little can be reached, if the state has chosen the margins.
     fn tell_reach(&mut self) {
         let rates = self.agreement.take_untold();
@@ -432,6 +449,14 @@ impl<V: Vault> Store for VaultStore<V> {
             return Ok(answer);
         }
         Err(self.refused(Exit::StoreAway, "its answers take longer than slots are good for"))
+    }
+
+    fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
+        self.prepare()?;
+        self.vault.gather();
+        let answers = self.book_in_time(orders);
+        let flushed = self.vault.flush();
+        answers.and_then(|answers| flushed.map(|()| answers))
     }
 
     fn tell_waits_to(&mut self, tell: Tell) {

@@ -15,8 +15,8 @@ use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
 use throttle::config::{Plan, Rate};
-use throttle::gate::{History, Limiter};
-use throttle::rule::{Algorithm, Ask, Rule, Sliding, Terms, Visitor};
+use throttle::gate::Limit;
+use throttle::rule::{Algorithm, Ask, Terms};
 use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, World};
 use throttle::schedule::Schedule;
@@ -35,28 +35,17 @@ fn main() {
 
 const TERMS: Terms = Terms::new(1000, 1_000_000_000, 1000);
 
-/// A limiter with one history for all items.
-struct Alone;
-
-impl Visitor for Alone {
-    type Output = Box<dyn Limiter>;
-
-    fn visit<R: Rule>(self) -> Box<dyn Limiter> {
-        Box::new(History::common(R::new(TERMS)))
-    }
-}
-
 /// Asks for one release and commits it, a million times, 1 ms apart.
 #[divan::bench(args = Algorithm::ALL)]
 fn decision(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
     const ROUNDS: u64 = 1_000_000;
     bencher.counter(ItemsCount::new(ROUNDS)).bench_local(|| {
-        let mut limiter = algorithm.visit(Alone);
+        let mut limit = Limit::of(algorithm, TERMS, None);
         for round in 0..ROUNDS {
             let now = Time(round * 1_000_000);
             let ask = Ask { since: now, cost: 1 };
-            if black_box(limiter.opening(b"", ask, now)).allows(now) {
-                limiter.commit(0, now, ask);
+            if black_box(limit.opening(b"", ask, now)).allows(now) {
+                limit.commit(0, now, ask, 1);
             }
         }
     });
@@ -67,13 +56,13 @@ fn decision(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
 fn decision_in_bulk(bencher: Bencher<'_, '_>) {
     const ROUNDS: u64 = 10_000;
     bencher.counter(ItemsCount::new(ROUNDS * TERMS.count)).bench_local(|| {
-        let mut limiter = History::common(Sliding::new(TERMS));
+        let mut limit = Limit::of(Algorithm::Sliding, TERMS, None);
         for round in 0..ROUNDS {
             let now = Time(round * TERMS.period);
             let ask = Ask { since: now, cost: 1 };
-            let account = limiter.account(b"", now);
-            let cost = black_box(limiter.available(account, now, ask, 0, u64::MAX));
-            limiter.commit(account, now, Ask { cost, ..ask });
+            let account = limit.account(b"", now);
+            let cost = black_box(limit.available(account, now, ask, 0, u64::MAX));
+            limit.commit(account, now, ask, cost);
         }
     });
 }

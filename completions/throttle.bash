@@ -49,6 +49,7 @@ _throttle_rate()
             for name in $options; do
                 [[ ,$value == *,$name=* ]] || candidates+=("$done$name=")
             done
+            candidates+=("${done}local")
             ;;
     esac
 }

@@ -85,7 +85,7 @@ function __throttle_rates
                 printf '%s\t\n' $before{cost,key,only,during,tz}=
                 return
             end
-            printf '%s\t\n' $before{algo,burst,margin,start,from,cost,key,only,during,tz}=
+            printf '%s\t\n' $before{algo,burst,margin,start,from,cost,key,only,during,tz}= {$before}local
     end
 end
 

@@ -3,7 +3,7 @@
 //! ```text
 //!                  events                    actions
 //! source ─ items ─▶ ┌────────────────────────┐ ─ Send(batch) ─▶ sink: stdout | command
-//! jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Book(order) ─▶ store
+//! jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Store(task) ─▶ store
 //! store ── slots ─▶ │  lanes · jobs · gate   │ ─ Wait(until) ─▶ clock
 //! signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 //! ```
@@ -21,7 +21,7 @@
 //! - `ui`: messages, progress, statistics, plots
 //! - `cli`: clap; turns the command line into a `Config`
 //! - `schedule`: what is released, and in which order: events in, actions out, no I/O. `queue` owns what is still to be
-//!   released: `supply` (items read, `oddities` to warn of), `lanes` (items waiting, their order and batches), the
+//!   released: `supply` (items read), `lanes` (items waiting, their order and batches), the
 //!   gate. `results` owns what comes of releases: `jobs` (running commands, retries), `account` (counts), `course`
 //!   (what to do next). They meet in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its
 //!   lane to its commit, `deadlines` are the time limits of the run; `forecast` and `metrics` compute what `ui` shows
@@ -29,18 +29,18 @@
 //!   `vault`: a file or a server
 //! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)
-//! - `source`: bytes → segments → items, with cost and key; time stamps
+//! - `source`: bytes → segments → items, with cost and key; `advice` on their text; time stamps
 //! - `records`: time-stamped records, put in order; the job log: written, read back, resumed; the items that failed
-//! - `gate`: what may leave when. `Own`: the limits of this run, each a rule with one `History`, or one per
-//!   key. `Slots`: slots booked from a store (`orders`) as waiting items need them, held and given back (`claims`,
-//!   `lease`)
+//! - `gate`: what may leave when. `Gate`: the limits of this run, each a `Limit`, with one history or one per key, and
+//!   `Reservations` for the shared ones: slots booked from a store as waiting items need them, held and given back
 //! - `config`: what the options mean: rates, selectors, quantities, where state is kept
 //! - `rule`: everything about an algorithm, in one file: when a release is allowed and how it is charged
 //!   (`Rule`), for a run's own limits and for shared ones; name, options and everything else (`Facts`)
 //! - `pace`: the same limits for other programs: a library with a stable interface; all that is built without the
 //!   feature `cli`
 //! - `time`: instants (`Time`), the wall clock (`Wall`), and the calendar: zones, civil periods, hours of the week
-//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`: any room may use these, and `time`
+//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`, `which`: any room may use these, and
+//!   `time`
 //!
 //! The path of an item: `source::Reader` reads a `Segment`, `Intake` cuts it into items and charges them,
 //! `schedule::lanes` queues them, `schedule::releases` puts those that may go into an `Admission`, the driver hands it
@@ -54,11 +54,10 @@
 //! **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`, an example in its tests,
 //! and WHAT A SERVER SAYS in `man/throttle-cookbook.7`.
 //!
-//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/mod.rs`, also in
-//! `Algorithm::ALL`. Then ALGORITHMS in `man/throttle.1.in`. Help and completions come
+//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/any.rs`. Then ALGORITHMS in `man/throttle.1.in`. Help and completions come
 //! from the facts, and the random tests pick up the name; the compiler asks what they are to expect of the rule.
 //!
-//! **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/build.rs` and
+//! **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/limit.rs` and
 //! `gate/change.rs` (apply), `config/state.rs` (refuse with `-s`) or `store/policy.rs`; `cli/help/rates.txt`, `--rate`
 //! in `cli/args/limits.rs`, RATES in `man/throttle.1.in`. What tests expect is in `tests/it/property/model.rs`.
 //!
@@ -72,10 +71,13 @@
 //! **A store**: a module in `store` with a `Vault`, its state in `config/state.rs`, `store/keeper.rs`, and
 //! `tests/it/stores.rs`, which runs every store through the same tests.
 //!
-//! **An option**: its group in `cli/args` (`cli/meaning.rs` if it interacts with other groups, `cli/once.rs` if
-//! `--once` refuses it, `conflicts_with_all` for `--audit`), a field in `config`, and where it is used. A warning about
-//! a combination: `Config::warnings`. The manual's line under OPTIONS is generated from the short help; a section of
-//! `man/throttle.1.in` covers the rest.
+//! **An option**: in `cli/args`, in the group `FOR_ITEMS`, `FOR_COMMANDS` or `FOR_RUNS` if it makes no sense without
+//! these, which `--once` then refuses, and with `conflicts_with_all` for `--audit` (`cli/meaning.rs` if it interacts
+//! with others); a field in `config`, and where it is used. A warning about a combination: `Config::warnings`. The
+//! manual's line under OPTIONS is generated from the short help; a section of `man/throttle.1.in` covers the rest.
+//!
+//! **Advice on a mistake**: a row in `cli/foreign.tsv` for an option of another program; a function in `cli/advice.rs`
+//! for what clap accepts; `source/advice.rs` for the text of items. Its message goes into `tests/it/mistakes.rs`.
 //!
 //! **A message**: a `Notice` in `schedule/action.rs`, in words in `ui/notice.rs`. **A reason for a wait**: `WaitReason`
 //! in `schedule/forecast.rs`, in words in `ui/line.rs`, and PROGRESS in `man/throttle-reports.7`.
@@ -139,6 +141,8 @@ pub mod time;
 pub mod ui;
 #[cfg(feature = "cli")]
 mod verbs;
+#[cfg(feature = "cli")]
+mod which;
 
 #[cfg(feature = "cli")]
 pub use program::run;

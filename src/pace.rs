@@ -75,7 +75,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use crate::charge::Charge;
 use crate::config::{CountFrom, Defaults, parse_limits};
-use crate::gate::{Charges, Gate, Own, OwnedRequest, Part};
+use crate::gate::{Gate, Pending, Request, Scope};
 use crate::source::Charger;
 use crate::time::{Time, Wall, nanos};
 
@@ -93,7 +93,13 @@ impl fmt::Display for Error {
 
 /// An item's request: its costs and keys, and the instant at which it became next in line.
 #[derive(Clone, Debug)]
-pub struct Item(Rc<OwnedRequest>);
+pub struct Item(Rc<(Time, Charge)>);
+
+impl Item {
+    fn request(&self) -> Request<'_> {
+        Request::new(self.0.0, &self.0.1)
+    }
+}
 
 /// A release that was admitted. [Commit](Pace::commit) it once it has happened; dropped, it charges nothing.
 #[derive(Debug)]
@@ -114,13 +120,13 @@ pub enum Refusal {
 
 /// Limits with their past releases, without a clock.
 pub struct Pace {
-    gate: Own,
+    gate: Gate,
     charger: Charger,
     origin: Instant,
     /// The latest commit. What is asked for after it cannot happen before it.
     latest: Time,
     /// The items that are waiting; kept only if an answer depends on when they became next in line.
-    waiting: Vec<Weak<OwnedRequest>>,
+    waiting: Vec<Weak<(Time, Charge)>>,
     /// Nothing was asked for yet.
     is_new: bool,
 }
@@ -139,7 +145,7 @@ impl Pace {
             return Err(Error(anyhow::anyhow!("{rate} is for commands, and none run here: leave it out")));
         }
         let charger = Charger::new(&rates, None);
-        let gate = Own::new(rates, Time::ZERO, Wall::EPOCH);
+        let gate = Gate::new(rates, Time::ZERO, Wall::EPOCH);
         let latest = Time::ZERO;
         let mut pace = Pace { gate, charger, origin: now, latest, waiting: Vec::new(), is_new: true };
         pace.set_clock(now, SystemTime::now());
@@ -154,7 +160,7 @@ impl Pace {
         let wall = Wall::new(now, Time(shown));
         if self.is_new {
             // With `start=empty`, a period of another clock would be used up.
-            self.gate = Own::new(self.gate.rates().to_vec(), Time::ZERO, wall);
+            self.gate = Gate::new(self.gate.rates().to_vec(), Time::ZERO, wall);
         }
         self.gate.set_wall(now, wall);
     }
@@ -166,8 +172,8 @@ impl Pace {
     pub fn item(&mut self, item: &[u8], since: Instant) -> Result<Item, Error> {
         self.is_new = false;
         let charged = self.charger.charge(item, item.len());
-        let Charge { costs, keys } = charged.map_err(|why| Error(anyhow::Error::msg(why)))?;
-        let item = Rc::new(OwnedRequest { costs, keys, since: self.time(since) });
+        let charge = charged.map_err(|why| Error(anyhow::Error::msg(why)))?;
+        let item = Rc::new((self.time(since), charge));
         if self.gate.properties().depends_on_since {
             if self.waiting.len() == self.waiting.capacity() {
                 self.waiting.retain(|item| item.strong_count() > 0);
@@ -180,7 +186,7 @@ impl Pace {
     /// The first instant from `now` on at which `item` may be released, if nothing else is committed before; `None` if
     /// there is none.
     pub fn earliest(&self, item: &Item, now: Instant) -> Option<Instant> {
-        let at = self.gate.ask(Part::All, &item.0.request(), self.no_earlier(now)).from.instant()?;
+        let at = self.gate.opening(Scope::All, &item.request(), self.no_earlier(now)).from.known()?;
         self.origin.checked_add(Duration::from_nanos(at.0))
     }
 
@@ -191,22 +197,23 @@ impl Pace {
     /// The item may not be released yet.
     pub fn admit(&mut self, item: &Item, now: Instant) -> Result<Admission, Refusal> {
         let at = self.no_earlier(now);
-        if at >= item.0.since && self.gate.fits(&mut Charges::default(), at, &item.0.request()) {
+        let since = item.request().since;
+        if at >= since && self.gate.check(&mut Pending::default(), at, &item.request()).is_ok() {
             return Ok(Admission { item: item.clone(), at });
         }
-        Err(self.earliest(item, now.max(self.instant(item.0.since))).map_or(Refusal::Never, Refusal::Until))
+        Err(self.earliest(item, now.max(self.instant(since))).map_or(Refusal::Never, Refusal::Until))
     }
 
     /// Charges what was admitted at `now`, an instant read after the release, so not before it was admitted.
     pub fn commit(&mut self, Admission { item, at }: Admission, now: Instant) {
         let now = self.no_earlier(now).max(at);
         self.latest = now;
-        self.gate.charge(now, &item.0.request());
+        self.gate.charge(now, &item.request());
         // It no longer waits, so it must not hold back the horizon below.
         drop(item);
-        if self.gate.next_change().is_some_and(|at| at <= now) {
+        if self.gate.evict_at() <= now {
             let waiting = self.waiting.iter().filter_map(Weak::upgrade);
-            let horizon = waiting.map(|item| item.since).fold(now, Time::min);
+            let horizon = waiting.map(|item| item.0).fold(now, Time::min);
             self.gate.evict(now, horizon);
         }
     }

@@ -1,30 +1,11 @@
-//! Judges releases by the rules of the limiters: asks when each would have been allowed, then commits it.
+//! Judges releases by the rules of the limits: asks when each would have been allowed, then commits it.
 
 use super::tally::{Findings, Worst};
 use super::window::Window;
 use crate::config::Rate;
 use crate::gate::{Accounts, Opening};
-use crate::rule::{Ask, InHours, Rule, Terms, Verdict, Visitor};
+use crate::rule::{AnyRule, AnyState, Ask, InHours, Terms};
 use crate::time::{Time, Wall};
-
-/// Judges the releases under a limit, for all keys together or for each key.
-pub(super) trait Judge {
-    /// Judges a release of non-zero cost. Instants must not decrease.
-    fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged;
-
-    /// The number of keys that it remembers.
-    fn keys(&self) -> usize;
-
-    /// The findings of a key, zero if it is not remembered.
-    fn findings(&self, key: &[u8]) -> Findings;
-
-    /// Calls `each` with the keys that it remembers.
-    fn for_each_key(&self, each: &mut dyn FnMut(&[u8]));
-
-    /// Forgets the keys whose next release will be judged the same without their history, and passes them to `each`. No
-    /// later release may be before `now`.
-    fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Findings));
-}
 
 pub(super) struct Judged {
     /// Nanoseconds by which the release was too early, 0 if it was not; `None` if it is never allowed.
@@ -38,33 +19,15 @@ pub(super) struct Judged {
     pub(super) total: u64,
 }
 
-pub(super) fn judge(rate: &Rate, terms: Terms) -> Box<dyn Judge> {
-    rate.algorithm.visit(BuildJudge(rate, terms))
-}
-
-struct BuildJudge<'a>(&'a Rate, Terms);
-
-impl Visitor for BuildJudge<'_> {
-    type Output = Box<dyn Judge>;
-
-    fn visit<R: Rule>(self) -> Box<dyn Judge> {
-        let BuildJudge(rate, terms) = self;
-        // Stamps are wall-clock times.
-        let hours = InHours::of(rate.during.as_deref(), Wall::EPOCH);
-        let ruling = Ruling { rule: R::new(terms), rate: rate.clone(), terms, hours };
-        Box::new(Ruled { ruling, released: Accounts::new(rate.key.is_some()) })
-    }
-}
-
-/// A rule, with the releases under it.
-struct Ruled<R: Rule> {
-    ruling: Ruling<R>,
-    released: Accounts<Released<R::State>>,
+/// Judges the releases under a limit, for all keys together or for each key.
+pub(super) struct Judge {
+    ruling: Ruling,
+    released: Accounts<Released>,
 }
 
 /// The rule of a limit, with its terms and hours.
-struct Ruling<R: Rule> {
-    rule: R,
+struct Ruling {
+    rule: AnyRule,
     rate: Rate,
     terms: Terms,
     /// `None` if the limit is always asked.
@@ -72,9 +35,9 @@ struct Ruling<R: Rule> {
 }
 
 /// The releases of all keys together, or of one key.
-#[derive(Clone, Default)]
-struct Released<S> {
-    state: S,
+#[derive(Clone)]
+struct Released {
+    state: AnyState,
     window: Window,
     /// The highest cost in a window.
     worst: u64,
@@ -84,26 +47,43 @@ struct Released<S> {
     early: Option<Box<(u64, u64)>>,
 }
 
-impl<R: Rule> Judge for Ruled<R> {
-    fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged {
+impl Judge {
+    pub(super) fn new(rate: &Rate, terms: Terms) -> Self {
+        let rule = AnyRule::new(rate.algorithm, terms);
+        let unused = Released {
+            state: rule.unused(),
+            window: Window::default(),
+            worst: 0,
+            releases: 0,
+            cost: 0,
+            early: None,
+        };
+        // Stamps are wall-clock times.
+        let hours = InHours::of(rate.during.as_deref(), Wall::EPOCH);
+        let ruling = Ruling { rule, rate: rate.clone(), terms, hours };
+        Judge { ruling, released: Accounts::new(unused, rate.key.is_some()) }
+    }
+
+    /// Judges a release of non-zero cost. Instants must not decrease.
+    pub(super) fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged {
         let account = self.released.account(key);
         self.ruling.judge(self.released.get_mut(account), at, cost)
     }
 
-    fn keys(&self) -> usize {
-        self.released.len()
+    /// The keys that it remembers.
+    pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
+        self.released.keys()
     }
 
-    fn findings(&self, key: &[u8]) -> Findings {
+    /// The findings of a key, zero if it is not remembered.
+    pub(super) fn findings(&self, key: &[u8]) -> Findings {
         self.released.of(key).findings()
     }
 
-    fn for_each_key(&self, each: &mut dyn FnMut(&[u8])) {
-        self.released.keys().for_each(each);
-    }
-
-    fn evict(&mut self, now: Time, each: &mut dyn FnMut(&[u8], Findings)) {
-        let Ruled { ruling, released } = self;
+    /// Forgets the keys whose next release will be judged the same without their history, and passes them to `each`. No
+    /// later release may be before `now`.
+    pub(super) fn evict(&mut self, now: Time, mut each: impl FnMut(&[u8], Findings)) {
+        let Judge { ruling, released } = self;
         // How long a release may have waited depends on the release before it, however long ago that was.
         let dearest = if ruling.rate.cost.is_some() { u64::MAX } else { 1 };
         if ruling.rate.depends_on_since(dearest) {
@@ -119,10 +99,10 @@ impl<R: Rule> Judge for Ruled<R> {
     }
 }
 
-impl<R: Rule> Ruling<R> {
-    fn judge(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Judged {
-        let early = self.commit(released, at, cost).instant().map(|allowed| allowed.since(at));
-        released.window.push(at, cost, R::FACTS.lasted(&self.terms, at), self.terms.count);
+impl Ruling {
+    fn judge(&self, released: &mut Released, at: Time, cost: u64) -> Judged {
+        let early = self.commit(released, at, cost).known().map(|allowed| allowed.since(at));
+        released.window.push(at, cost, self.rule.facts().lasted(&self.terms, at), self.terms.count);
         released.releases += 1;
         released.cost = released.cost.saturating_add(cost);
         if early != Some(0) {
@@ -140,33 +120,33 @@ impl<R: Rule> Ruling<R> {
     ///
     /// It is not known when the release became next in line. If that makes a difference, it is assumed to have waited
     /// since the release before it; the first one, for as long as it had to.
-    fn commit(&self, released: &mut Released<R::State>, at: Time, cost: u64) -> Verdict {
+    fn commit(&self, released: &mut Released, at: Time, cost: u64) -> Time {
         let (rule, Released { state, window, .. }) = (&self.rule, released);
         let ask = Ask { since: window.last().unwrap_or(at), cost };
-        let free = self.hours.as_ref().map_or(Verdict::Never, |hours| hours.first(at, false));
+        let free = self.hours.as_ref().map_or(Time::NEVER, |hours| hours.first(at, false));
         rule.expire(state, at);
-        if free.allows(at) {
+        if free <= at {
             rule.commit(state, at, ask);
             rule.waive_debt(state);
-            return Verdict::At(at);
+            return at;
         }
-        let verdict = Opening::of(rule, state, ask, at).from.min(free);
+        let allowed = Opening::of(rule, state, ask, at).from.min(free);
         let may_have_waited = window.last().is_none() && self.rate.depends_on_since(cost);
-        if may_have_waited && verdict != Verdict::Never && !verdict.allows(at) {
+        if may_have_waited && allowed != Time::NEVER && allowed > at {
             rule.exhaust(state, at);
-            return Verdict::At(at);
+            return at;
         }
         rule.commit(state, at, ask);
-        verdict
+        allowed
     }
 
-    fn is_idle(&self, Released { state, window, .. }: &Released<R::State>, now: Time) -> bool {
+    fn is_idle(&self, Released { state, window, .. }: &Released, now: Time) -> bool {
         let is_over = window.last().is_none_or(|last| now.since(last) >= self.terms.period);
-        is_over && self.rule.idle_at(state).allows(now)
+        is_over && self.rule.idle_at(state) <= now
     }
 }
 
-impl<S> Released<S> {
+impl Released {
     fn findings(&self) -> Findings {
         let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
         Findings { releases: self.releases, violations, earliest, worst: Worst::default() }
@@ -177,15 +157,10 @@ impl<S> Released<S> {
 mod tests {
     use super::*;
     use crate::charge::Key;
-    use crate::rule::{Bucket, Fixed, Interval, Rule, Sliding};
 
     /// The index of a key takes another 5 to 9 bytes.
     #[test]
     fn a_key_takes_little_memory() {
-        fn size<R: Rule>() -> usize {
-            size_of::<(Key, Released<R::State>)>()
-        }
-        let sizes = [size::<Sliding>(), size::<Bucket>(), size::<Interval>(), size::<Fixed>()];
-        assert!(sizes.iter().all(|size| *size <= 128), "{sizes:?}");
+        assert!(size_of::<(Key, Released)>() <= 128, "{}", size_of::<(Key, Released)>());
     }
 }

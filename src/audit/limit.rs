@@ -4,7 +4,7 @@ use std::cmp::Reverse;
 
 use super::Violation;
 use super::distinct::{Distinct, KeyCount};
-use super::judge::{self, Judge, Judged};
+use super::judge::{Judge, Judged};
 use super::ranked::Ranked;
 use super::tally::{Findings, Tally, Worst};
 use super::trace::Trace;
@@ -24,7 +24,7 @@ pub(crate) struct AuditedLimit {
     index: usize,
     /// The index of its key, if it has one.
     key: Option<usize>,
-    judge: Box<dyn Judge>,
+    judge: Judge,
     /// The findings of all keys together; the worst window is that of one key.
     pub(crate) tally: Tally,
     /// The keys with a high cost in a window; of their other findings, only those that the judge has forgotten.
@@ -45,7 +45,7 @@ impl AuditedLimit {
             terms,
             index,
             key,
-            judge: judge::judge(rate, terms),
+            judge: Judge::new(rate, terms),
             tally: Tally::default(),
             worst_keys: Ranked::by(|findings: &Findings| findings.worst.count.into()),
             forgotten: Distinct::default(),
@@ -69,7 +69,7 @@ impl AuditedLimit {
     ) -> Option<Violation<'a>> {
         let cost = costs.get(self.index).copied().filter(|&cost| cost > 0)?;
         let key = self.key.map_or(&[][..], |key| keys[key].as_slice());
-        if self.judge.keys() >= self.evict_at {
+        if self.judge.keys().len() >= self.evict_at {
             self.evict(at);
         }
         let Judged { early, count, start, is_worst, total } = self.judge.judge(key, at, cost);
@@ -92,13 +92,13 @@ impl AuditedLimit {
     /// Has the judge forget the keys that it can, and keeps their count and the findings of the worst.
     fn evict(&mut self, now: Time) {
         let AuditedLimit { judge, worst_keys, forgotten, .. } = self;
-        judge.evict(now, &mut |key, findings| {
+        judge.evict(now, |key, findings| {
             forgotten.insert(key);
             if let Some(entry) = worst_keys.get_mut(key) {
                 *entry = entry.with(findings);
             }
         });
-        let left = judge.keys();
+        let left = judge.keys().len();
         self.evict_at = FEW_KEYS.max(left + left / 4);
     }
 
@@ -138,16 +138,16 @@ impl AuditedLimit {
     pub(crate) fn keys(&self) -> Option<KeyCount> {
         self.key?;
         if self.forgotten.count().number == 0 {
-            return Some(KeyCount { number: self.judge.keys() as u64, is_exact: true });
+            return Some(KeyCount { number: self.judge.keys().len() as u64, is_exact: true });
         }
         let mut all = self.forgotten.clone();
-        self.judge.for_each_key(&mut |key| all.insert(key));
+        self.judge.keys().for_each(|key| all.insert(key));
         Some(all.count())
     }
 
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.judge.keys()
+        self.judge.keys().len()
     }
 
     /// The mean cost per second in the whole periods since the first release; `None` for less than one period, where a

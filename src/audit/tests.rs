@@ -2,7 +2,7 @@ use super::distinct::KeyCount;
 use super::tally::Worst;
 use super::*;
 use crate::config::Rate;
-use crate::rule::Verdict;
+use crate::time::Time;
 
 fn rate(text: &str) -> Rate {
     text.parse::<Rate>().unwrap()
@@ -169,7 +169,7 @@ fn released<R: crate::rule::Rule>(rule: &R, random: &mut fastrand::Rng) -> Vec<(
     let release = |_| {
         let since = Time(now.0 + random.u64(0..30).saturating_sub(15));
         let ask = crate::rule::Ask { since, cost: random.u64(1..=3) };
-        let Verdict::At(at) = rule.earliest(&state, ask) else { panic!("never") };
+        let Some(at) = rule.earliest(&state, ask).known() else { panic!("never") };
         rule.commit(&mut state, at, ask);
         now = at;
         (at.0, ask.cost)

@@ -13,6 +13,9 @@ use crate::time::{Hours, Zone};
 /// Written instead of a period: the count is of running commands, not of starts.
 pub(super) const RUNNING: &str = "running";
 
+/// The option of a limit that is not shared.
+pub(super) const LOCAL: &str = "local";
+
 /// The part of a release that a limit counts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum CountFrom {
@@ -34,8 +37,10 @@ pub struct Defaults {
     pub burst: Option<u64>,
     /// `--margin`, in nanoseconds. Without it, there is none, or that for commands.
     pub margin: Option<u64>,
-    /// Releases start commands, and the limits are not shared: those must be the same for all who share them.
+    /// Releases start commands.
     pub are_for_commands: bool,
+    /// The limits that are not local are shared, so they must be the same for all who share them.
+    pub are_shared: bool,
     /// `-c`
     pub cost: Option<Selector>,
     /// `-K`
@@ -69,6 +74,8 @@ pub struct Rate {
     pub key: Option<Selector>,
     /// With `key`: the limit applies only to items with this value.
     pub only: Option<String>,
+    /// It is never shared: see [`Rate::is_local`].
+    pub local: bool,
     /// What to tell of how it was read, and at which level.
     pub remark: Option<(Report, String)>,
 }
@@ -100,6 +107,11 @@ impl Rate {
     /// True if it counts commands until they exit.
     pub(crate) fn counts_exits(&self) -> bool {
         self.from != CountFrom::Start
+    }
+
+    /// True if it is of each run alone, whatever limits are shared. Others cannot see how many commands run.
+    pub fn is_local(&self) -> bool {
+        self.local || self.from == CountFrom::Running
     }
 
     /// True if each key has a limit of its own.
@@ -144,7 +156,8 @@ impl fmt::Display for Rate {
         option(f, "from", (self.from == CountFrom::Exit).then_some("exit"))?;
         option(f, "cost", self.cost.as_ref())?;
         option(f, "key", self.key.as_ref())?;
-        option(f, "only", self.only.as_ref())
+        option(f, "only", self.only.as_ref())?;
+        if self.local { write!(f, ",{LOCAL}") } else { Ok(()) }
     }
 }
 
@@ -173,6 +186,32 @@ pub fn key_indices(limits: &[Rate]) -> Vec<Option<usize>> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_limit_is_local_if_it_says_so_or_counts_what_runs() {
+        let table = [
+            ("1/1s,algo=sliding", false, None),
+            ("1/1s,algo=sliding,local", true, None),
+            ("1/1s,algo=sliding,key=col:1,only=a,local", true, Some("a")),
+            // A value to compare with may contain commas.
+            ("1/1s,algo=sliding,key=col:1,only=a,b", false, Some("a,b")),
+            ("2/running", true, None),
+        ];
+        for (text, is_local, only) in table {
+            let rate: Rate = text.parse().unwrap();
+            assert_eq!((rate.is_local(), rate.only.as_deref()), (is_local, only), "{text}");
+            assert_eq!(rate.to_string(), text);
+        }
+        assert!("1/s,local=yes".parse::<Rate>().is_err());
+    }
+
+    #[test]
+    fn commands_have_a_margin_unless_the_limit_is_shared() {
+        let defaults = Defaults { are_for_commands: true, are_shared: true, ..Defaults::default() };
+        let margin =
+            |text: &str| text.parse::<super::super::RateText>().unwrap().resolve(&defaults).unwrap().margin;
+        assert_eq!([margin("1/s"), margin("1/s,local"), margin("2/running")], [0, 20_000_000, 0]);
+    }
 
     #[test]
     fn only_what_is_dearer_than_the_burst_depends_on_how_long_it_waits() {

@@ -9,7 +9,7 @@ use super::duration::{format_duration, parse_duration};
 use super::named::named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
-use super::rate::{CountFrom, Defaults, RUNNING, Rate};
+use super::rate::{CountFrom, Defaults, LOCAL, RUNNING, Rate};
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
@@ -25,7 +25,7 @@ pub struct RateText {
 }
 
 impl RateText {
-    /// The names of all options.
+    /// The names of all options that have a value.
     pub const OPTIONS: [&str; 10] =
         ["algo", "burst", "margin", "start", "from", "cost", "key", "only", "during", "tz"];
 
@@ -90,6 +90,10 @@ impl RateText {
             "cost" => rate.cost = Some(value.parse()?),
             "key" => rate.key = Some(Selector::parse_part(value)?),
             "only" => rate.only = Some(value.to_owned()),
+            LOCAL => {
+                ensure!(value.is_empty(), "{LOCAL} has no value");
+                rate.local = true;
+            }
             _ if value.is_empty() && is_rate(name) => bail!("for several limits, use several -r"),
             _ if name.parse::<Algorithm>().is_ok() => bail!("for an algorithm, write algo={name}"),
             "host" if value.is_empty() => bail!("for a limit per host, write key=host"),
@@ -98,7 +102,7 @@ impl RateText {
                 Some(week) => bail!("several hours are joined by +: write during={week}+{name}"),
                 None => bail!("for hours, write during={name}"),
             },
-            _ => bail!("unknown option: the options are {}=", Self::OPTIONS.join("=, ")),
+            _ => bail!("unknown option: the options are {}= and {LOCAL}", Self::OPTIONS.join("=, ")),
         }
         Ok(())
     }
@@ -146,8 +150,9 @@ impl RateText {
 
     /// A limit that counts a command to its end needs no margin, and a pause has no use for one.
     fn default_margin(&self, algorithm: Algorithm, defaults: &Defaults) -> u64 {
-        let needs_one =
-            defaults.are_for_commands && self.rate.from == CountFrom::Start && self.rate.count > 0;
+        let is_shared = defaults.are_shared && !self.rate.is_local();
+        let counts_starts = self.rate.from == CountFrom::Start && self.rate.count > 0;
+        let needs_one = defaults.are_for_commands && !is_shared && counts_starts;
         if needs_one { algorithm.facts().margin_for_commands(self.rate.period) } else { 0 }
     }
 
@@ -183,7 +188,8 @@ pub(super) fn split_options<'a>(text: &'a str, options: &[&str]) -> Vec<&'a str>
     for (at, _) in text.match_indices(',') {
         let (part, rest) = (&text[start..at], &text[at + 1..]);
         let may_have_commas = part.contains("=re:") || part.starts_with("re:") || part.starts_with("only=");
-        let is_option = rest.split_once('=').is_some_and(|(name, _)| options.contains(&name));
+        let is_option = rest.split_once('=').is_some_and(|(name, _)| options.contains(&name))
+            || rest.split(',').next() == Some(LOCAL);
         if is_option || !may_have_commas {
             parts.push(part);
             start = at + 1;

@@ -8,7 +8,7 @@ use std::path::PathBuf;
 use anyhow::{Context, Result, bail, ensure};
 
 use super::quantity::parse_count;
-use super::rate::{CountFrom, Rate, keys};
+use super::rate::{Rate, keys};
 use super::server::{SCHEMES, Server};
 use super::{BatchSize, LimitOptions, QueueOptions};
 
@@ -171,18 +171,25 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         limits.files().next().is_none(),
         "-r @FILE cannot be shared: all runs must have the same limits, and files change: use -r RATE"
     );
-    check_shared(&limits.given()?, queue)
+    let all = limits.given()?;
+    // Without any, those of the state.
+    ensure!(
+        all.is_empty() || !all.iter().all(Rate::is_local),
+        "all limits are of this run alone, so there is nothing to share: leave out -s"
+    );
+    check_shared(&all, queue)
 }
 
-/// Checks that these limits can be shared, and with this queue.
+/// Checks that these limits can be shared, except for those of this run alone, and with this queue.
 ///
 /// # Errors
 /// They cannot, and why.
-pub fn check_shared(rates: &[Rate], queue: &QueueOptions) -> Result<()> {
+pub fn check_shared(all: &[Rate], queue: &QueueOptions) -> Result<()> {
+    let rates: Vec<_> = all.iter().filter(|rate| !rate.is_local()).cloned().collect();
     if let Some(rate) = rates.iter().find(|rate| rate.counts_exits()) {
-        let what = if rate.from == CountFrom::Running { "this limit" } else { "from=exit" };
         bail!(
-            "{rate} cannot be shared: other runs cannot see how long commands run: leave out {what}, or -s"
+            "{rate} cannot be shared: other runs cannot see how long commands run: add ,local to limit this run \
+             alone, or leave out from=exit or -s"
         );
     }
     if let Some(rate) = rates.iter().find(|rate| rate.burst == Some(0)) {
@@ -194,7 +201,7 @@ pub fn check_shared(rates: &[Rate], queue: &QueueOptions) -> Result<()> {
         bail!("items of a shared bucket cannot cost more than its burst: raise the burst of {rate}");
     }
     ensure!(
-        rates.iter().all(|rate| rate.cost.is_none())
+        all.iter().all(|rate| rate.cost.is_none())
             || queue.batch == BatchSize::SINGLE
             || !queue.on_limit.never_waits(),
         "a shared limit cannot drop batches that cost as much as their items: leave out -B or the costs, \
@@ -202,7 +209,7 @@ pub fn check_shared(rates: &[Rate], queue: &QueueOptions) -> Result<()> {
     );
     // One booking charges all limits, so it has to be the same for all items, or for all of a key.
     let is_keyed = rates.iter().any(Rate::is_by_key);
-    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(rates).len() == 1;
+    let is_same = rates.iter().all(|rate| rate.key.is_some()) && keys(&rates).len() == 1;
     ensure!(
         !is_keyed || is_same,
         "limits in one state must all have the same key, or none: split them over two runs, one after the \
@@ -235,6 +242,11 @@ mod tests {
             ("-r 1/s --on-limit fail", true),
             ("-r 1/s --on-limit latest", true),
             ("-r 1/s,from=exit -- cmd", false),
+            ("-r 9/s -r 1/s,from=exit,local -- cmd", true),
+            ("-r 9/s -r 2/running -- cmd", true),
+            ("-r 2/running -- cmd", false),
+            ("-r 9/s -r 1/s,key=col:1,local -r 5/s,algo=bucket,burst=0,local", true),
+            ("-r 1/s,local", false),
             ("-r @limits", false),
             ("-r 9/s,cost=col:1 -B 3", true),
             ("-r 9/s,cost=col:1 -B 3 --on-limit drop", false),

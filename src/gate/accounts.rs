@@ -20,10 +20,10 @@ pub(crate) struct Accounts<S> {
     hasher: RandomState,
 }
 
-impl<S: Clone + Default> Accounts<S> {
-    pub(crate) fn new(are_keyed: bool) -> Self {
+impl<S: Clone> Accounts<S> {
+    pub(crate) fn new(fresh: S, are_keyed: bool) -> Self {
         let index = are_keyed.then(HashTable::new);
-        Accounts { fresh: S::default(), entries: Vec::new(), index, hasher: RandomState::default() }
+        Accounts { fresh, entries: Vec::new(), index, hasher: RandomState::default() }
     }
 
     pub(crate) fn are_keyed(&self) -> bool {
@@ -70,7 +70,7 @@ impl<S: Clone + Default> Accounts<S> {
         if self.are_keyed() { &mut self.entries[account].1 } else { &mut self.fresh }
     }
 
-    pub(crate) fn keys(&self) -> impl Iterator<Item = &[u8]> {
+    pub(crate) fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
         self.entries.iter().map(|(key, _)| key.as_slice())
     }
 
@@ -105,7 +105,7 @@ mod tests {
 
     #[test]
     fn a_key_keeps_its_state_until_its_account_is_closed() {
-        let mut accounts = Accounts::<u32>::new(true);
+        let mut accounts = Accounts::new(0, true);
         for number in 0..1000u32 {
             let account = accounts.account(&number.to_le_bytes());
             *accounts.get_mut(account) += number;

@@ -2,10 +2,9 @@
 
 use std::rc::Rc;
 
-use super::build::{key_parts, limiter, limits};
-use super::{Limit, Limiter, Request};
+use super::limit::key_parts;
+use super::{Limit, Request};
 use crate::config::Rate;
-use crate::rule::Terms;
 use crate::time::{Time, Wall};
 
 /// A limit that was replaced by a pause. It keeps its history, as nothing it applies to is released until it is back.
@@ -22,8 +21,8 @@ impl Paused {
         let parts = key_parts(new);
         let paused = known.into_iter().filter(|known| is_paused(&known.rate, new)).map(|known| {
             let alike = new.iter().position(|rate| charges_alike(rate, &known.rate));
-            let limit = Limit::new(owned(known.limiter), alike.and_then(|at| parts[at]));
-            Paused { rate: known.rate, limit, alike }
+            let key = alike.and_then(|at| parts[at]);
+            Paused { limit: Rc::unwrap_or_clone(known.limit).with_key(key), rate: known.rate, alike }
         });
         paused.collect()
     }
@@ -44,10 +43,10 @@ impl Paused {
 #[derive(Clone)]
 struct OldLimit {
     rate: Rate,
-    limiter: Rc<Box<dyn Limiter>>,
+    limit: Rc<Limit>,
 }
 
-/// The limiters for the `new` limits, which at `now` replace the `old` ones and those that are paused.
+/// The `new` limits, which at `now` replace the `old` ones and those that are paused.
 ///
 /// A limit that is in both keeps its history. Any other continues the history of the nearest one with the same
 /// algorithm, cost and key, as all of these have seen the same releases. If there is none, it begins as its `start=`
@@ -65,19 +64,18 @@ pub(super) fn change(
     let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.counts_exits() && source.is_none();
     let is_new = new.iter().zip(&sources).map(counts_anew).collect();
     let paused = Paused::all(known, new);
-    let mut sources = sources.into_iter();
-    let limits = limits(new, wall, |rate| match sources.next().flatten() {
-        Some(source) => go_on(source, rate, new, now, wall),
-        None => limiter(rate, now, wall),
+    let limits = new.iter().zip(sources).zip(key_parts(new)).map(|((rate, source), key)| match source {
+        Some(source) => go_on(source, rate, new, now, wall).with_key(key),
+        None => Limit::new(rate, key, now, wall),
     });
-    (limits, paused, is_new)
+    (limits.collect(), paused, is_new)
 }
 
 /// The known histories. A pause has none of its own; a count of 0 at some hours has, as it counts always.
 fn known(old: &[Rate], in_force: Vec<Limit>, paused: Vec<Paused>) -> Vec<OldLimit> {
     let in_force = old.iter().cloned().zip(in_force).filter(|(rate, _)| !rate.pauses());
     let known = in_force.chain(paused.into_iter().map(|paused| (paused.rate, paused.limit)));
-    known.map(|(rate, limit)| OldLimit { rate, limiter: Rc::new(limit.limiter) }).collect()
+    known.map(|(rate, limit)| OldLimit { rate, limit: Rc::new(limit) }).collect()
 }
 
 /// The history that a limit continues, if there is one.
@@ -105,21 +103,16 @@ fn ratio(a: u64, b: u64) -> u128 {
     (u128::from(a.max(b)) << 64) / u128::from(a.min(b)).max(1)
 }
 
-/// The limiter of a limit that continues the history of another, which may itself stay in force.
-fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time, wall: Wall) -> Box<dyn Limiter> {
-    let mut limiter = owned(source.limiter);
+/// The limit that continues the history of another, which may itself stay in force.
+fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time, wall: Wall) -> Limit {
+    let mut limit = Rc::unwrap_or_clone(source.limit);
     if source.rate != *rate {
-        limiter.retune(now, Terms { wall, ..rate.padded_terms() });
+        limit.set_rate(now, rate, wall);
         if rate.starts_empty && new.contains(&source.rate) {
-            limiter.exhaust(now);
+            limit.exhaust(now);
         }
     }
-    limiter
-}
-
-/// Unwraps the last reference; the others get copies.
-fn owned(limiter: Rc<Box<dyn Limiter>>) -> Box<dyn Limiter> {
-    Rc::try_unwrap(limiter).unwrap_or_else(|limiter| limiter.copied())
+    limit
 }
 
 /// True of a limit that is not among the `new` ones, if these pause everything that it applies to.

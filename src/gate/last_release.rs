@@ -1,7 +1,7 @@
 //! Forecasts the last release under the limits as they stand.
 
-use super::{Charges, Gate, Own, Part, Request};
-use crate::rule::{Ask, Verdict};
+use super::{Gate, Pending, Request, Scope};
+use crate::rule::Ask;
 use crate::time::Time;
 
 /// The most steps of the trial on a copy; for the rest, each limit is asked alone.
@@ -12,23 +12,22 @@ const MOST_STEPS: usize = 1024;
 ///
 /// A single limit knows the answer. Several interact, so the releases are tried out on a copy; if there are too many
 /// for that, the answer may be a little early.
-pub fn last_release(limits: &Own, since: Time, costs: &[u64], count: u64) -> Verdict {
+pub fn last_release(limits: &Gate, since: Time, costs: &[u64], count: u64) -> Time {
     let (mut limits, costs) = limits.copied(costs);
-    let (mut since, mut left, mut charges) = (since, count, Charges::default());
+    let (mut since, mut left, mut charges) = (since, count, Pending::default());
     for _ in 0..MOST_STEPS {
         if costs.len() < 2 || left == 0 {
             break;
         }
         let request = Request { since, costs: &costs, keys: &[] };
-        let Verdict::At(at) = limits.ask(Part::All, &request, since).from else { return Verdict::Never };
+        let Some(at) = limits.opening(Scope::All, &request, since).from.known() else { return Time::NEVER };
         let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
         limits.commit(&mut charges, at, admitted, true);
         left -= admitted;
         since = at;
     }
-    let asks = limits.limits().iter().zip(&costs);
-    asks.map(|(limit, &cost)| limit.last_of(&[], Ask { since, cost }, left))
-        .fold(Verdict::At(since), Verdict::max)
+    let asks = limits.limits().map(|(_, limit)| limit).zip(&costs);
+    asks.map(|(limit, &cost)| limit.last_of(&[], Ask { since, cost }, left)).fold(since, Time::max)
 }
 
 #[cfg(test)]
@@ -37,9 +36,9 @@ mod tests {
     use crate::config::{Defaults, Rate, RateText};
     use crate::time::{SECOND, Wall};
 
-    fn limits(texts: &[&str]) -> Own {
+    fn limits(texts: &[&str]) -> Gate {
         let rates: Vec<Rate> = texts.iter().map(|text| text.parse::<Rate>().unwrap()).collect();
-        Own::new(rates, Time::ZERO, Wall::EPOCH)
+        Gate::new(rates, Time::ZERO, Wall::EPOCH)
     }
 
     #[test]
@@ -64,14 +63,14 @@ mod tests {
             let limits = limits(texts);
             let costs = vec![1; texts.len()];
             let last = last_release(&limits, Time::ZERO, &costs, count);
-            assert_eq!(last, Verdict::At(Time(seconds * SECOND)), "{count} under {texts:?}");
+            assert_eq!(last, Time(seconds * SECOND), "{count} under {texts:?}");
         }
     }
 
     #[test]
     fn a_pause_never_ends_by_itself() {
         let rates = vec![RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
-        let limits = Own::new(rates, Time::ZERO, Wall::EPOCH);
-        assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Verdict::Never);
+        let limits = Gate::new(rates, Time::ZERO, Wall::EPOCH);
+        assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Time::NEVER);
     }
 }

@@ -1,84 +1,553 @@
-//! One of several limits: a history, its key, and the hours at which it is asked.
+//! One of several limits: a rule, what was released under it, its key, and the hours at which it is asked.
 
-use super::{Limiter, Opening, Request};
-use crate::config::Rate;
-use crate::rule::{Ask, Extra, InHours, Terms, Verdict};
-use crate::time::{Time, Wall};
+use std::collections::HashMap;
 
-/// One of several limits.
+use foldhash::fast::RandomState;
+
+use super::accounts::Accounts;
+use super::memory::Memory;
+use super::{Opening, Request};
+use crate::charge::Key;
+use crate::config::{Rate, key_indices};
+use crate::rule::{Algorithm, AnyRule, AnyState, Ask, Extra, InHours, Terms};
+use crate::time::{SECOND, Time, Wall};
+
+/// The availability of a limit at an instant, for display.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Availability {
+    /// All items share the limit.
+    Common {
+        /// The number of releases of cost 1 that are allowed now: up to N, or a burst.
+        available: u64,
+    },
+    /// The limit applies to each key separately.
+    Keyed {
+        /// The number of keys with a history.
+        keys: usize,
+    },
+}
+
+/// One of several limits, with one history for all items, or one for each key.
+///
+/// A key is looked up once to find its *account*, the index of its history. It is evicted once it equals a fresh one.
 #[derive(Clone)]
 pub struct Limit {
-    /// The rule with its history.
-    pub limiter: Box<dyn Limiter>,
+    rule: AnyRule,
+    accounts: Accounts<AnyState>,
     /// The index of its key in a request's keys, if it applies to each key separately.
-    pub key: Option<usize>,
+    key: Option<usize>,
     /// The hours in which it is asked, if not always. It counts always.
-    pub(super) hours: Option<Box<InHours>>,
+    hours: Option<Box<InHours>>,
+    /// The sum of the costs of running releases, by key, if a release takes up quota from its start but counts as made
+    /// when it ends.
+    ///
+    /// So with a sliding window, at most `count` are running or ended less than `period` ago. With a minimum gap, each
+    /// starts at least the gap after the end of the one before, and they never overlap.
+    running: Option<HashMap<Key, u64, RandomState>>,
+    memory: Memory,
+    /// A history at least as strict as any that was evicted.
+    evicted: AnyState,
+    /// The shortest time between two searches for histories to evict, in nanoseconds.
+    pause: u64,
+    evict_at: Time,
+    /// No history is idle before this instant, by the last search and what was charged since; the origin if not known.
+    idle_from: Time,
+}
+
+/// For each limit, the index of its key, if it applies to each key separately.
+pub(super) fn key_parts(rates: &[Rate]) -> Vec<Option<usize>> {
+    let keys = rates.iter().zip(key_indices(rates));
+    keys.map(|(rate, key)| key.filter(|_| rate.is_by_key())).collect()
 }
 
 impl Limit {
-    /// A limit that is always asked.
-    pub fn new(limiter: Box<dyn Limiter>, key: Option<usize>) -> Self {
-        Limit { limiter, key, hours: None }
+    /// The limit of a RATE. `start` is the start of the run.
+    pub(super) fn new(rate: &Rate, key: Option<usize>, start: Time, wall: Wall) -> Self {
+        let mut limit = Limit::of(rate.algorithm, Terms { wall, ..rate.padded_terms() }, key);
+        limit.running = rate.counts_exits().then(HashMap::default);
+        limit.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
+        if rate.starts_empty {
+            limit.exhaust(start);
+        }
+        limit
     }
 
-    /// Follows the wall clock, which was set at `now`.
-    pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
-        if rate.algorithm.facts().takes(Extra::Zone) {
-            self.limiter.retune(now, Terms { wall, ..rate.padded_terms() });
+    /// A limit that is always asked and counts from starts. Idle keys are searched for about every period, at most once
+    /// a second.
+    pub fn of(algorithm: Algorithm, terms: Terms, key: Option<usize>) -> Self {
+        let rule = AnyRule::new(algorithm, terms);
+        Limit {
+            accounts: Accounts::new(rule.unused(), key.is_some()),
+            evicted: rule.unused(),
+            rule,
+            key,
+            hours: None,
+            running: None,
+            memory: Memory::default(),
+            pause: terms.period.max(SECOND),
+            evict_at: Time::NEVER,
+            idle_from: Time::ZERO,
         }
-        self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
+    }
+
+    /// True if all items share it.
+    pub(super) fn is_common(&self) -> bool {
+        self.key.is_none()
+    }
+
+    /// The index of its key in a request's keys, if it applies to each key separately.
+    pub(crate) fn key(&self) -> Option<usize> {
+        self.key
+    }
+
+    /// The key of a request that it charges; empty if all items share it.
+    pub(super) fn key_of<'a>(&self, request: &Request<'a>) -> &'a [u8] {
+        self.key.map_or(&[], |key| request.keys[key].as_slice())
+    }
+
+    fn running(&self, key: &[u8]) -> u64 {
+        self.running.as_ref().and_then(|running| running.get(key)).copied().unwrap_or(0)
     }
 
     /// The first opening for a key, at or after `from`: inside the hours, the rule's answer or the end of the hours,
     /// whichever is first.
-    pub(crate) fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
-        let Some(hours) = &self.hours else { return self.limiter.opening(key, ask, from) };
+    pub fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
+        let Some(hours) = &self.hours else { return self.by_rule(key, ask, from) };
         let end = hours.first(from, false);
-        if !end.allows(from) {
-            let opening = self.limiter.opening(key, ask, from);
+        if end > from {
+            let opening = self.by_rule(key, ask, from);
             if opening.from < end {
                 return opening;
             }
         }
-        Opening { from: end, until: end.instant().and_then(|end| hours.first(end, true).instant()) }
+        Opening { from: end, until: hours.first(end, true) }
     }
 
-    /// The number of releases allowed at `now`, up to `most`, after others that cost `pending`.
-    pub(super) fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
-        match &self.hours {
-            Some(hours) if !hours.contain(now) => most,
-            _ => self.limiter.available(account, now, ask, pending, most),
+    /// *Never* means not before something ends: a rule that accrues begins to when the running release ends.
+    fn by_rule(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
+        let running = self.running(key);
+        match ask.cost.checked_add(running).filter(|_| running == 0 || !self.rule.facts().accrues) {
+            Some(cost) => Opening::of(&self.rule, self.accounts.of(key), Ask { cost, ..ask }, from),
+            None => Opening::NEVER,
         }
     }
 
-    /// The instant of the last of `count` releases, if each goes as soon as this limit alone allows it.
-    pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Verdict {
-        let last = || self.limiter.last_of(key, ask, count);
+    /// The account of a key, opened at `now` if there is none. Valid until the next [`Limit::evict`].
+    pub fn account(&mut self, key: &[u8], now: Time) -> usize {
+        if self.accounts.are_keyed() {
+            self.evict_at = self.evict_at.min(now.saturating_add(self.pause));
+            self.idle_from = self.idle_from.min(now);
+        }
+        self.accounts.account(key)
+    }
+
+    /// The number of releases allowed at `now`, up to `most`, after others that cost `pending`.
+    pub fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
+        if self.hours.as_ref().is_some_and(|hours| !hours.contain(now)) {
+            return most;
+        }
+        let pending = match self.running {
+            None => pending,
+            Some(_) => pending.saturating_add(self.running(self.accounts.key(account))),
+        };
+        let state = self.accounts.get_mut(account);
+        if most == 1 && self.rule.is_plenty(state, ask.cost, pending) {
+            return 1;
+        }
+        self.rule.expire(state, now);
+        self.rule.available(state, now, ask, pending).min(most)
+    }
+
+    /// Its availability at `now`, for display.
+    pub(crate) fn standing(&self, now: Time) -> Availability {
+        if self.accounts.are_keyed() {
+            return Availability::Keyed { keys: self.accounts.len() };
+        }
+        let ask = Ask { since: now, cost: 1 };
+        Availability::Common {
+            available: self.rule.available(&self.accounts.fresh, now, ask, self.running(&[])),
+        }
+    }
+
+    /// The instant of the last of `count` releases, if each goes as soon as this limit alone allows it and commands
+    /// take no time.
+    pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Time {
+        let last = || self.rule.last_of(self.accounts.of(key), ask, count);
         self.hours.as_ref().map_or_else(last, |hours| match hours.first(ask.since, false) {
-            end if end.allows(ask.since) => end,
+            end if end <= ask.since => end,
             end => last().min(end),
         })
     }
 
     /// Charges `count` releases. A limit with hours charges them one by one, as those made outside its hours leave no
     /// debt and may exceed what it allows at once.
-    pub(super) fn commit(&mut self, account: usize, now: Time, ask: Ask, count: u64) {
+    pub fn commit(&mut self, account: usize, now: Time, ask: Ask, count: u64) {
         if self.hours.is_none() {
-            let cost = ask.cost.saturating_mul(count);
-            return self.limiter.commit(account, now, Ask { cost, ..ask });
+            return self.charge(account, now, Ask { cost: ask.cost.saturating_mul(count), ..ask });
         }
         for _ in 0..count {
-            self.limiter.commit(account, now, ask);
-            self.limiter.waive_debt(account);
+            self.charge(account, now, ask);
+            self.rule.waive_debt(self.accounts.get_mut(account));
+        }
+    }
+
+    fn charge(&mut self, account: usize, now: Time, ask: Ask) {
+        self.memory.note(now);
+        match &mut self.running {
+            Some(running) => {
+                let sum = running.entry(self.accounts.key(account).into()).or_default();
+                *sum = sum.saturating_add(ask.cost);
+            }
+            None => self.rule.commit(self.accounts.get_mut(account), now, ask),
         }
     }
 
     /// Notes that a release that was charged `cost` ended at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request, cost: u64) {
-        if cost > 0 {
-            let account = self.limiter.account(request.key(self), now);
-            self.limiter.finish(account, now, request.ask(cost));
+        if cost > 0 && self.running.is_some() {
+            let account = self.account(self.key_of(request), now);
+            self.end(account, now, request.ask(cost));
         }
+    }
+
+    /// As [`Limit::finish`], for an account.
+    pub(super) fn end(&mut self, account: usize, now: Time, ask: Ask) {
+        let Some(running) = &mut self.running else { return };
+        let key = self.accounts.key(account);
+        match running.get(key).map_or(0, |sum| sum.saturating_sub(ask.cost)) {
+            0 => _ = running.remove(key),
+            left => _ = running.insert(key.into(), left),
+        }
+        self.memory.note(now);
+        self.rule.commit(self.accounts.get_mut(account), now, ask);
+    }
+
+    /// Uses up the whole limit at `at`, for every key.
+    pub(crate) fn exhaust(&mut self, at: Time) {
+        self.accounts.iter_mut().for_each(|state| self.rule.exhaust(state, at));
+        self.memory.note(at);
+    }
+
+    /// The limit, with another index of its key.
+    pub(super) fn with_key(self, key: Option<usize>) -> Self {
+        Limit { key, ..self }
+    }
+
+    /// Becomes the limit of another RATE with the same algorithm, cost and key from `now` on, keeping its history.
+    pub(super) fn set_rate(&mut self, now: Time, rate: &Rate, wall: Wall) {
+        self.retune(now, AnyRule::new(rate.algorithm, Terms { wall, ..rate.padded_terms() }));
+        self.pause = rate.padded_terms().period.max(SECOND);
+        self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
+    }
+
+    /// Follows the wall clock, which was set at `now`.
+    pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
+        if self.rule.facts().takes(Extra::Zone) {
+            return self.set_rate(now, rate, wall);
+        }
+        self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
+    }
+
+    /// Changes the rule at `now`, as by [`Rule::carry_over`](crate::rule::Rule::carry_over).
+    fn retune(&mut self, now: Time, new: AnyRule) {
+        let forgotten = self.memory.change_terms(now, self.rule.memory());
+        self.evict_idle(now);
+        let Limit { rule, accounts, evicted, .. } = self;
+        accounts.iter_mut().for_each(|state| {
+            rule.note_forgotten(state, evicted);
+            rule.carry_over(state, &new, now, forgotten);
+        });
+        // An unknown key may be one that was evicted.
+        if new.idle_at(evicted) > new.idle_at(&accounts.fresh) {
+            accounts.fresh = evicted.clone();
+        }
+        self.rule = new;
+        self.idle_from = Time::ZERO;
+    }
+
+    /// The instant at which to look for accounts that can be evicted.
+    pub(super) fn evict_at(&self) -> Time {
+        self.evict_at
+    }
+
+    /// At `now`, frees the accounts that were idle by `horizon`. No later ask may be as of an instant before that.
+    pub(super) fn evict(&mut self, now: Time, horizon: Time) {
+        if self.evict_at > now {
+            return;
+        }
+        if self.idle_from <= horizon {
+            self.evict_idle(horizon);
+        }
+        let again = now.saturating_add(self.pause).max(self.idle_from);
+        self.evict_at = if self.accounts.len() == 0 { Time::NEVER } else { again };
+    }
+
+    /// Evicts the histories that were idle by `horizon`, and notes when the first of the rest will be.
+    fn evict_idle(&mut self, horizon: Time) {
+        let Limit { rule, accounts, running, evicted, idle_from, .. } = self;
+        *idle_from = Time::NEVER;
+        accounts.retain(|key, state| {
+            let runs = running.as_ref().is_some_and(|running| running.contains_key(key));
+            let idle_at = if runs { Time::NEVER } else { rule.idle_at(state) };
+            let is_idle = idle_at <= horizon;
+            if is_idle {
+                rule.note_evicted(evicted, state);
+            } else {
+                *idle_from = (*idle_from).min(idle_at.known().unwrap_or_default());
+            }
+            !is_idle
+        });
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::rule::Algorithm::{Calendar, Fixed, Interval, Sliding};
+    use crate::rule::tests::{one, terms};
+
+    fn common(algorithm: Algorithm, terms: Terms) -> Limit {
+        Limit::of(algorithm, terms, None)
+    }
+
+    fn keyed(algorithm: Algorithm, terms: Terms) -> Limit {
+        Limit::of(algorithm, terms, Some(0))
+    }
+
+    fn from_exit(limit: Limit) -> Limit {
+        Limit { running: Some(HashMap::default()), ..limit }
+    }
+
+    fn commit(limit: &mut Limit, key: &[u8], at: u64) {
+        let account = limit.account(key, Time(at));
+        limit.commit(account, Time(at), one(at), 1);
+    }
+
+    fn earliest(limit: &Limit, key: &[u8], ask: Ask) -> Time {
+        limit.opening(key, ask, ask.since).from
+    }
+
+    fn retune(limit: &mut Limit, now: u64, algorithm: Algorithm, terms: Terms) {
+        limit.retune(Time(now), AnyRule::new(algorithm, terms));
+    }
+
+    #[test]
+    fn each_key_has_a_limit_of_its_own() {
+        let mut limit = keyed(Sliding, terms(1, 10));
+        commit(&mut limit, b"a", 0);
+        assert_eq!(earliest(&limit, b"a", one(1)), Time(10));
+        assert_eq!(earliest(&limit, b"b", one(1)), Time(1));
+    }
+
+    #[test]
+    fn idle_accounts_are_evicted_and_no_others() {
+        let mut limit = keyed(Sliding, terms(1, SECOND));
+        for key in 0..10_000u32 {
+            commit(&mut limit, &key.to_le_bytes(), u64::from(key));
+        }
+        assert_eq!(limit.evict_at(), Time(SECOND));
+        limit.evict(Time(SECOND + 9_000), Time(SECOND + 9_000));
+        assert_eq!(limit.accounts.len(), 999);
+        assert_eq!(earliest(&limit, &9_001u32.to_le_bytes(), one(0)), Time(SECOND + 9_001));
+        limit.evict(Time(3 * SECOND), Time(3 * SECOND));
+        assert_eq!((limit.accounts.len(), limit.evict_at()), (0, Time::NEVER));
+    }
+
+    #[test]
+    fn a_new_key_of_an_exhausted_limit_is_exhausted() {
+        let mut limit = keyed(Sliding, terms(1, 10));
+        limit.exhaust(Time(5));
+        assert_eq!(earliest(&limit, b"a", one(7)), Time(15));
+    }
+
+    #[test]
+    fn what_is_available_is_that_of_the_key() {
+        let mut limit = keyed(Sliding, terms(3, 10));
+        commit(&mut limit, b"a", 0);
+        let available = [&b"a"[..], b"b"].map(|key| {
+            let account = limit.account(key, Time(1));
+            limit.available(account, Time(1), one(1), 0, 9)
+        });
+        assert_eq!(available, [2, 3]);
+    }
+
+    #[test]
+    fn an_end_counts_for_its_key() {
+        let mut limit = from_exit(keyed(Sliding, terms(1, 10)));
+        commit(&mut limit, b"a", 0);
+        assert_eq!(earliest(&limit, b"a", one(1)), Time::NEVER);
+        limit.end(0, Time(5), one(0));
+        assert_eq!(earliest(&limit, b"a", one(6)), Time(15));
+    }
+
+    #[test]
+    fn what_runs_keeps_its_place_and_then_for_a_period() {
+        let mut limit = from_exit(keyed(Sliding, terms(2, 10)));
+        commit(&mut limit, b"a", 0);
+        commit(&mut limit, b"a", 1);
+        assert_eq!(earliest(&limit, b"a", one(50)), Time::NEVER);
+        limit.evict(Time(SECOND), Time(SECOND));
+        assert_eq!(limit.accounts.len(), 1);
+        limit.end(0, Time(60), one(0));
+        assert_eq!(earliest(&limit, b"a", one(61)), Time(70));
+        limit.end(0, Time(65), one(1));
+        assert_eq!(earliest(&limit, b"a", one(66)), Time(70));
+        limit.evict(Time(2 * SECOND), Time(74));
+        assert_eq!(limit.accounts.len(), 1);
+        limit.evict(Time(3 * SECOND), Time(75));
+        assert_eq!((limit.accounts.len(), limit.running(b"a")), (0, 0));
+    }
+
+    #[test]
+    fn a_gap_from_end_to_start_leaves_no_overlap() {
+        let mut limit = from_exit(common(Interval, terms(1, 10)));
+        commit(&mut limit, &[], 0);
+        assert_eq!(earliest(&limit, &[], one(50)), Time::NEVER);
+        limit.end(0, Time(60), one(0));
+        assert_eq!(earliest(&limit, &[], one(60)), Time(70));
+    }
+
+    #[test]
+    fn what_runs_is_not_available() {
+        let mut limit = from_exit(common(Sliding, terms(2, 10)));
+        let available = [(); 3].map(|()| {
+            let available = limit.available(0, Time(0), one(0), 0, 9);
+            commit(&mut limit, &[], 0);
+            available
+        });
+        assert_eq!(available, [2, 1, 0]);
+    }
+
+    #[test]
+    fn a_limit_that_counts_ends_is_exhausted_and_has_its_terms_changed() {
+        let mut limit = from_exit(common(Sliding, terms(1, 10)));
+        limit.exhaust(Time(5));
+        assert_eq!(earliest(&limit, &[], one(5)), Time(15));
+        retune(&mut limit, 6, Sliding, terms(1, 20));
+        assert_eq!(earliest(&limit, &[], one(6)), Time(25));
+    }
+
+    #[test]
+    fn other_terms_are_those_of_known_and_new_keys() {
+        let mut limit = keyed(Sliding, terms(1, 10));
+        commit(&mut limit, b"a", 0);
+        retune(&mut limit, 1, Sliding, terms(1, 20));
+        commit(&mut limit, b"b", 1);
+        let answers = [&b"a"[..], b"b"].map(|key| earliest(&limit, key, one(2)));
+        assert_eq!(answers, [20, 21].map(Time));
+    }
+
+    /// A day after its release, the first one is evicted, as by the day it is idle.
+    #[test]
+    fn what_a_key_had_before_it_was_evicted_counts_as_used_under_longer_terms() {
+        const DAY: u64 = 86_400 * SECOND;
+        let mut limit = keyed(Calendar, terms(1, DAY));
+        commit(&mut limit, b"a", DAY);
+        limit.evict(Time(2 * DAY), Time(2 * DAY));
+        assert_eq!(limit.accounts.len(), 0);
+        commit(&mut limit, b"a", 2 * DAY);
+        retune(&mut limit, 2 * DAY, Calendar, terms(2, 7 * DAY));
+        // Monday is the 5th of January 1970.
+        let answers = [&b"a"[..], b"b"].map(|key| earliest(&limit, key, one(2 * DAY + 1)));
+        assert_eq!(answers, [Time(4 * DAY); 2]);
+    }
+
+    /// Keys, evictions, other terms, and a wall clock that is set by up to 300 hours, forwards and back.
+    #[test]
+    fn no_period_of_the_calendar_has_more_however_the_clock_is_set() {
+        const HOUR: u64 = 3600 * SECOND;
+        const OFFSETS: [(&str, u64); 3] = [("UTC", 0), ("Etc/GMT-5", 5), ("Etc/GMT+3", 165)];
+        for seed in 0..1000 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let draw = |random: &mut fastrand::Rng, wall| {
+                let (count, period) = (random.u64(1..4), random.choice([1, 6, 24, 168]).unwrap() * HOUR);
+                let (zone, offset) = random.choice(OFFSETS).unwrap();
+                // The 1st of January 1970 was a Thursday.
+                let period_of = move |shown| (shown + (72 + offset) * HOUR) / period;
+                (Terms { wall, zone: Some(zone.parse().unwrap()), ..terms(count, period) }, period_of)
+            };
+            let mut wall = Wall::new(Time(0), Time(2400 * HOUR));
+            let (mut drawn, mut period_of) = draw(&mut random, wall);
+            let mut limit = if random.bool() { keyed(Calendar, drawn) } else { common(Calendar, drawn) };
+            let (mut now, mut released) = (HOUR, Vec::new());
+            for _ in 0..60 {
+                match random.u8(0..13) {
+                    0 => limit.evict(Time(now), Time(now)),
+                    1 => {
+                        let by = random.choice([1, 15, 300]).unwrap() * HOUR;
+                        wall =
+                            Wall::new(Time(now), Time(wall.shows(Time(now)).0 + random.u64(0..2 * by) - by));
+                        drawn.wall = wall;
+                        retune(&mut limit, now, Calendar, drawn);
+                    }
+                    2 => {
+                        (drawn, period_of) = draw(&mut random, wall);
+                        retune(&mut limit, now, Calendar, drawn);
+                    }
+                    3..=5 => now += random.u64(0..9 * HOUR),
+                    _ => {
+                        let keys: &[&[u8]] = if limit.accounts.are_keyed() { &[b"a", b"b"] } else { &[b""] };
+                        let (key, shown) = (random.choice(keys).unwrap(), wall.shows(Time(now)).0);
+                        if earliest(&limit, key, one(now)) <= Time(now) {
+                            commit(&mut limit, key, now);
+                            released.push((key, shown));
+                            let like = |(key, shown): &(_, u64)| (*key, period_of(*shown));
+                            let of_period = released.iter().filter(|one| like(one) == like(&(key, shown)));
+                            assert!(of_period.count() as u64 <= drawn.count, "seed {seed}");
+                        }
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn an_exhausted_limit_does_not_forget_what_its_evicted_keys_had() {
+        let mut limit = keyed(Fixed, terms(1, 3));
+        limit.exhaust(Time(0));
+        commit(&mut limit, b"a", 15);
+        retune(&mut limit, 19, Fixed, terms(1, 12));
+        assert_eq!(earliest(&limit, b"a", one(19)), Time(27));
+    }
+
+    #[test]
+    fn a_search_that_can_find_nothing_is_put_off_until_something_is_charged() {
+        let mut limit = keyed(Interval, terms(1, SECOND));
+        let account = limit.account(b"a", Time(0));
+        limit.commit(account, Time(0), Ask { since: Time(0), cost: 1_000_000 }, 1);
+        let idle_at = Time(1_000_000 * SECOND);
+        limit.evict(Time(SECOND), Time(SECOND));
+        assert_eq!(limit.evict_at(), idle_at);
+        commit(&mut limit, b"b", 5 * SECOND);
+        assert_eq!(limit.evict_at(), Time(6 * SECOND));
+        limit.evict(Time(6 * SECOND), Time(6 * SECOND));
+        assert_eq!((limit.accounts.len(), limit.evict_at()), (1, idle_at));
+        limit.evict(idle_at, idle_at);
+        assert_eq!((limit.accounts.len(), limit.evict_at()), (0, Time::NEVER));
+    }
+
+    /// As long as a waiting item asks as of an instant before they were idle.
+    #[test]
+    fn what_cannot_be_evicted_is_not_searched_again() {
+        let mut limit = keyed(Sliding, terms(1, SECOND));
+        commit(&mut limit, b"a", 0);
+        let new = limit.account(b"b", Time(0));
+        limit.evict(Time(SECOND), Time(0));
+        assert_eq!(limit.accounts.len(), 1, "{new} was never charged");
+        limit.account(b"c", Time(SECOND));
+        limit.evict(Time(2 * SECOND), Time(SECOND - 1));
+        assert_eq!((limit.accounts.len(), limit.evict_at()), (2, Time(3 * SECOND)));
+        limit.evict(Time(3 * SECOND), Time(SECOND));
+        assert_eq!((limit.accounts.len(), limit.evict_at()), (0, Time::NEVER));
+    }
+
+    #[test]
+    fn accounts_are_evicted_when_it_is_time_and_no_sooner() {
+        let mut limit = keyed(Sliding, terms(1, 10));
+        commit(&mut limit, b"a", 0);
+        limit.evict(Time(SECOND - 1), Time(SECOND - 1));
+        assert_eq!((limit.accounts.len(), limit.evict_at()), (1, Time(SECOND)));
+        limit.evict(Time(SECOND), Time(SECOND));
+        assert_eq!((limit.accounts.len(), limit.evict_at()), (0, Time::NEVER));
     }
 }

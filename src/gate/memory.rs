@@ -1,8 +1,8 @@
-//! The instant since which a limiter's history is complete.
+//! The instant since which a limit's history is complete.
 
 use crate::time::Time;
 
-/// Tracks up to which instant a limiter may have forgotten past releases.
+/// Tracks up to which instant a limit may have forgotten past releases.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Memory {
     first: Option<Time>,

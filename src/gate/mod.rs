@@ -1,199 +1,526 @@
 //! The gate decides what may leave when. It is pure: it never reads a clock; callers pass the time.
 //!
-//! [`Own`] keeps the limits of this run, each a [`Rule`](crate::rule::Rule) with one [`History`], or one per key.
-//! [`Slots`] keeps slots booked from a store, for limits shared with other runs. The scheduler does not know which it
-//! has.
+//! A [`Gate`] keeps the limits of this run, each a [`Limit`], and [`Reservations`] for those that it shares with other
+//! runs: slots booked from a store. What leaves needs both.
 //!
 //! Releases that leave together are *admitted* one after the other at one instant, each as if those before it had been
-//! charged; their [`Charges`] are a separate value. Once they have left, [`Gate::commit`] charges those that really
+//! charged; until then they are one value, [`Pending`]. Once they have left, [`Gate::commit`] charges those that really
 //! did, at an instant read afterwards.
 //!
 //! A release allowed at one instant is not always allowed later: see [`Opening`].
 
 mod accounts;
-mod build;
 mod change;
-mod charges;
 mod evict;
-mod history;
 mod last_release;
 mod limit;
-mod limiter;
 mod memory;
 mod opening;
-mod own;
+mod pending;
 mod properties;
 mod request;
-mod slots;
+mod reservations;
+#[cfg(test)]
+mod tests;
 
 use std::borrow::Cow;
+use std::mem;
 
-use anyhow::Result;
+use smallvec::SmallVec;
 
 pub(crate) use self::accounts::Accounts;
 pub use self::change::predecessor;
-pub use self::charges::{Charged, Charges};
 pub(crate) use self::evict::Eviction;
-pub use self::history::History;
 pub use self::last_release::last_release;
-pub use self::limit::Limit;
-pub use self::limiter::{Availability, Limiter};
+pub use self::limit::{Availability, Limit};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;
-pub use self::own::Own;
+pub use self::pending::{Charged, Pending};
 pub use self::properties::{BatchTerms, Properties};
-pub use self::request::{Kind, OwnedRequest, Part, Request, Why};
-pub use self::slots::{
-    Answer, BookedBy, BookingTerms, Demand, NewLimits, News, Order, Overruns, Slot, Slots, Steps, Turn,
+pub use self::request::{Blocked, By, Kind, Request, Scope};
+pub use self::reservations::{
+    Answer, BookedBy, BookingTerms, Demand, NewLimits, News, Order, Overruns, Reservations, Slot, Steps,
+    Task, Turn,
 };
 
-use crate::config::Rate;
+use self::change::{Paused, change};
+use self::limit::key_parts;
+use self::pending::Admitted;
+use crate::config::{Rate, keys};
+use crate::rule::Ask;
 use crate::time::{Time, Wall};
 
-/// Decides what may leave when.
+/// The limits of a run. It allows what all of them allow; with no limit, everything.
 ///
-/// A gate keeps limits and their histories itself, or has a store book slots. A method that concerns only one of the
-/// two kinds has a default body here for the other: do nothing, or know nothing. No gate wraps another.
-pub trait Gate {
-    /// The limits as given, in the order of the costs of a request.
-    fn rates(&self) -> &[Rate];
+/// There are two kinds: *common* limits, which all items share, and limits by key, which apply to each key separately.
+#[derive(Clone, Default)]
+pub struct Gate {
+    /// All limits, in the order of the costs of a request: first those that are shared.
+    rates: Vec<Rate>,
+    /// The limits of this run alone.
+    limits: Vec<Limit>,
+    /// Slots for the others.
+    reservations: Option<Reservations>,
+    charged: Vec<Charged>,
+    paused: Vec<Paused>,
+    properties: Properties,
+    /// Items that differ in one key may share another, so one may use up what another waits for.
+    shares_keys: bool,
+    /// The versions of the common limits and of the limits by key.
+    versions: (u64, u64),
+    /// Answers of these limits from this instant on may have become more lenient since the last news.
+    lenient_from: Option<Time>,
+    /// For each limit: true if it counts beyond the start of a release and did not continue a history.
+    is_new: Vec<bool>,
+    wall: Wall,
+}
 
-    /// The properties of these limits, valid until [`Gate::change`].
-    fn properties(&self) -> &Properties;
+impl Gate {
+    /// The gate of a run that starts at `start`, by this wall clock.
+    pub fn new(rates: Vec<Rate>, start: Time, wall: Wall) -> Self {
+        let limits =
+            rates.iter().zip(key_parts(&rates)).map(|(rate, key)| Limit::new(rate, key, start, wall));
+        let mut gate = Gate { wall, limits: limits.collect(), ..Gate::default() };
+        gate.set_rates(rates);
+        gate
+    }
 
-    /// An answer of [`Gate::ask`] stands until this number changes or the opening ends.
-    fn revision(&self, part: Part) -> u64;
+    /// Shares the first of the limits, one for each of `terms`, with other runs: releases need slots booked on these
+    /// terms. If releases may `wait`, future slots are booked, too.
+    pub fn share(&mut self, terms: BookingTerms, wait: bool) {
+        let shared = terms.most.len().min(self.rates.len());
+        self.limits.drain(..shared);
+        self.reservations = Some(Reservations::new(&self.rates[..shared], terms, wait));
+        let rates = mem::take(&mut self.rates);
+        self.set_rates(rates);
+    }
 
-    /// The wall clock shows this from `now` on.
-    fn set_wall(&mut self, now: Time, wall: Wall);
+    fn set_rates(&mut self, rates: Vec<Rate>) {
+        // Items that became next in line under earlier limits may still be waiting.
+        let depended_on_since = self.properties.depends_on_since;
+        let terms = self.reservations.as_ref().map(Reservations::terms);
+        self.properties = Properties::new(&rates, terms, depended_on_since);
+        self.shares_keys = self.limits.iter().any(|limit| !limit.is_common()) && keys(&rates).len() > 1;
+        self.versions = (self.versions.0 + 1, self.versions.1 + 1);
+        self.charged = vec![Charged::default(); rates.len()];
+        self.rates = rates;
+    }
 
-    /// The first opening for a release at or after `from`, by this part of the limits.
-    fn ask(&self, part: Part, request: &Request, from: Time) -> Opening;
+    /// All limits, in the order of the costs of a request.
+    pub fn rates(&self) -> &[Rate] {
+        &self.rates
+    }
 
-    /// The opening in which it can be decided whether a release is allowed at `request.since`.
-    fn judged(&self, request: &Request) -> Opening {
-        Opening::at(request.since)
+    /// The charges of each limit since it was added.
+    pub fn charged(&self) -> &[Charged] {
+        &self.charged
+    }
+
+    /// The limits of this run alone, with their indices.
+    pub fn limits(&self) -> impl Iterator<Item = (usize, &Limit)> {
+        self.limits.iter().enumerate().map(|(at, limit)| (self.shared() + at, limit))
+    }
+
+    /// The properties of these limits, valid until [`Gate::set_limits`].
+    pub fn properties(&self) -> &Properties {
+        &self.properties
+    }
+
+    /// The slots for shared limits, if there are any.
+    pub fn reservations(&self) -> Option<&Reservations> {
+        self.reservations.as_ref()
+    }
+
+    /// As [`Gate::reservations`], to be changed.
+    pub fn reservations_mut(&mut self) -> Option<&mut Reservations> {
+        self.reservations.as_mut()
+    }
+
+    /// The number of limits that are shared.
+    fn shared(&self) -> usize {
+        self.rates.len() - self.limits.len()
+    }
+
+    /// An answer of [`Gate::opening`] stands until this number changes or the opening ends.
+    pub fn version(&self, scope: Scope) -> u64 {
+        let of_slots = self.reservations.as_ref().map_or(0, Reservations::version);
+        match scope {
+            Scope::Common => self.versions.0,
+            Scope::Keyed => self.versions.1 + of_slots,
+            Scope::All => self.versions.0 + of_slots,
+        }
+    }
+
+    /// The first opening for a release at or after `from`, by these limits.
+    pub fn opening(&self, scope: Scope, request: &Request, from: Time) -> Opening {
+        let from = request.since.max(from);
+        let slots = self.reservations.as_ref().filter(|_| scope != Scope::Common);
+        let asked = self.asked(scope, request).map(Some).chain(slots.map(|_| None));
+        Opening::agreed(from, &asked, |limit, from| match (limit, slots) {
+            (Some((limit, cost)), _) => limit.opening(limit.key_of(request), request.ask(cost), from),
+            (None, Some(slots)) => slots.opening(request, from),
+            (None, None) => Opening::at(from),
+        })
+    }
+
+    /// The limits of this run that a request asks, and its costs.
+    fn asked<'a>(
+        &'a self,
+        scope: Scope,
+        request: &Request<'a>,
+    ) -> impl Iterator<Item = (&'a Limit, u64)> + Clone {
+        let asked = self.limits.iter().zip(request.costs[self.shared()..].iter().copied());
+        asked.filter(move |(limit, cost)| {
+            let is_meant = match scope {
+                Scope::Common => limit.is_common(),
+                Scope::Keyed => !limit.is_common(),
+                Scope::All => true,
+            };
+            *cost > 0 && is_meant
+        })
+    }
+
+    /// The first opening by the limits of this run alone.
+    fn opening_here(&self, request: &Request, from: Time) -> Opening {
+        Opening::agreed(request.since.max(from), &self.asked(Scope::All, request), |(limit, cost), from| {
+            limit.opening(limit.key_of(request), request.ask(cost), from)
+        })
+    }
+
+    /// The opening in which it can be decided whether a release that does not wait is allowed.
+    pub fn judged(&self, request: &Request) -> Opening {
+        let is_judged = |slots: &&Reservations| {
+            slots.expected(request).is_none()
+                && self.opening_here(request, request.since).from <= request.since
+        };
+        let slots = self.reservations.as_ref().filter(is_judged);
+        slots.map_or(Opening::at(request.since), |slots| slots.opening(request, request.since))
     }
 
     /// The parts of a request that the answer of the common limits depends on.
-    fn kind(&self, _request: &Request) -> Kind {
-        Kind::default()
+    pub fn kind(&self, request: &Request) -> Kind {
+        let shared = self.shared();
+        let common = self.limits.iter().zip(&request.costs[shared..]);
+        let common = common.map(|(limit, &cost)| if limit.is_common() { cost } else { 0 });
+        let costs: SmallVec<[u64; 4]> = common.collect();
+        let mut rates = self.rates[shared..].iter().zip(&costs);
+        let depends = rates.any(|(rate, &cost)| rate.depends_on_since(cost));
+        (costs, Some(request.since).filter(|_| depends))
     }
 
-    /// The reason that a release still waits at `now`, if it does.
-    fn why(&self, request: &Request, now: Time) -> Option<Why>;
+    /// Why a release still waits at `now`, if it does.
+    pub fn blocked(&self, request: &Request, now: Time) -> Option<Blocked> {
+        let held = self.reservations.as_ref().map_or(Time::ZERO, |slots| slots.held_until(request));
+        if held > now {
+            return Some(Blocked { by: By::Hold, until: Some(held) });
+        }
+        match self.binding(request, now) {
+            Some((limit, until)) => Some(Blocked { by: By::Limit(limit), until: until.known() }),
+            None => Some(self.reservations.as_ref()?.blocked(request)),
+        }
+    }
 
-    /// Why a release is refused at `request.since`, after those in `charges`, if it is.
-    fn refusing(&mut self, charges: &mut Charges, request: &Request) -> Option<Why>;
+    /// The limit of this run that is the last to allow the release at `now` or later, and its answer; `None` if all
+    /// allow it at `now`.
+    fn binding(&self, request: &Request, now: Time) -> Option<(usize, Time)> {
+        let mut from = request.since.max(now);
+        let shared = self.shared();
+        if self.rates[shared..].iter().any(|rate| rate.during.is_some()) {
+            // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
+            // binding limit is the one that refuses it just before all agree.
+            let agreed = self.opening_here(request, from).from.known();
+            from = agreed.map_or(from, |at| from.max(Time(at.0.saturating_sub(1))));
+        }
+        let answers = self.limits.iter().zip(&request.costs[shared..]).map(|(limit, &cost)| match cost {
+            0 => from,
+            _ => limit.opening(limit.key_of(request), request.ask(cost), from).from,
+        });
+        let answers = answers.enumerate().map(|(at, answer)| (shared + at, answer));
+        let latest = answers.max_by_key(|&(at, answer)| (answer, std::cmp::Reverse(at)));
+        latest.filter(|(_, answer)| *answer > from)
+    }
 
-    /// True if `request` would be admitted at `now`, after those in `charges`.
-    fn fits(&mut self, charges: &mut Charges, now: Time, request: &Request) -> bool;
-
-    /// Admits releases like `request` at `now`, after those in `charges`: as many as are allowed, up to `most`.
+    /// Checks whether `request` would be admitted at `now`, after those in `pending`.
     ///
     /// # Errors
-    /// The part that allows not even one.
-    fn admit(&mut self, charges: &mut Charges, now: Time, request: &Request, most: u64) -> Result<u64, Part>;
+    /// What does not allow it.
+    pub fn check(&mut self, pending: &mut Pending, now: Time, request: &Request) -> Result<(), Blocked> {
+        let row = pending.begin(&self.limits);
+        let available = self.available(pending, now, request, 1);
+        pending.rows.truncate(row);
+        available?;
+        self.reservations.as_ref().map_or(Ok(()), |slots| slots.check(now, request))
+    }
+
+    /// Judges at `now` whether a release that does not wait is refused, after those in `pending`: as of when it became
+    /// next in line or, if it needs a slot, as of now, as it had to wait for one.
+    ///
+    /// # Errors
+    /// What refuses it.
+    pub fn judge(&mut self, pending: &mut Pending, now: Time, request: &Request) -> Result<(), Blocked> {
+        let at = if self.reservations.is_some() { now } else { request.since };
+        self.check(pending, at, request)
+            .or_else(|blocked| if blocked.is_known() { Err(blocked) } else { Ok(()) })
+    }
+
+    /// Admits releases like `request` at `now`, after those in `pending`: as many as are allowed, up to `most`.
+    ///
+    /// # Errors
+    /// What allows not even one.
+    pub fn admit(
+        &mut self,
+        pending: &mut Pending,
+        now: Time,
+        request: &Request,
+        most: u64,
+    ) -> Result<u64, Blocked> {
+        let row = pending.begin(&self.limits);
+        let admitted = self.available(pending, now, request, most).and_then(|count| {
+            let release = Admitted { since: request.since, count, taken: None };
+            match &mut self.reservations {
+                Some(slots) => slots.take(now, request, release),
+                None => Ok(release),
+            }
+        });
+        match admitted {
+            Ok(release) => {
+                let count = release.count;
+                pending.add(release);
+                Ok(count)
+            }
+            Err(blocked) => {
+                pending.rows.truncate(row);
+                Err(blocked)
+            }
+        }
+    }
+
+    /// The number that the limits of this run allow, never 0. Adds the costs and accounts of one release to `pending`.
+    ///
+    /// # Errors
+    /// The first limit that allows none.
+    fn available(
+        &mut self,
+        pending: &mut Pending,
+        now: Time,
+        request: &Request,
+        most: u64,
+    ) -> Result<u64, Blocked> {
+        let (mut count, shared) = (most, self.shared());
+        for (at, (limit, &cost)) in self.limits.iter_mut().zip(&request.costs[shared..]).enumerate() {
+            let mut account = 0;
+            if cost > 0 {
+                account = limit.account(limit.key_of(request), now);
+                let before = pending.sum(at, account);
+                count = limit.available(account, now, request.ask(cost), before, count);
+            }
+            if count == 0 {
+                return Err(Blocked::by_limit(shared + at));
+            }
+            pending.rows.push((cost, account));
+        }
+        Ok(count)
+    }
+
+    /// True if it is a limit of this run that all items share.
+    pub fn is_common(&self, by: By) -> bool {
+        matches!(by, By::Limit(limit) if self.limits[limit - self.shared()].is_common())
+    }
 
     /// Charges the first `left` of the releases, which have left by `now`; the others count as never admitted. If
     /// `over`, the releases have ended as well. Returns reports of releases that were late for their slots.
-    fn commit(&mut self, charges: &mut Charges, now: Time, left: u64, over: bool) -> Vec<Order>;
+    pub fn commit(&mut self, pending: &mut Pending, now: Time, left: u64, over: bool) -> Vec<Task> {
+        let (mut reports, shared) = (Vec::new(), self.shared());
+        let Gate { limits, charged, reservations, .. } = self;
+        let (of_slots, of_limits) = charged.split_at_mut(shared);
+        pending.take_all(left, |release, count, row| {
+            let limits = limits.iter_mut().zip(of_limits.iter_mut()).zip(row);
+            for ((limit, charged), &(cost, account)) in limits.filter(|(_, (cost, _))| count > 0 && *cost > 0)
+            {
+                let one = Ask { since: release.since, cost };
+                let all = Ask { cost: cost.saturating_mul(count), ..one };
+                charged.add(count, all.cost);
+                limit.commit(account, now, one, count);
+                if over {
+                    limit.end(account, now, all);
+                }
+            }
+            if let Some((slots, taken)) = reservations.as_mut().zip(release.taken) {
+                let charged =
+                    of_slots.iter_mut().zip(&*taken.costs).filter(|(_, cost)| count > 0 && **cost > 0);
+                charged.for_each(|(charged, &cost)| charged.add(count, cost.saturating_mul(count)));
+                reports.extend(slots.commit(now, taken, count));
+            }
+        });
+        self.versions.0 += 1;
+        self.versions.1 += u64::from(self.shares_keys);
+        reports
+    }
+
+    /// Charges a release that has happened and ended by `now`. The account that admitted it may have been evicted
+    /// since.
+    pub(crate) fn charge(&mut self, now: Time, request: &Request) {
+        self.charge_start(now, request);
+        self.finish(now, request);
+    }
+
+    /// Charges a release that was not admitted by these limits, or was admitted long ago, and may not have ended.
+    fn charge_start(&mut self, now: Time, request: &Request) {
+        let shared = self.shared();
+        let charged = self.limits.iter_mut().zip(&request.costs[shared..]).filter(|(_, cost)| **cost > 0);
+        for (limit, &cost) in charged {
+            let account = limit.account(limit.key_of(request), now);
+            limit.commit(account, now, request.ask(cost), 1);
+        }
+    }
 
     /// Notes that a charged release ended at `now`.
-    fn finish(&mut self, _now: Time, _request: &Request) {}
+    pub fn finish(&mut self, now: Time, request: &Request) {
+        let costs = &request.costs[self.shared()..];
+        self.limits.iter_mut().zip(costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
+        self.paused.iter_mut().for_each(|paused| paused.finish(now, request));
+        if self.rates.iter().any(Rate::counts_exits) {
+            // Until a command ends, a limit with hours answers with the end of these, and then perhaps with an earlier
+            // instant.
+            let has_hours = |rate: &Rate| rate.counts_exits() && rate.during.is_some();
+            self.answers_change(if self.rates.iter().any(has_hours) { Time::ZERO } else { Time::NEVER });
+        }
+    }
+
+    /// Notes that any answer may have changed, and that those from `at` on may have become more lenient.
+    fn answers_change(&mut self, at: Time) {
+        self.versions = (self.versions.0 + 1, self.versions.1 + 1);
+        self.lenient_from = Some(self.lenient_from.map_or(at, |other| other.min(at)));
+    }
+
+    /// The answers that may have become more lenient since the last call, if any.
+    pub fn take_news(&mut self) -> Option<News> {
+        let of_slots = self.reservations.as_mut().and_then(Reservations::take_news);
+        match self.lenient_from.take() {
+            Some(from) => Some(News::new(from.min(of_slots.map_or(Time::NEVER, |news| news.from())), false)),
+            None => of_slots,
+        }
+    }
+
+    /// Replaces the limits at `now`, keeping their history. If some are shared, those of this run alone stay as they
+    /// are.
+    pub fn set_limits(&mut self, now: Time, rates: Vec<Rate>) {
+        if let Some(slots) = &mut self.reservations {
+            let shared = rates.len() - self.limits.len();
+            slots.change(now, &rates[..shared]);
+            let limits = mem::take(&mut self.limits).into_iter().zip(key_parts(&rates).split_off(shared));
+            self.limits = limits.map(|(limit, key)| limit.with_key(key)).collect();
+            self.is_new = vec![false; rates.len()];
+            return self.set_rates(rates);
+        }
+        let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
+        (self.limits, self.paused, self.is_new) = change(&self.rates, limits, paused, &rates, now, self.wall);
+        self.set_rates(rates);
+    }
 
     /// After a change of limits: a release that was charged before is still running, and this is its request under the
     /// new limits.
-    fn resume(&mut self, _now: Time, _request: &Request) {}
+    pub fn resume(&mut self, now: Time, request: &Request) {
+        let costs = request.costs.iter().zip(&self.is_new);
+        let costs: Vec<_> = costs.map(|(&cost, &is_new)| if is_new { cost } else { 0 }).collect();
+        self.charge_start(now, &Request { costs: &costs, ..*request });
+    }
+
+    /// The wall clock shows this from `now` on.
+    pub fn set_wall(&mut self, now: Time, wall: Wall) {
+        // Slots that have come since may have been booked by the clock as it was.
+        self.reservations.iter_mut().for_each(|slots| slots.set_wall(now, wall));
+        if mem::replace(&mut self.wall, wall) == wall {
+            return;
+        }
+        let shared = self.shared();
+        let limits = self.limits.iter_mut().zip(&self.rates[shared..]);
+        let limits = limits.filter(|(_, rate)| rate.zone.is_some());
+        limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
+        self.paused.iter_mut().for_each(|paused| paused.set_wall(now, wall));
+        self.answers_change(Time::ZERO);
+    }
 
     /// The instant at which to call [`Gate::evict`].
-    fn next_change(&self) -> Option<Time> {
-        None
+    pub fn evict_at(&self) -> Time {
+        self.limits.iter().map(Limit::evict_at).min().unwrap_or(Time::NEVER)
     }
 
     /// At `now`, frees the accounts that were idle by `horizon`. No later request may be as of an instant before that.
-    fn evict(&mut self, _now: Time, _horizon: Time) {}
-
-    /// The answers that may have become more lenient since the last call, if any.
-    fn take_news(&mut self) -> Option<News>;
-
-    /// Replaces the limits at `now`, keeping their history; if a store keeps that, it must know of them.
-    fn change(&mut self, now: Time, rates: Vec<Rate>);
-
-    /// Takes the terms for the limits that have replaced those of a store, if they are new: then [`Gate::change`] is to
-    /// follow.
-    fn follow(&mut self, _terms: &BookingTerms) -> bool {
-        false
+    pub fn evict(&mut self, now: Time, horizon: Time) {
+        self.limits.iter_mut().for_each(|limit| limit.evict(now, horizon));
     }
 
-    /// The most that a release may cost under each limit, if that is less than the limits say.
-    fn bound(&self) -> &[u64] {
-        &[]
-    }
-
-    /// The charges of each limit since it was added. Empty for shared limits before the first release.
-    fn charged(&self) -> &[Charged];
-
-    /// The limits with their histories; none if a store keeps them.
-    fn limits(&self) -> &[Limit] {
-        &[]
-    }
-
-    /// True if nothing but the limits decides: neither other runs nor the ends of commands.
-    fn is_foreseeable(&self) -> bool {
-        false
-    }
-
-    /// The limits from which to forecast the end of the run. If they are shared, other runs may take slots that the
+    /// The limits from which to forecast the end of the run. If some are shared, other runs may take slots that the
     /// forecast counts on.
-    fn foreseen(&self, now: Time) -> Cow<'_, Own>;
+    pub fn foreseen(&self, now: Time) -> Cow<'_, Gate> {
+        if self.reservations.is_none() {
+            return Cow::Borrowed(self);
+        }
+        let mut foreseen = Gate::new(self.rates.clone(), now, self.wall);
+        foreseen.limits[self.shared()..].clone_from_slice(&self.limits);
+        Cow::Owned(foreseen)
+    }
 
-    /// The most releases of each lane that [`Gate::prepare`] can use.
-    fn most_demanded(&self) -> u64 {
-        0
+    /// A copy of the common limits that charge something, to try releases out on, and their costs.
+    fn copied(&self, costs: &[u64]) -> (Gate, Vec<u64>) {
+        let limits = self.limits.iter().zip(&self.rates).zip(costs);
+        let limits = limits.filter(|((limit, _), cost)| **cost > 0 && limit.is_common());
+        let limits = limits.map(|((limit, rate), &cost)| (limit.clone(), (rate.clone(), cost)));
+        let (limits, (rates, costs)): (Vec<_>, (Vec<_>, Vec<_>)) = limits.unzip();
+        let charged = vec![Charged::default(); rates.len()];
+        (Gate { rates, limits, charged, ..Gate::default() }, costs)
     }
 
     /// Provides for what lanes demand, in their order, when only `vacancies` more releases can take place.
-    fn prepare(&mut self, _now: Time, _demands: &mut dyn Iterator<Item = Demand>, _vacancies: u64) -> Steps {
-        Steps::default()
+    ///
+    /// No slot is booked for a release that the limits of this run do not allow now: it could not be used.
+    pub fn want<'a>(
+        &mut self,
+        now: Time,
+        demands: impl Iterator<Item = Demand<'a>>,
+        vacancies: u64,
+    ) -> Steps {
+        let Some(mut slots) = self.reservations.take() else { return Steps::default() };
+        let demands = demands.filter(|demand| !slots.is_free(&demand.request));
+        let steps = if self.limits.is_empty() {
+            let demands: Vec<_> = demands.collect();
+            slots.want(now, demands.into_iter(), vacancies)
+        } else {
+            let (demands, opens) = self.allowed(now, demands, &slots);
+            let mut steps = slots.want(now, demands.into_iter(), vacancies);
+            steps.again = steps.again.into_iter().chain(opens.known()).min();
+            steps
+        };
+        self.reservations = Some(slots);
+        steps
     }
 
-    /// Gives back all slots, as nothing more is released. Slots still to come are awaited, too: call it again as long
-    /// as [`Steps::again`] is an instant.
-    fn close(&mut self, _now: Time) -> Steps {
-        Steps::default()
-    }
-
-    /// Takes the answer of a store to an order.
-    fn answered(&mut self, _now: Time, _order: &Order, _answer: &Answer) {}
-
-    /// True if an answer of a store is still to come.
-    fn is_asking(&self) -> bool {
-        false
-    }
-
-    /// The store has failed: no order will be answered.
-    fn store_failed(&mut self) {}
-
-    /// Drops slots that were not used in time, as of `now`. Returns true if there were any.
-    fn expire(&mut self, _now: Time) -> bool {
-        false
-    }
-
-    /// Releases nothing like `request` before `until`, in any run that shares the limits. Returns the order that
-    /// reports the hold; `None` if the limits are not shared.
-    fn hold(&mut self, _now: Time, _request: &Request, _until: Time) -> Option<Order> {
-        None
-    }
-
-    /// The instant of the next slot for a release like `request`, if there was none and the store has named it.
-    fn expected(&self, _request: &Request) -> Option<Time> {
-        None
-    }
-
-    /// The end of a hold, in all runs that share the limits, on releases like `request`; the origin if there is none.
-    fn held_until(&self, _request: &Request) -> Time {
-        Time::ZERO
+    /// What the limits of this run allow now of what lanes demand, and when they will allow some of the rest.
+    fn allowed<'a>(
+        &mut self,
+        now: Time,
+        demands: impl Iterator<Item = Demand<'a>>,
+        slots: &Reservations,
+    ) -> (Vec<Demand<'a>>, Time) {
+        let (mut allowed, mut opens, mut trial) = (Vec::new(), Time::NEVER, Pending::default());
+        for demand in demands {
+            let row = trial.begin(&self.limits);
+            if let Ok(count) = self.available(&mut trial, now, &demand.request, demand.count) {
+                // A slot that is far off takes nothing away from releases that may go before it.
+                match slots.may_go_soon(now, &demand.request) {
+                    true => trial.add(Admitted { since: now, count, taken: None }),
+                    false => trial.rows.truncate(row),
+                }
+                allowed.push(Demand { count, ..demand });
+                continue;
+            }
+            trial.rows.truncate(row);
+            let at = self.opening_here(&demand.request, now).from;
+            // Otherwise it is only held up by what is allowed above.
+            opens = if at > now { opens.min(at) } else { opens };
+        }
+        (allowed, opens)
     }
 }

@@ -1,6 +1,6 @@
 //! The answer of a gate.
 
-use crate::rule::{Ask, Rule, Verdict};
+use crate::rule::{AnyRule, AnyState, Ask};
 use crate::time::Time;
 
 /// The stretch of time in which a release is allowed, as long as nothing else is charged: from an instant until the
@@ -11,9 +11,9 @@ use crate::time::Time;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Opening {
     /// The first instant.
-    pub from: Verdict,
-    /// The first instant after `from` at which the answer no longer stands; `None` if it stands for ever.
-    pub until: Option<Time>,
+    pub from: Time,
+    /// The first instant after `from` at which the answer no longer stands; never if it stands for ever.
+    pub until: Time,
 }
 
 /// The most rounds in which limits are asked until they agree.
@@ -27,24 +27,23 @@ std::thread_local! {
 
 impl Opening {
     /// At no instant.
-    pub const NEVER: Opening = Opening { from: Verdict::Never, until: None };
+    pub const NEVER: Opening = Opening { from: Time::NEVER, until: Time::NEVER };
 
     /// Allowed from an instant on, for ever.
     pub fn at(from: Time) -> Self {
-        Opening { from: Verdict::At(from), until: None }
+        Opening { from, until: Time::NEVER }
     }
 
     /// The first opening of a rule that is not over by `from`. The ask keeps its `since`, from which a bucket accrues.
-    pub(crate) fn of<R: Rule>(rule: &R, state: &R::State, ask: Ask, from: Time) -> Self {
-        let until = |at: Verdict| at.instant().and_then(|at| rule.closes(at));
+    pub(crate) fn of(rule: &AnyRule, state: &AnyState, ask: Ask, from: Time) -> Self {
         let first = rule.earliest(state, ask);
-        let opening = Opening { from: first, until: until(first) };
-        if !opening.is_over(from) {
-            return opening.not_before(from);
+        let until = rule.closes(first);
+        if until > from {
+            return Opening { from: first.max(from), until };
         }
         // A rule that refuses again does not accrue, so `since` may change.
         let first = rule.earliest(state, Ask { since: from, ..ask });
-        Opening { from: first, until: until(first) }
+        Opening { from: first, until: rule.closes(first) }
     }
 
     /// The first opening, from `since` on, that all agree on. Each is asked from the latest answer on, until that
@@ -61,31 +60,28 @@ impl Opening {
             let mut agreed = Opening::at(from);
             for one in all.clone() {
                 let next = ask(one, from);
-                let Verdict::At(at) = next.from else { return Opening::NEVER };
-                from = at;
-                let until = agreed.until.into_iter().chain(next.until).min();
-                agreed = Opening { from: next.from, until };
+                if next.from == Time::NEVER {
+                    return Opening::NEVER;
+                }
+                from = next.from;
+                agreed = Opening { from, until: agreed.until.min(next.until) };
             }
             if !agreed.is_over(from) {
                 return agreed;
             }
         }
         // No agreement yet: an opening that ends as it begins makes the caller ask again at that instant.
-        Opening { from: Verdict::At(from), until: Some(from) }
-    }
-
-    fn not_before(self, from: Time) -> Self {
-        Opening { from: self.from.max(Verdict::At(from)), ..self }
+        Opening { from, until: from }
     }
 
     /// True if a release at `now` is allowed.
     pub fn allows(self, now: Time) -> bool {
-        self.from.allows(now) && !self.is_over(now)
+        self.from <= now && !self.is_over(now)
     }
 
     /// True if the answer no longer stands at `now`.
     pub fn is_over(self, now: Time) -> bool {
-        self.until.is_some_and(|until| until <= now)
+        self.until <= now
     }
 }
 
@@ -105,7 +101,7 @@ mod tests {
             let start = from.0 / self.period * self.period;
             let at = if from.0 < start + self.open { from.0 } else { start + self.period };
             let end = at / self.period * self.period + self.open;
-            Opening { from: Verdict::At(Time(at)), until: Some(Time(end)) }
+            Opening { from: Time(at), until: Time(end) }
         }
 
         fn is_open(self, at: u64) -> bool {
@@ -128,8 +124,8 @@ mod tests {
                 let found = Opening::agreed(Time(since), &cycles.iter(), |cycle, from| cycle.ask(from));
                 match (since..since + 2 * 11 * 10 * 9).find(is_open) {
                     Some(at) => {
-                        assert_eq!(found.from, Verdict::At(Time(at)), "case {case}, since {since}");
-                        let Time(until) = found.until.unwrap();
+                        assert_eq!(found.from, Time(at), "case {case}, since {since}");
+                        let Time(until) = found.until;
                         assert!(
                             until > at && (at..until).all(|at| is_open(&at)),
                             "case {case}, since {since}"
@@ -143,7 +139,7 @@ mod tests {
 
     #[test]
     fn one_that_never_opens_and_none_at_all() {
-        let ask = |opening: &Opening, from| opening.not_before(from);
+        let ask = |opening: &Opening, from: Time| Opening { from: from.max(opening.from), ..*opening };
         let all = [Opening::at(Time(5)), Opening::NEVER];
         assert_eq!(Opening::agreed(Time(3), &all.iter(), ask), Opening::NEVER);
         assert_eq!(Opening::agreed(Time(3), &all[..1].iter(), ask), Opening::at(Time(5)));

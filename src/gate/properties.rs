@@ -8,6 +8,8 @@ use crate::config::{Rate, Selector};
 pub struct Properties {
     /// The terms of batches.
     pub batches: BatchTerms,
+    /// Nothing but the limits decides: neither other runs nor the ends of commands.
+    pub is_foreseeable: bool,
     /// The answer *never* may change even if nothing is running.
     pub may_open: bool,
     /// Answers may depend on when an item became next in line, beyond never being earlier than that.
@@ -26,17 +28,17 @@ pub struct BatchTerms {
 }
 
 impl Properties {
-    /// The properties of these limits, or of slots that a store books for them on `terms`. `depended_on_since`: answers
-    /// of the limits before these did.
+    /// The properties of these limits, for the first of which a store books slots on `terms`. `depended_on_since`:
+    /// answers of the limits before these did.
     pub(super) fn new(rates: &[Rate], terms: Option<&BookingTerms>, depended_on_since: bool) -> Self {
         let depends_on_since = depended_on_since || rates.iter().any(depends_on_since);
-        let most = match terms {
-            Some(terms) => terms.most.iter().copied().map(Some).collect(),
-            None => rates.iter().map(Rate::most).collect(),
-        };
+        let of_slots = terms.map_or(&[][..], |terms| &terms.most);
+        let most = of_slots.iter().copied().map(Some).chain(rates[of_slots.len()..].iter().map(Rate::most));
+        let most = most.collect();
         let sums = rates.iter().map(|rate| rate.cost.is_some()).collect();
         Properties {
             batches: BatchTerms { sums, most, is_ahead: terms.is_some() },
+            is_foreseeable: terms.is_none() && !rates.iter().any(Rate::counts_exits),
             may_open: terms.is_some() || rates.iter().any(Rate::pauses),
             depends_on_since,
         }

@@ -1,15 +1,12 @@
 //! The requests to a gate, and its answers.
 
-use std::rc::Rc;
-
 use smallvec::SmallVec;
 
-use super::Limit;
-use crate::charge::Key;
+use crate::charge::{Charge, Key};
 use crate::rule::Ask;
 use crate::time::Time;
 
-/// A release, as a gate is asked about it.
+/// A release, as a gate is asked about it: what it is charged, and from when on it may go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
     /// The instant at which the item became next in line.
@@ -21,13 +18,9 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// True if no limit charges it.
-    pub fn is_free(&self) -> bool {
-        self.costs.iter().all(|&cost| cost == 0)
-    }
-
-    pub(super) fn key(&self, limit: &Limit) -> &'a [u8] {
-        limit.key.map_or(&[], |key| self.keys[key].as_slice())
+    /// A release that is charged this, and became next in line at `since`.
+    pub fn new(since: Time, charge: &'a Charge) -> Self {
+        Request { since, costs: &charge.costs, keys: &charge.keys }
     }
 
     pub(super) fn ask(&self, cost: u64) -> Ask {
@@ -35,26 +28,9 @@ impl<'a> Request<'a> {
     }
 }
 
-/// A request that owns its data.
-#[derive(Clone, Debug)]
-pub struct OwnedRequest {
-    /// The instant at which its first item became next in line.
-    pub since: Time,
-    /// The cost under each limit.
-    pub costs: Rc<[u64]>,
-    /// The values of the limits' key selectors.
-    pub keys: Rc<[Key]>,
-}
-
-impl OwnedRequest {
-    pub(crate) fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.costs, keys: &self.keys }
-    }
-}
-
-/// A part of a gate's limits and slots.
+/// Some of a gate's limits and slots.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Part {
+pub enum Scope {
     /// The limits that all items share.
     Common,
     /// The limits by key, and slots.
@@ -64,26 +40,47 @@ pub enum Part {
 }
 
 /// The costs of a release, and its `since` if the answer depends on it. Requests of one kind get the same answer from
-/// [`Part::Common`], except that it is never before their own `since`.
+/// [`Scope::Common`], except that it is never before their own `since`.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
-/// The reason that a release waits or is refused.
+/// Why a release may not go.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Why {
-    /// The limit with this index.
-    Limit(usize),
-    /// The limit with this index, which allows it at no instant as things stand.
-    Never(usize),
-    /// A slot; with the index of the limit if only one limit is shared.
-    Slot(Option<usize>),
+pub struct Blocked {
+    /// What it waits for, or is refused by.
+    pub by: By,
+    /// An instant before which it may not go; others may make it later. `None` if it depends on an event, such as the end
+    /// of a command or the answer of a store, or was not looked for.
+    pub until: Option<Time>,
 }
 
-impl Why {
+/// What a release waits for.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum By {
+    /// The limit with this index, of this run.
+    Limit(usize),
+    /// A slot; with the index of the limit, if only one limit is shared and it holds the slot back.
+    Slot(Option<usize>),
+    /// The end of a hold in all runs that share limits.
+    Hold,
+}
+
+impl Blocked {
+    /// By a limit of this run, without looking for how long.
+    pub(super) fn by_limit(limit: usize) -> Self {
+        Blocked { by: By::Limit(limit), until: None }
+    }
+
     /// The index of the limit it waits for, if known.
     pub fn limit(self) -> Option<usize> {
-        match self {
-            Why::Limit(limit) | Why::Never(limit) => Some(limit),
-            Why::Slot(limit) => limit,
+        match self.by {
+            By::Limit(limit) => Some(limit),
+            By::Slot(limit) => limit,
+            By::Hold => None,
         }
+    }
+
+    /// False if it may still go at once, when the store has answered.
+    pub(super) fn is_known(self) -> bool {
+        !matches!(self.by, By::Slot(_)) || self.until.is_some()
     }
 }

@@ -1,12 +1,30 @@
-//! A rule of any algorithm, and its state as a value that can be kept.
+//! The algorithms, in one list, and a rule of any of them.
 
 use serde::{Deserialize, Serialize};
 
-use super::{Algorithm, Ask, Bucket, Calendar, Fixed, Interval, Rule, Sliding, Terms, Verdict};
+use super::{Ask, Bucket, Calendar, Facts, Fixed, Interval, Rule, Sliding, Terms};
 use crate::time::Time;
 
 macro_rules! algorithms {
-    ($($name:ident),*) => {
+    ($($(#[$doc:meta])* $name:ident),*) => {
+        /// The rule by which a limit decides.
+        #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+        pub enum Algorithm {
+            $($(#[$doc])* $name),*
+        }
+
+        impl Algorithm {
+            /// All algorithms, in the order in which help lists them.
+            pub const ALL: [Algorithm; [$(stringify!($name)),*].len()] = [$(Algorithm::$name),*];
+
+            /// Its [`Rule::FACTS`].
+            pub fn facts(self) -> &'static Facts {
+                match self {
+                    $(Algorithm::$name => &$name::FACTS),*
+                }
+            }
+        }
+
         /// A rule, whatever its algorithm.
         #[derive(Clone, Debug)]
         pub enum AnyRule {
@@ -27,20 +45,61 @@ macro_rules! algorithms {
                 }
             }
 
-            /// As [`Rule::carry_over`]; both must be of the same algorithm.
-            pub fn carry_over(&self, state: &mut AnyState, new: &AnyRule, now: Time, forgotten: Option<Time>) {
-                match (self, new, state) {
-                    $((AnyRule::$name(rule), AnyRule::$name(new), AnyState::$name(state)) => {
-                        rule.carry_over(state, new, now, forgotten);
-                    })*
-                    (rule, new, state) => unreachable!("{state:?} of {rule:?} cannot be one of {new:?}"),
-                }
-            }
-
             /// The state of an unused limit.
             pub fn unused(&self) -> AnyState {
                 match self {
                     $(AnyRule::$name(_) => AnyState::$name(Default::default())),*
+                }
+            }
+
+            /// Its [`Rule::FACTS`].
+            pub fn facts(&self) -> &'static Facts {
+                match self {
+                    $(AnyRule::$name(_) => &$name::FACTS),*
+                }
+            }
+
+            /// As [`Rule::memory`].
+            pub fn memory(&self) -> Option<u64> {
+                match self {
+                    $(AnyRule::$name(rule) => rule.memory()),*
+                }
+            }
+
+            /// As [`Rule::closes`].
+            pub fn closes(&self, at: Time) -> Time {
+                match self {
+                    $(AnyRule::$name(rule) => rule.closes(at)),*
+                }
+            }
+
+            /// As [`Rule::carry_over`], to a rule of the same algorithm.
+            pub fn carry_over(&self, state: &mut AnyState, new: &Self, now: Time, forgotten: Option<Time>) {
+                match (self, state, new) {
+                    $((AnyRule::$name(rule), AnyState::$name(state), AnyRule::$name(new)) => {
+                        rule.carry_over(state, new, now, forgotten);
+                    })*
+                    (rule, state, new) => unreachable!("{rule:?}, {state:?}, {new:?}"),
+                }
+            }
+
+            /// As [`Rule::note_evicted`].
+            pub fn note_evicted(&self, evicted: &mut AnyState, state: &AnyState) {
+                match (self, evicted, state) {
+                    $((AnyRule::$name(rule), AnyState::$name(evicted), AnyState::$name(state)) => {
+                        rule.note_evicted(evicted, state);
+                    })*
+                    (rule, _, state) => unreachable!("{state:?} is no state of {rule:?}"),
+                }
+            }
+
+            /// As [`Rule::note_forgotten`].
+            pub fn note_forgotten(&self, state: &mut AnyState, evicted: &AnyState) {
+                match (self, state, evicted) {
+                    $((AnyRule::$name(rule), AnyState::$name(state), AnyState::$name(evicted)) => {
+                        rule.note_forgotten(state, evicted);
+                    })*
+                    (rule, state, _) => unreachable!("{state:?} is no state of {rule:?}"),
                 }
             }
         }
@@ -57,65 +116,59 @@ macro_rules! algorithms {
     };
 }
 
-algorithms!(Sliding, Bucket, Interval, Fixed, Calendar);
+algorithms!(
+    /// At most N in any window of length P.
+    #[default]
+    Sliding,
+    /// Bursts up to B, then N per P on average.
+    Bucket,
+    /// At least P/N between two releases.
+    Interval,
+    /// At most N in each of its own windows of length P.
+    Fixed,
+    /// At most N in each day, week, month or year.
+    Calendar
+);
 
-/// As the methods of [`Rule`].
-///
-/// # Panics
-/// The state is that of another algorithm.
+macro_rules! forward {
+    ($(get $ask:ident($($of:ident: $with:ty),*) -> $answer:ty;)* $(set $change:ident($($by:ident: $to:ty),*);)*) => {
+        /// As the methods of [`Rule`].
+        ///
+        /// # Panics
+        /// The state is that of another algorithm.
+        impl AnyRule {
+            $(#[doc = concat!("As [`Rule::", stringify!($ask), "`].")]
+            pub fn $ask(&self, state: &AnyState, $($of: $with),*) -> $answer {
+                with!((self, state), rule, state => rule.$ask(state, $($of),*))
+            })*
+
+            $(#[doc = concat!("As [`Rule::", stringify!($change), "`].")]
+            pub fn $change(&self, state: &mut AnyState, $($by: $to),*) {
+                with!((self, state), rule, state => rule.$change(state, $($by),*));
+            })*
+        }
+    };
+}
+
+forward! {
+    get earliest(ask: Ask) -> Time;
+    get available(now: Time, ask: Ask, pending: u64) -> u64;
+    get is_plenty(cost: u64, pending: u64) -> bool;
+    get last_of(ask: Ask, count: u64) -> Time;
+    get idle_at() -> Time;
+    set commit(now: Time, ask: Ask);
+    set overrun(at: Time, ask: Ask);
+    set waive_debt();
+    set expire(now: Time);
+    set exhaust(at: Time);
+    set silence(at: Time);
+    set recede(at: Time);
+    set restart();
+}
+
 impl AnyRule {
     /// True if it is a state of this rule.
     pub fn is_of(&self, state: &AnyState) -> bool {
         std::mem::discriminant(&self.unused()) == std::mem::discriminant(state)
-    }
-
-    /// As [`Rule::earliest`].
-    pub fn earliest(&self, state: &AnyState, ask: Ask) -> Verdict {
-        with!((self, state), rule, state => rule.earliest(state, ask))
-    }
-
-    /// As [`Rule::commit`].
-    pub fn commit(&self, state: &mut AnyState, now: Time, ask: Ask) {
-        with!((self, state), rule, state => rule.commit(state, now, ask));
-    }
-
-    /// As [`Rule::overrun`].
-    pub fn overrun(&self, state: &mut AnyState, at: Time, ask: Ask) {
-        with!((self, state), rule, state => rule.overrun(state, at, ask));
-    }
-
-    /// As [`Rule::waive_debt`].
-    pub fn waive_debt(&self, state: &mut AnyState) {
-        with!((self, state), rule, state => rule.waive_debt(state));
-    }
-
-    /// As [`Rule::expire`].
-    pub fn expire(&self, state: &mut AnyState, now: Time) {
-        with!((self, state), rule, state => rule.expire(state, now));
-    }
-
-    /// As [`Rule::idle_at`].
-    pub fn idle_at(&self, state: &AnyState) -> Verdict {
-        with!((self, state), rule, state => rule.idle_at(state))
-    }
-
-    /// As [`Rule::exhaust`].
-    pub fn exhaust(&self, state: &mut AnyState, at: Time) {
-        with!((self, state), rule, state => rule.exhaust(state, at));
-    }
-
-    /// As [`Rule::silence`].
-    pub fn silence(&self, state: &mut AnyState, at: Time) {
-        with!((self, state), rule, state => rule.silence(state, at));
-    }
-
-    /// As [`Rule::recede`].
-    pub fn recede(&self, state: &mut AnyState, at: Time) {
-        with!((self, state), rule, state => rule.recede(state, at));
-    }
-
-    /// As [`Rule::restart`].
-    pub fn restart(&self, state: &mut AnyState) {
-        with!((self, state), rule, state => rule.restart(state));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Extra, Facts, Rule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, Terms};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -16,7 +16,8 @@ pub struct Bucket {
     terms: Terms,
 }
 
-/// The grains missing from a full bucket at an instant.
+/// The grains missing from a full bucket at an instant. Packed, as there is one for each key.
+#[repr(Rust, packed(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Lacking {
     at: Time,
@@ -54,11 +55,11 @@ impl Bucket {
     }
 
     /// The instant at which this number of grains will have accrued, from `at` on.
-    fn after(&self, at: Time, grains: u128) -> Verdict {
+    fn after(&self, at: Time, grains: u128) -> Time {
         match u128::from(self.terms.count) {
-            _ if grains == 0 => Verdict::At(at),
-            0 => Verdict::Never,
-            count => Verdict::after(at, grains.div_ceil(count)),
+            _ if grains == 0 => at,
+            0 => Time::NEVER,
+            count => at.after(grains.div_ceil(count)),
         }
     }
 }
@@ -81,9 +82,9 @@ impl Rule for Bucket {
         Bucket { terms }
     }
 
-    fn earliest(&self, lacking: &Lacking, ask: Ask) -> Verdict {
+    fn earliest(&self, lacking: &Lacking, ask: Ask) -> Time {
         if self.terms.count == 0 {
-            return Verdict::Never;
+            return Time::NEVER;
         }
         let since = ask.since.max(lacking.at);
         let (level, owed) = self.level_for(lacking, since, ask);
@@ -101,10 +102,10 @@ impl Rule for Bucket {
 
     /// Takes as long as one release that costs as much as all together. But if each release empties the bucket, what
     /// rounding up leaves over is lost each time.
-    fn last_of(&self, lacking: &Lacking, ask: Ask, count: u64) -> Verdict {
+    fn last_of(&self, lacking: &Lacking, ask: Ask, count: u64) -> Time {
         if let Some(gaps) = count.checked_sub(1).filter(|_| ask.cost >= self.terms.burst) {
             let gap = self.grains(ask.cost).div_ceil(self.terms.count.max(1).into());
-            return self.earliest(lacking, ask).plus(gap.saturating_mul(gaps.into()));
+            return self.earliest(lacking, ask).after(gap.saturating_mul(gaps.into()));
         }
         self.earliest(lacking, Ask { cost: ask.cost.saturating_mul(count), ..ask })
     }
@@ -121,7 +122,7 @@ impl Rule for Bucket {
         lacking.used = lacking.used.min(self.full());
     }
 
-    fn idle_at(&self, lacking: &Lacking) -> Verdict {
+    fn idle_at(&self, lacking: &Lacking) -> Time {
         self.after(lacking.at, lacking.used)
     }
 
@@ -224,7 +225,7 @@ mod tests {
     fn idle_once_it_is_full() {
         let mut limiter = bucket(1, 10, 3);
         limiter.instants(&[0, 4]);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(20)));
+        assert_eq!(limiter.idle_at(), Time(20));
     }
 
     #[test]
@@ -243,6 +244,6 @@ mod tests {
     #[test]
     fn a_count_of_0_releases_nothing_however_much_is_in_it() {
         let limiter = bucket(0, 10, 3);
-        assert_eq!((limiter.earliest(one(5)), limiter.available(Time(5), one(5), 0)), (Verdict::Never, 0));
+        assert_eq!((limiter.earliest(one(5)), limiter.available(Time(5), one(5), 0)), (Time::NEVER, 0));
     }
 }

@@ -5,7 +5,7 @@ use std::ops::Range;
 use anyhow::{Result, bail, ensure};
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Extra, Facts, Rule, Terms, Verdict};
+use super::{Ask, Extra, Facts, Rule, Terms};
 use crate::time::{Civil, Time, Wall, Zone};
 
 /// At most `count` in each civil period of a zone.
@@ -82,8 +82,9 @@ impl Calendar {
         None
     }
 
-    fn verdict(&self, shown: Option<i128>) -> Verdict {
-        shown.and_then(|shown| self.wall.when(shown)).map_or(Verdict::Never, Verdict::At)
+    /// The instant at which the wall clock shows this.
+    fn when(&self, shown: Option<i128>) -> Time {
+        shown.and_then(|shown| self.wall.when(shown)).unwrap_or(Time::NEVER)
     }
 
     /// The period around `at`, with `used` of its quota used.
@@ -120,7 +121,8 @@ impl Rule for Calendar {
         check,
     };
 
-    type State = LastPeriod;
+    /// On the heap, as few limits with many keys go by the calendar.
+    type State = Box<LastPeriod>;
 
     fn new(terms: Terms) -> Self {
         Calendar {
@@ -133,13 +135,13 @@ impl Rule for Calendar {
         }
     }
 
-    fn earliest(&self, state: &LastPeriod, ask: Ask) -> Verdict {
+    fn earliest(&self, state: &Box<LastPeriod>, ask: Ask) -> Time {
         let opening = self.opening(state, self.shown(state, ask.since), ask.cost);
-        self.verdict(opening.map(|opening| opening.start))
+        self.when(opening.map(|opening| opening.start))
     }
 
-    fn available(&self, state: &LastPeriod, now: Time, ask: Ask, pending: u64) -> u64 {
-        if !self.earliest(state, Ask { since: now, cost: 1 }).allows(now) {
+    fn available(&self, state: &Box<LastPeriod>, now: Time, ask: Ask, pending: u64) -> u64 {
+        if self.earliest(state, Ask { since: now, cost: 1 }) > now {
             return 0;
         }
         let used = Self::used(state, &self.around(state, self.wall.nanos(now)));
@@ -147,52 +149,52 @@ impl Rule for Calendar {
     }
 
     /// Exact up to `MOST_PERIODS` periods, approximate beyond.
-    fn last_of(&self, state: &LastPeriod, ask: Ask, count: u64) -> Verdict {
-        let (mut state, mut ask, mut left) = (*state, ask, count);
+    fn last_of(&self, state: &Box<LastPeriod>, ask: Ask, count: u64) -> Time {
+        let (mut state, mut ask, mut left) = (state.clone(), ask, count);
         for _ in 0..MOST_PERIODS {
             if left == 0 {
-                return Verdict::At(ask.since);
+                return ask.since;
             }
-            let Verdict::At(at) = self.earliest(&state, ask) else { return Verdict::Never };
+            let Some(at) = self.earliest(&state, ask).known() else { return Time::NEVER };
             let together = self.available(&state, at, ask, 0).min(left);
             self.commit(&mut state, at, Ask { cost: ask.cost.saturating_mul(together), ..ask });
             (left, ask.since) = (left - together, at);
         }
         let periods = left.div_ceil(self.count / ask.cost);
-        Verdict::after(ask.since, u128::from(periods) * u128::from(self.civil.longest()))
+        ask.since.after(u128::from(periods) * u128::from(self.civil.longest()))
     }
 
-    fn commit(&self, state: &mut LastPeriod, now: Time, ask: Ask) {
+    fn commit(&self, state: &mut Box<LastPeriod>, now: Time, ask: Ask) {
         let at = self.shown(state, now);
         let used = Self::used(state, &self.around(state, at)).saturating_add(ask.cost);
         let next = || LastPeriod { forgotten: state.last_end(), ..self.state_at(at, used) };
         let last = state.last.max(Time::clamped(at));
-        *state = if used > ask.cost { LastPeriod { used, last, ..*state } } else { next() };
+        **state = if used > ask.cost { LastPeriod { used, last, ..**state } } else { next() };
     }
 
-    fn idle_at(&self, state: &LastPeriod) -> Verdict {
+    fn idle_at(&self, state: &Box<LastPeriod>) -> Time {
         match state.used {
-            0 => Verdict::At(Time::ZERO),
-            _ => self.verdict(Some(state.end.0.into())),
+            0 => Time::ZERO,
+            _ => self.when(Some(state.end.0.into())),
         }
     }
 
-    fn exhaust(&self, state: &mut LastPeriod, at: Time) {
+    fn exhaust(&self, state: &mut Box<LastPeriod>, at: Time) {
         let shown = self.shown(state, at);
         let used = Self::used(state, &self.around(state, shown));
         let forgotten = if used > 0 { state.forgotten } else { state.last_end() };
-        *state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
+        **state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
     }
 
     /// A period that has begun does not begin again.
-    fn recede(&self, _: &mut LastPeriod, _: Time) {}
+    fn recede(&self, _: &mut Box<LastPeriod>, _: Time) {}
 
     /// The wall clock does not restart.
-    fn restart(&self, _: &mut LastPeriod) {}
+    fn restart(&self, _: &mut Box<LastPeriod>) {}
 
     /// Under other terms, the current period may also include releases from before the last one, which are not known:
     /// then all of it counts as used, whatever the new count.
-    fn carry_over(&self, state: &mut LastPeriod, new: &Self, now: Time, unknown: Option<Time>) {
+    fn carry_over(&self, state: &mut Box<LastPeriod>, new: &Self, now: Time, unknown: Option<Time>) {
         let is_same = (self.civil, self.zone) == (new.civil, new.zone);
         if is_same && state.used > 0 && state.forgotten <= state.end {
             return;
@@ -203,7 +205,7 @@ impl Rule for Calendar {
         let period = LastPeriod { last, ..new.state_at(new.wall.nanos(now).max(known), u64::MAX) };
         let is_within = state.used > 0 && state.end > period.start;
         let forgotten = if is_within { state.forgotten } else { state.last_end() };
-        *state = match is_within {
+        **state = match is_within {
             _ if forgotten > period.start || unknown.is_some() && !is_same => {
                 LastPeriod { forgotten, ..period }
             }
@@ -214,16 +216,16 @@ impl Rule for Calendar {
 
     /// The end of the period minus the margin. Without a margin, a release that is allowed in one period is also
     /// allowed in the next.
-    fn closes(&self, at: Time) -> Option<Time> {
+    fn closes(&self, at: Time) -> Time {
         let end = |at| self.civil.around(self.zone, at).end - self.margin;
-        (self.margin > 0).then(|| self.wall.when(end(self.wall.nanos(at)))).flatten()
+        self.when((self.margin > 0 && at < Time::NEVER).then(|| end(self.wall.nanos(at))))
     }
 
-    fn note_evicted(&self, evicted: &mut LastPeriod, state: &LastPeriod) {
+    fn note_evicted(&self, evicted: &mut Box<LastPeriod>, state: &Box<LastPeriod>) {
         evicted.forgotten = evicted.forgotten.max(state.last_end());
     }
 
-    fn note_forgotten(&self, state: &mut LastPeriod, evicted: &LastPeriod) {
+    fn note_forgotten(&self, state: &mut Box<LastPeriod>, evicted: &Box<LastPeriod>) {
         state.forgotten = state.forgotten.max(evicted.forgotten);
     }
 }
@@ -285,7 +287,7 @@ mod tests {
         limiter.exhaust(5);
         // 1970-01-05 was a Monday.
         assert_eq!(limiter.instants(&[6]), [4 * DAY]);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(11 * DAY)));
+        assert_eq!(limiter.idle_at(), Time(11 * DAY));
     }
 
     fn set(limiter: &mut Stateful<Calendar>, now: u64, shown: u64) {
@@ -369,7 +371,7 @@ mod tests {
         }
         assert_eq!(limiter.last_of(15, 21, 1), None);
         let far = limiter.rule.last_of(&limiter.state, one(15), 20 * 10_000);
-        assert!(far >= Verdict::At(Time(9_999 * 6 * HOUR)), "{far:?}");
+        assert!(far >= Time(9_999 * 6 * HOUR), "{far:?}");
     }
 
     #[test]
@@ -378,6 +380,6 @@ mod tests {
         let mut limiter = Stateful::new(rule);
         let late_slots = limiter.instants(&[0, DAY - 16, DAY - 16, 2 * DAY - 15]);
         assert_eq!(late_slots, [10, DAY - 16, DAY + 10, 2 * DAY + 10]);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(3 * DAY)));
+        assert_eq!(limiter.idle_at(), Time(3 * DAY));
     }
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Facts, Rule, Terms, Verdict};
+use super::{Ask, Facts, Rule, Terms};
 use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
@@ -47,16 +47,16 @@ impl Rule for Fixed {
         Fixed { count: terms.count, period: terms.period, late: terms.late }
     }
 
-    fn earliest(&self, window: &Window, ask: Ask) -> Verdict {
+    fn earliest(&self, window: &Window, ask: Ask) -> Time {
         if ask.cost > self.count {
-            return Verdict::Never;
+            return Time::NEVER;
         }
         let is_full = |window: &Window| window.used > self.count - ask.cost;
         // A release must be in its window even if it is late.
         let is_over = |window: &Window| ask.since.saturating_add(self.late).since(window.at) >= self.period;
         match self.current(*window, ask.since) {
-            Some(window) if is_full(&window) || is_over(&window) => Verdict::after(window.at, self.period),
-            _ => Verdict::At(ask.since),
+            Some(window) if is_full(&window) || is_over(&window) => window.at.after(self.period),
+            _ => ask.since,
         }
     }
 
@@ -65,17 +65,17 @@ impl Rule for Fixed {
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Verdict {
+    fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Time {
         let together = self.count / ask.cost;
         let more = count.saturating_sub(self.available(window, ask.since, ask, 0));
         if more == 0 {
-            return Verdict::At(ask.since);
+            return ask.since;
         }
         let windows = u128::from(more).div_ceil(u128::from(together.max(1)));
         let start = self.current(*window, ask.since).map_or(ask.since, |window| window.at);
         match together {
-            0 => Verdict::Never,
-            _ => Verdict::after(start, windows * u128::from(self.period)),
+            0 => Time::NEVER,
+            _ => start.after(windows * u128::from(self.period)),
         }
     }
 
@@ -84,10 +84,10 @@ impl Rule for Fixed {
         *window = Window { used: current.used.saturating_add(ask.cost), ..current };
     }
 
-    fn idle_at(&self, window: &Window) -> Verdict {
+    fn idle_at(&self, window: &Window) -> Time {
         match window.used {
-            0 => Verdict::At(Time::ZERO),
-            _ => Verdict::after(window.at, self.period),
+            0 => Time::ZERO,
+            _ => window.at.after(self.period),
         }
     }
 
@@ -169,7 +169,7 @@ mod tests {
         limiter.retune_after(Some(20), 40, terms(4, 30));
         assert_eq!(limiter.instants(&[40]), [50]);
         limiter.retune_after(Some(60), 90, terms(4, 30));
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
+        assert_eq!(limiter.idle_at(), Time(0));
     }
 
     #[test]

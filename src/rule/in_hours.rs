@@ -1,6 +1,6 @@
 //! Limits that count always but are asked only in their hours.
 
-use super::{AnyRule, AnyState, Ask, Verdict};
+use super::{AnyRule, AnyState, Ask};
 use crate::time::{Hours, Time, Wall};
 
 /// Hours of the week, on the time line of a run.
@@ -22,9 +22,9 @@ impl InHours {
     }
 
     /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
-    pub fn first(&self, at: Time, inside: bool) -> Verdict {
+    pub fn first(&self, at: Time, inside: bool) -> Time {
         let first = self.hours.first(self.wall.nanos(at), inside).and_then(|first| self.wall.when(first));
-        first.map_or(Verdict::Never, |first| Verdict::At(first.max(at)))
+        first.map_or(Time::NEVER, |first| first.max(at))
     }
 
     /// The first instant from `at` on at which a release is outside the hours even if it is `late` and the wall clock
@@ -33,10 +33,10 @@ impl InHours {
         let late = i128::from(late);
         let mut from = self.wall.nanos(at) - late;
         loop {
-            let Some(free) = self.hours.first(from, false) else { return Time(u64::MAX) };
+            let Some(free) = self.hours.first(from, false) else { return Time::NEVER };
             match self.hours.first(free, true) {
                 Some(next) if next <= free + 3 * late => from = next,
-                _ => return self.wall.when(free + late).unwrap_or(Time(u64::MAX)),
+                _ => return self.wall.when(free + late).unwrap_or(Time::NEVER),
             }
         }
     }
@@ -57,11 +57,11 @@ pub struct RuleInHours {
 
 impl RuleInHours {
     /// The first instant, at or after `ask.since`, at which a release is allowed.
-    pub fn earliest(&self, state: &AnyState, ask: Ask) -> Verdict {
+    pub fn earliest(&self, state: &AnyState, ask: Ask) -> Time {
         let free = self.hours.as_ref().map(|hours| hours.first_free(ask.since, self.late));
         match free {
-            Some(free) if free <= ask.since || ask.cost > self.max_cost => Verdict::At(free),
-            Some(free) => self.rule.earliest(state, ask).min(Verdict::At(free)),
+            Some(free) if free <= ask.since || ask.cost > self.max_cost => free,
+            Some(free) => self.rule.earliest(state, ask).min(free),
             None => self.rule.earliest(state, ask),
         }
     }

@@ -1,6 +1,6 @@
 //! The minimum gap, also known as pacing, or as GCRA (ITU-T I.371) with no tolerance.
 
-use super::{Ask, Extra, Facts, Rule, Terms, Usage, Verdict};
+use super::{Ask, Extra, Facts, Rule, Terms, Usage};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -20,11 +20,11 @@ impl Interval {
     }
 
     /// The end of the gap after the last release.
-    fn next(&self, last: &Usage) -> Verdict {
+    fn next(&self, last: &Usage) -> Time {
         match (self.terms.count, last.cost) {
-            (_, 0) => Verdict::At(Time::ZERO),
-            (0, _) => Verdict::Never,
-            (_, cost) => Verdict::after(last.at, self.gap(cost)),
+            (_, 0) => Time::ZERO,
+            (0, _) => Time::NEVER,
+            (_, cost) => last.at.after(self.gap(cost)),
         }
     }
 }
@@ -48,20 +48,20 @@ impl Rule for Interval {
         Interval { terms, shortest: terms.period.div_ceil(terms.count.max(1)) }
     }
 
-    fn earliest(&self, last: &Usage, ask: Ask) -> Verdict {
+    fn earliest(&self, last: &Usage, ask: Ask) -> Time {
         match self.terms.count {
-            0 => Verdict::Never,
-            _ => self.next(last).max(Verdict::At(ask.since)),
+            0 => Time::NEVER,
+            _ => self.next(last).max(ask.since),
         }
     }
 
     fn available(&self, last: &Usage, now: Time, ask: Ask, pending: u64) -> u64 {
-        u64::from(pending == 0 && self.earliest(last, ask).allows(now))
+        u64::from(pending == 0 && self.earliest(last, ask) <= now)
     }
 
-    fn last_of(&self, last: &Usage, ask: Ask, count: u64) -> Verdict {
-        let Some(gaps) = count.checked_sub(1) else { return Verdict::At(ask.since) };
-        self.earliest(last, ask).plus(self.gap(ask.cost).saturating_mul(gaps.into()))
+    fn last_of(&self, last: &Usage, ask: Ask, count: u64) -> Time {
+        let Some(gaps) = count.checked_sub(1) else { return ask.since };
+        self.earliest(last, ask).after(self.gap(ask.cost).saturating_mul(gaps.into()))
     }
 
     fn commit(&self, last: &mut Usage, now: Time, ask: Ask) {
@@ -69,12 +69,12 @@ impl Rule for Interval {
     }
 
     fn overrun(&self, last: &mut Usage, at: Time, ask: Ask) {
-        if self.next(last) < Verdict::after(at, self.gap(ask.cost)) {
+        if self.next(last) < at.after(self.gap(ask.cost)) {
             self.commit(last, at, ask);
         }
     }
 
-    fn idle_at(&self, last: &Usage) -> Verdict {
+    fn idle_at(&self, last: &Usage) -> Time {
         self.next(last)
     }
 
@@ -133,7 +133,7 @@ mod tests {
         assert_eq!(limiter.instants(&[5, 5]), [15, 25]);
         limiter.releases(&[(35, 4)]);
         limiter.exhaust(40);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(75)));
+        assert_eq!(limiter.idle_at(), Time(75));
     }
 
     #[test]
@@ -147,7 +147,7 @@ mod tests {
         let mut limiter = Stateful::new(Interval::new(terms(1, 10)));
         assert_eq!(limiter.instants(&[0]), [0]);
         limiter.retune(3, terms(1, 100));
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(100)));
+        assert_eq!(limiter.idle_at(), Time(100));
         limiter.retune(5, terms(2, 10));
         assert_eq!(limiter.instants(&[5]), [5]);
     }

@@ -20,7 +20,7 @@ mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
 
-pub use any::{AnyRule, AnyState};
+pub use any::{Algorithm, AnyRule, AnyState};
 pub use bucket::Bucket;
 pub use calendar::Calendar;
 pub use facts::{Extra, Facts, Stairs};
@@ -29,7 +29,7 @@ pub use in_hours::{InHours, RuleInHours};
 pub use interval::Interval;
 pub(crate) use packed::{pack, unpack};
 pub use sliding::Sliding;
-pub use terms::{Ask, Terms, Usage, Verdict};
+pub use terms::{Ask, Terms, Usage};
 
 use std::fmt::{self, Debug};
 use std::str::FromStr;
@@ -40,60 +40,7 @@ use serde::de::DeserializeOwned;
 
 use crate::time::Time;
 
-/// The rule by which a limit decides.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub enum Algorithm {
-    /// At most N in any window of length P.
-    #[default]
-    Sliding,
-    /// Bursts up to B, then N per P on average.
-    Bucket,
-    /// At least P/N between two releases.
-    Interval,
-    /// At most N in each of its own windows of length P.
-    Fixed,
-    /// At most N in each day, week, month or year.
-    Calendar,
-}
-
-/// An operation on the rule type of an algorithm.
-pub trait Visitor {
-    /// The result.
-    type Output;
-
-    /// Visits the algorithm whose rule is `R`.
-    fn visit<R: Rule>(self) -> Self::Output;
-}
-
 impl Algorithm {
-    /// All algorithms, in the order in which help lists them.
-    pub const ALL: [Algorithm; 5] =
-        [Algorithm::Sliding, Algorithm::Bucket, Algorithm::Interval, Algorithm::Fixed, Algorithm::Calendar];
-
-    /// Calls `visitor` with the rule type. The only match over the algorithms.
-    pub fn visit<V: Visitor>(self, visitor: V) -> V::Output {
-        match self {
-            Algorithm::Sliding => visitor.visit::<Sliding>(),
-            Algorithm::Bucket => visitor.visit::<Bucket>(),
-            Algorithm::Interval => visitor.visit::<Interval>(),
-            Algorithm::Fixed => visitor.visit::<Fixed>(),
-            Algorithm::Calendar => visitor.visit::<Calendar>(),
-        }
-    }
-
-    /// Its [`Rule::FACTS`].
-    pub fn facts(self) -> &'static Facts {
-        struct TheFacts;
-        impl Visitor for TheFacts {
-            type Output = &'static Facts;
-
-            fn visit<R: Rule>(self) -> &'static Facts {
-                &R::FACTS
-            }
-        }
-        self.visit(TheFacts)
-    }
-
     /// The names, as they are typed.
     pub fn names() -> [&'static str; Self::ALL.len()] {
         Self::ALL.map(|algorithm| algorithm.facts().name)
@@ -135,7 +82,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     fn new(terms: Terms) -> Self;
 
     /// The first instant, at or after `ask.since`, at which the release is allowed.
-    fn earliest(&self, state: &Self::State, ask: Ask) -> Verdict;
+    fn earliest(&self, state: &Self::State, ask: Ask) -> Time;
 
     /// The number of releases like `ask` that are allowed at `now`, after releases that cost `pending` and also leave
     /// at `now`.
@@ -150,7 +97,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     }
 
     /// The instant of the last of `count` releases like `ask`, if each goes as soon as this rule alone allows it.
-    fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Verdict;
+    fn last_of(&self, state: &Self::State, ask: Ask, count: u64) -> Time;
 
     /// Charges a release, or several with the sum of their costs, that happened at `now`.
     fn commit(&self, state: &mut Self::State, now: Time, ask: Ask);
@@ -167,7 +114,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     fn expire(&self, _state: &mut Self::State, _now: Time) {}
 
     /// The instant from which the state equals a fresh one, unless something is committed.
-    fn idle_at(&self, state: &Self::State) -> Verdict;
+    fn idle_at(&self, state: &Self::State) -> Time;
 
     /// Uses up the whole limit at `at`.
     fn exhaust(&self, state: &mut Self::State, at: Time);
@@ -204,8 +151,8 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     fn note_forgotten(&self, _state: &mut Self::State, _evicted: &Self::State) {}
 
     /// The instant at which an answer that allows a release at `at` ends: from then on it may be refused again, even if
-    /// nothing is committed, so ask again. `None` if the answer stands for ever; those of a rule that accrues do.
-    fn closes(&self, _at: Time) -> Option<Time> {
-        None
+    /// nothing is committed, so ask again. Never if the answer stands for ever; those of a rule that accrues do.
+    fn closes(&self, _at: Time) -> Time {
+        Time::NEVER
     }
 }

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use serde::{Deserialize, Serialize};
 
 use super::packed::{pack, unpack};
-use super::{Ask, Extra, Facts, Rule, Terms, Usage, Verdict};
+use super::{Ask, Extra, Facts, Rule, Terms, Usage};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -25,30 +25,42 @@ pub struct Sliding {
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(try_from = "String", into = "String")]
 pub struct ReleaseLog {
-    /// The sum of the costs of all runs.
-    used: u64,
     /// The newest run; there is none if its cost is 0.
     newest: Usage,
     /// The runs before it. A limit of 1 per period never has any, so with a million keys the box saves more than it
     /// costs.
-    #[expect(clippy::box_collection)]
-    older: Option<Box<VecDeque<Usage>>>,
+    older: Option<Box<Older>>,
+}
+
+/// Runs, oldest first.
+#[derive(Clone, PartialEq, Debug, Default)]
+struct Older {
+    /// The sum of their costs.
+    used: u64,
+    runs: VecDeque<Usage>,
 }
 
 impl ReleaseLog {
     /// All runs, oldest first.
     pub(crate) fn runs(&self) -> impl Iterator<Item = &Usage> {
         let newest = Some(&self.newest).filter(|run| run.cost > 0);
-        self.older.iter().flat_map(|older| older.iter()).chain(newest)
+        self.older.iter().flat_map(|older| older.runs.iter()).chain(newest)
+    }
+
+    /// The sum of the costs of all runs.
+    fn used(&self) -> u64 {
+        self.older.as_ref().map_or(0, |older| older.used) + self.newest.cost
     }
 
     /// Adds a run that is not later than any other.
     fn prepend(&mut self, run: Usage) {
-        self.used += run.cost;
-        match self.newest.cost {
-            0 => self.newest = run,
-            _ => self.older.get_or_insert_default().push_front(run),
+        if self.newest.cost == 0 {
+            self.newest = run;
+            return;
         }
+        let older = self.older.get_or_insert_default();
+        older.used += run.cost;
+        older.runs.push_front(run);
     }
 }
 
@@ -69,17 +81,18 @@ impl TryFrom<String> for ReleaseLog {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let (mut older, mut at, mut used) = (VecDeque::new(), 0u64, 0u64);
+        let (mut runs, mut at, mut used) = (VecDeque::new(), 0u64, 0u64);
         let mut numbers = unpack(&text);
         while let Some(gap) = numbers.next() {
             let [gap, cost] = [gap, numbers.next().flatten()].map(|number| number.ok_or("no number"));
             let cost = cost?;
             at = at.checked_add(gap?).ok_or("an instant past the end of time")?;
             used = used.checked_add(cost).filter(|_| cost > 0).ok_or("a cost that cannot be")?;
-            older.push_back(Usage { at: Time(at), cost });
+            runs.push_back(Usage { at: Time(at), cost });
         }
-        let newest = older.pop_back().unwrap_or_default();
-        Ok(ReleaseLog { used, newest, older: Some(Box::new(older)).filter(|older| !older.is_empty()) })
+        let newest: Usage = runs.pop_back().unwrap_or_default();
+        let older = Older { used: used - newest.cost, runs };
+        Ok(ReleaseLog { newest, older: Some(Box::new(older)).filter(|older| !older.runs.is_empty()) })
     }
 }
 
@@ -93,9 +106,15 @@ impl Sliding {
     /// in the log as they may matter again once the count is raised.
     fn merge_excess(&self, log: &mut ReleaseLog) {
         let Some(older) = &mut log.older else { return };
-        while let Some(run) = older.front().copied().filter(|run| log.used - run.cost >= self.count) {
-            older.pop_front();
-            older.front_mut().unwrap_or(&mut log.newest).cost += run.cost;
+        let used = older.used + log.newest.cost;
+        while let Some(run) = older.runs.front().copied().filter(|run| used - run.cost >= self.count) {
+            older.runs.pop_front();
+            if let Some(next) = older.runs.front_mut() {
+                next.cost += run.cost;
+            } else {
+                older.used = 0;
+                log.newest.cost += run.cost;
+            }
         }
     }
 }
@@ -119,84 +138,85 @@ impl Rule for Sliding {
         Sliding { count: terms.count, period: terms.period, grain }
     }
 
-    fn earliest(&self, log: &ReleaseLog, ask: Ask) -> Verdict {
+    fn earliest(&self, log: &ReleaseLog, ask: Ask) -> Time {
         if ask.cost > self.count {
-            return Verdict::Never;
+            return Time::NEVER;
         }
         // A release of this cost fits once enough of the oldest have left the window.
-        let mut excess = log.used.saturating_sub(self.count - ask.cost);
+        let mut excess = log.used().saturating_sub(self.count - ask.cost);
         if excess == 0 {
-            return Verdict::At(ask.since);
+            return ask.since;
         }
         let last = log.runs().find(|run| {
             excess = excess.saturating_sub(run.cost);
             excess == 0
         });
-        let at = last.map_or(Verdict::At(ask.since), |run| Verdict::after(run.at, self.period));
-        at.max(Verdict::At(ask.since))
+        let at = last.map_or(ask.since, |run| run.at.after(self.period));
+        at.max(ask.since)
     }
 
     fn available(&self, log: &ReleaseLog, now: Time, ask: Ask, pending: u64) -> u64 {
         let over = log.runs().take_while(|run| self.is_over(run, now));
-        let used = log.used - over.map(|run| run.cost).sum::<u64>();
+        let used = log.used() - over.map(|run| run.cost).sum::<u64>();
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
     fn is_plenty(&self, log: &ReleaseLog, cost: u64, pending: u64) -> bool {
-        self.count.saturating_sub(log.used).saturating_sub(pending) >= cost
+        self.count.saturating_sub(log.used()).saturating_sub(pending) >= cost
     }
 
     /// Once the limit is used up, each release goes one period after the release `count` before it.
-    fn last_of(&self, log: &ReleaseLog, ask: Ask, count: u64) -> Verdict {
-        let Some(last) = count.checked_sub(1) else { return Verdict::At(ask.since) };
+    fn last_of(&self, log: &ReleaseLog, ask: Ask, count: u64) -> Time {
+        let Some(last) = count.checked_sub(1) else { return ask.since };
         let together = self.count / ask.cost;
         if together == 0 {
-            return Verdict::Never;
+            return Time::NEVER;
         }
         let cost = (last % together + 1) * ask.cost;
-        self.earliest(log, Ask { cost, ..ask }).plus(u128::from(last / together) * u128::from(self.period))
+        self.earliest(log, Ask { cost, ..ask }).after(u128::from(last / together) * u128::from(self.period))
     }
 
     fn commit(&self, log: &mut ReleaseLog, now: Time, ask: Ask) {
         // With many keys, looking at the oldest run is slow, so expire only when the buffer would have to grow.
-        if log.older.as_ref().is_none_or(|older| older.len() == older.capacity()) {
+        if log.older.as_ref().is_none_or(|older| older.runs.len() == older.runs.capacity()) {
             self.expire(log, now);
         }
         // What is reported late may be older than what counts as used since a loss.
         let now = now.max(log.newest.at);
         if log.newest.cost >= self.grain && log.newest.at != now {
-            log.older.get_or_insert_default().push_back(log.newest);
+            let older = log.older.get_or_insert_default();
+            older.used += log.newest.cost;
+            older.runs.push_back(log.newest);
             log.newest.cost = 0;
         }
-        let Some(used) = log.used.checked_add(ask.cost) else {
+        let Some(used) = log.used().checked_add(ask.cost) else {
             // Only releases that the limit was not asked about can make the sum overflow. Counting all of it as of now
             // is strict enough.
-            *log = ReleaseLog { used: u64::MAX, newest: Usage { at: now, cost: u64::MAX }, older: None };
+            *log = ReleaseLog { newest: Usage { at: now, cost: u64::MAX }, older: None };
             return;
         };
-        log.used = used;
         log.newest = Usage { at: now, cost: log.newest.cost + ask.cost };
-        if log.used > self.count {
+        if used > self.count {
             self.merge_excess(log);
         }
     }
 
     fn expire(&self, log: &mut ReleaseLog, now: Time) {
         if let Some(older) = &mut log.older {
-            while let Some(run) = older.front().filter(|run| self.is_over(run, now)) {
-                log.used -= run.cost;
-                older.pop_front();
+            while let Some(run) = older.runs.front().filter(|run| self.is_over(run, now)) {
+                older.used -= run.cost;
+                older.runs.pop_front();
             }
         }
         if self.is_over(&log.newest, now) {
-            log.used -= std::mem::take(&mut log.newest.cost);
+            log.newest.cost = 0;
         }
     }
 
-    fn idle_at(&self, log: &ReleaseLog) -> Verdict {
+    fn idle_at(&self, log: &ReleaseLog) -> Time {
         match log.newest.cost {
-            0 => Verdict::At(Time::ZERO),
-            _ => Verdict::after(log.newest.at, self.period),
+            0 => Time::ZERO,
+            _ => log.newest.at.after(self.period),
         }
     }
 
@@ -204,8 +224,8 @@ impl Rule for Sliding {
         // Whatever was released before leaves the window no later than this. Under other terms, more than the count may
         // have been released.
         self.expire(log, at);
-        let used = log.used.max(self.count);
-        *log = ReleaseLog { used, newest: Usage { at, cost: used }, older: None };
+        let used = log.used().max(self.count);
+        *log = ReleaseLog { newest: Usage { at, cost: used }, older: None };
     }
 
     /// A run counts as made at its last instant, so the first one after `at` may have begun before. Beyond the count,
@@ -214,7 +234,7 @@ impl Rule for Sliding {
         let mut runs: Vec<_> = log.runs().copied().collect();
         let known = runs.partition_point(|run| run.at <= at);
         let unknown = match runs.get(known) {
-            Some(_) if known == 0 && log.used > self.count => self.count,
+            Some(_) if known == 0 && log.used() > self.count => self.count,
             Some(run) if self.grain > 1 => run.cost,
             _ => 0,
         };
@@ -225,7 +245,7 @@ impl Rule for Sliding {
     }
 
     fn restart(&self, log: &mut ReleaseLog) {
-        *log = ReleaseLog { used: log.used, newest: Usage { at: Time::ZERO, cost: log.used }, older: None };
+        *log = ReleaseLog { newest: Usage { at: Time::ZERO, cost: log.used() }, older: None };
     }
 
     fn memory(&self) -> Option<u64> {
@@ -234,7 +254,7 @@ impl Rule for Sliding {
 
     fn carry_over(&self, log: &mut ReleaseLog, new: &Self, now: Time, forgotten: Option<Time>) {
         self.expire(log, now);
-        let unknown = new.count.saturating_sub(log.used);
+        let unknown = new.count.saturating_sub(log.used());
         if let Some(at) = forgotten.filter(|at| unknown > 0 && now.since(*at) < new.period) {
             log.prepend(Usage { at, cost: unknown });
         }
@@ -294,7 +314,7 @@ mod tests {
         let mut limiter = Stateful::new(Sliding::new(terms(1, 10)));
         limiter.commit(3, one(3));
         limiter.exhaust(5);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(15)));
+        assert_eq!(limiter.idle_at(), Time(15));
     }
 
     #[test]
@@ -303,7 +323,7 @@ mod tests {
         for _ in 0..1000 {
             limiter.commit(3, one(0));
         }
-        assert_eq!((limiter.state.runs().count(), limiter.state.used), (1, 1000));
+        assert_eq!((limiter.state.runs().count(), limiter.state.used()), (1, 1000));
         assert!(limiter.state.older.is_none());
         assert_eq!(limiter.rule.available(&limiter.state, Time(3), one(0), 0), u64::MAX - 1000);
     }
@@ -372,7 +392,8 @@ mod tests {
                 assert!(found >= exact && (found == exact || !is_exact), "{log:?}, not {known:?}");
             }
             assert!(
-                log.runs().all(|run| run.at <= at) && log.used == log.runs().map(|run| run.cost).sum::<u64>()
+                log.runs().all(|run| run.at <= at)
+                    && log.used() == log.runs().map(|run| run.cost).sum::<u64>()
             );
         }
     }
@@ -380,9 +401,9 @@ mod tests {
     #[test]
     fn idle_once_the_newest_has_left_the_window() {
         let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(0)));
+        assert_eq!(limiter.idle_at(), Time(0));
         limiter.instants(&[0, 4]);
-        assert_eq!(limiter.idle_at(), Verdict::At(Time(14)));
+        assert_eq!(limiter.idle_at(), Time(14));
     }
 
     #[test]

@@ -21,42 +21,6 @@ pub struct Usage {
     pub(super) cost: u64,
 }
 
-/// The first instant at which a release is allowed, as long as nothing else is committed. Ordered by time.
-///
-/// It says nothing about later instants; see [`Rule::closes`](super::Rule::closes).
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
-pub enum Verdict {
-    /// At this instant.
-    At(Time),
-    /// At no instant.
-    Never,
-}
-
-impl Verdict {
-    /// `nanos` later; never if that is past the end of the time line.
-    pub(crate) fn plus(self, nanos: u128) -> Verdict {
-        self.instant().map_or(Verdict::Never, |at| Verdict::after(at, nanos))
-    }
-
-    /// `nanos` after `from`; never if that is past the end of the time line.
-    pub(crate) fn after(from: Time, nanos: impl Into<u128>) -> Verdict {
-        from.checked_add(nanos.into()).map_or(Verdict::Never, Verdict::At)
-    }
-
-    /// The instant, if there is one.
-    pub fn instant(self) -> Option<Time> {
-        match self {
-            Verdict::At(at) => Some(at),
-            Verdict::Never => None,
-        }
-    }
-
-    /// True if it is no later than `now`.
-    pub fn allows(self, now: Time) -> bool {
-        self <= Verdict::At(now)
-    }
-}
-
 /// The parameters of a limit: a cost per period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Terms {

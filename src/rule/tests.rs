@@ -1,6 +1,6 @@
 //! The helper behind the test tables of all rules.
 
-use super::{Ask, Rule, Terms, Verdict};
+use super::{Ask, Rule, Terms};
 use crate::time::Time;
 
 /// `count` per `period`, with the default burst.
@@ -22,7 +22,7 @@ impl<R: Rule> Stateful<R> {
         Stateful { rule, state: R::State::default() }
     }
 
-    pub(crate) fn earliest(&self, ask: Ask) -> Verdict {
+    pub(crate) fn earliest(&self, ask: Ask) -> Time {
         self.rule.earliest(&self.state, ask)
     }
 
@@ -34,7 +34,7 @@ impl<R: Rule> Stateful<R> {
         self.rule.exhaust(&mut self.state, Time(at));
     }
 
-    pub(crate) fn idle_at(&self) -> Verdict {
+    pub(crate) fn idle_at(&self) -> Time {
         self.rule.idle_at(&self.state)
     }
 
@@ -58,7 +58,7 @@ impl<R: Rule> Stateful<R> {
         let mut previous = Time::ZERO;
         let mut release = |&(arrival, cost): &(u64, u64)| {
             let ask = Ask { since: previous.max(Time(arrival)), cost };
-            let Verdict::At(at) = self.earliest(ask) else { return None };
+            let at = self.earliest(ask).known()?;
             assert!(at >= ask.since, "an answer before the question");
             self.check_available(at, ask);
             self.commit(at.0, ask);
@@ -71,10 +71,7 @@ impl<R: Rule> Stateful<R> {
     /// The instant of the last of `count` releases, as the rule forecasts it; checked by releasing them one by one.
     pub(crate) fn last_of(&mut self, since: u64, cost: u64, count: u64) -> Option<u64> {
         let ask = Ask { since: Time(since), cost };
-        let forecast = match self.rule.last_of(&self.state, ask, count) {
-            Verdict::At(at) => Some(at.0),
-            Verdict::Never => None,
-        };
+        let forecast = self.rule.last_of(&self.state, ask, count).known().map(|at| at.0);
         let before = self.state.clone();
         let items = vec![(since, cost); usize::try_from(count).expect("few")];
         let found = self.releases(&items).last().copied().unwrap_or(Some(since));
@@ -96,7 +93,7 @@ impl<R: Rule> Stateful<R> {
         let next = Ask { since: at, ..ask };
         let after = self.available(at, next, 0);
         assert_eq!(after, available.saturating_sub(1), "after one is committed");
-        assert_eq!(self.earliest(next).allows(at), after > 0);
+        assert_eq!(self.earliest(next) <= at, after > 0);
         self.state = before;
     }
 

@@ -4,7 +4,7 @@ use anyhow::{Error, anyhow};
 use nix::sys::signal::Signal;
 
 use super::text_file::TextFile;
-use super::world::{Event, Task, Wait, Wake, World};
+use super::world::{Event, Wait, Wake, World};
 use crate::exit::{End, Exit, JobEnd};
 use crate::records::{Entry, FailedItems, JobLog};
 use crate::schedule::{Action, Admission, Notice, Schedule};
@@ -53,8 +53,7 @@ impl<'a> Driver<'a> {
             }
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
-                Action::Book(order) => self.world.give_store(Task::Book(order.into())),
-                Action::GiveBack(order, slots) => self.world.give_store(Task::GiveBack(order.into(), slots)),
+                Action::Store(task) => self.world.give_store(task),
                 Action::Tell(notice) => {
                     self.list(schedule, &notice);
                     self.reporter.tell(&notice, self.world.wall(), now);
@@ -134,7 +133,7 @@ impl<'a> Driver<'a> {
         let metrics = self.metrics.as_ref().map(|metrics| metrics.write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [due, deadline, redraw, metrics].into_iter().flatten().min();
-        let running = schedule.running() > 0;
+        let running = schedule.running() > 0 || self.sink.jobs().is_some_and(|jobs| jobs.linger());
         let by_wall = schedule.goes_by_wall();
         let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
         match self.world.wait(Wait { until, due, accepting, running, by_wall, outputs: &outputs }) {
@@ -142,7 +141,7 @@ impl<'a> Driver<'a> {
             // The scheduler is polled again now, so that its answer is ready when the instant comes.
             Wake::Soon => {}
             Wake::Input(block) => schedule.input(block),
-            Wake::Output => self.flush(schedule),
+            Wake::Output => self.outputs(schedule),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
             Wake::Event(event) => self.hear_all(schedule, event),
             Wake::Stalled => schedule
@@ -213,6 +212,14 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Handles what commands have printed. A worker ends an item so.
+    fn outputs(&mut self, schedule: &mut Schedule) {
+        if self.sink.jobs().is_some_and(|jobs| jobs.linger()) {
+            self.reap(schedule);
+        }
+        self.flush(schedule);
+    }
+
     /// Collects the commands that have ended, with an instant read after that.
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
@@ -238,7 +245,7 @@ impl<'a> Driver<'a> {
         let Some(((log, delimiter), attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
         };
-        let (wait, runtime) = (attempt.started.since(attempt.asked.since), now.since(attempt.started));
+        let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
         let started = self.world.wall().shows(attempt.started);
         let (number, end) = (attempt.batch.attempt(), ended.end);
         let items = attempt.batch.numbered(delimiter).map(|(number, whole)| (number, delimiter.trim(whole)));
@@ -254,7 +261,8 @@ impl<'a> Driver<'a> {
 
     /// Logs the commands whose output was passed on. Returns whether all went well.
     fn flushed(&mut self, schedule: &mut Schedule, flushed: Flushed) -> bool {
-        let Flushed { printed, unprinted, cause } = flushed;
+        let Flushed { printed, unprinted, told, cause } = flushed;
+        told.into_iter().for_each(|told| self.reporter.notice(&told));
         let recorded = self
             .log
             .as_mut()
@@ -268,8 +276,13 @@ impl<'a> Driver<'a> {
 
     /// Prints what is left. Returns whether the run is over: nothing failed and no signal came meanwhile.
     fn finish(&mut self, schedule: &mut Schedule) -> bool {
-        let flushed = self.reporter.make_way(|| self.sink.finish());
+        let now = self.world.now();
+        let flushed = self.reporter.make_way(|| self.sink.finish(now));
         let is_well = self.flushed(schedule, flushed);
+        if self.sink.jobs().is_some_and(|jobs| jobs.linger()) {
+            self.wait(schedule, None, false);
+            return false;
+        }
         let is_over = is_well && !self.world.is_interrupted();
         self.hear_signal(schedule);
         is_over

@@ -6,7 +6,8 @@ use anyhow::Error;
 
 use crate::config::Rate;
 use crate::exit::Exit;
-use crate::gate::{Answer, Order, Slot};
+pub use crate::gate::Task;
+use crate::gate::{Answer, Order};
 use crate::source::Segment;
 use crate::store::StoreError;
 use crate::time::{Time, Wall};
@@ -55,15 +56,6 @@ pub trait World {
 
     /// Has the store do a task, after all that it was given before. A world without a store does none.
     fn give_store(&mut self, _task: Task) {}
-}
-
-/// Tasks for a store.
-#[derive(Debug)]
-pub enum Task {
-    /// Book slots. The answer comes as [`Event::Booked`].
-    Book(Box<Order>),
-    /// Take back slots that were booked for such an order.
-    GiveBack(Box<Order>, Vec<Slot>),
 }
 
 /// Conditions under which [`World::wait`] returns.

@@ -75,7 +75,7 @@ impl Account {
             self.stats.retrying -= items;
             let asked = admission.asked.last();
             let retry = |limit: &mut LimitStats| limit.retried += items;
-            asked.into_iter().for_each(|(_, asked)| self.limits.each_charging(&asked.costs, retry));
+            asked.into_iter().for_each(|(.., charge)| self.limits.each_charging(&charge.costs, retry));
         }
         self.stats.settled += items;
     }
@@ -91,8 +91,8 @@ impl Account {
     /// Reports the first `releases` of an admission, charged at `now`, to the observer.
     pub(super) fn observe(&mut self, now: Time, admission: &Admission, mut releases: u64) {
         let Some(observer) = &mut self.observer else { return };
-        for (count, asked) in &admission.asked {
-            (0..releases.min(*count)).for_each(|_| observer(now, asked.request()));
+        for (count, since, charge) in &admission.asked {
+            (0..releases.min(*count)).for_each(|_| observer(now, Request::new(*since, charge)));
             releases = releases.saturating_sub(*count);
         }
     }

@@ -5,7 +5,7 @@ use anyhow::Error;
 use super::Admission;
 use crate::config::{HaltOn, Rate};
 use crate::exit::{End, Exit};
-use crate::gate::{Order, Slot};
+use crate::gate::Task;
 use crate::time::Time;
 
 /// The next thing for the driver to do.
@@ -13,10 +13,8 @@ use crate::time::Time;
 pub enum Action {
     /// Send this now. Answer with [`Schedule::sent`](super::Schedule::sent), `late`, `busy` or `too_long`.
     Send(Box<Admission>),
-    /// Have slots booked. Answer with [`Schedule::booked`](super::Schedule::booked).
-    Book(Order),
-    /// Give back slots that were booked for such an order. They are no longer used.
-    GiveBack(Order, Vec<Slot>),
+    /// Have the store do this. Answer with [`Schedule::booked`](super::Schedule::booked) if it does.
+    Store(Task),
     /// Ask the running commands to end.
     Terminate,
     /// Kill the running commands.

@@ -1,6 +1,7 @@
 //! The admission, a value: it is moved out to be sent, and comes back with the number of items that have left.
 
-use crate::gate::{Charges, OwnedRequest};
+use crate::charge::Charge;
+use crate::gate::Pending;
 use crate::source::{Batch, Segments};
 use crate::time::Time;
 
@@ -8,15 +9,16 @@ use crate::time::Time;
 #[derive(Debug, Default)]
 pub struct Admission {
     pub(super) batch: Batch,
-    pub(super) charges: Charges,
+    pub(super) pending: Pending,
     /// The lanes that the items came from.
     pub(super) lanes: Vec<usize>,
     /// The lanes that might release more but for what is already admitted.
     pub(super) deferred: Vec<usize>,
     /// The instant that was checked.
     pub(super) checked: Time,
-    /// The requests of the releases, each with the number of releases; only if they are needed afterwards.
-    pub(super) asked: Vec<(u64, OwnedRequest)>,
+    /// The number of releases that are charged alike, since when their items were next in line, and the charge; only if
+    /// they are needed afterwards.
+    pub(super) asked: Vec<(u64, Time, Charge)>,
 }
 
 impl Admission {
@@ -27,7 +29,7 @@ impl Admission {
 
     /// The last instant at which it may be sent, if it needs slots.
     pub fn good_until(&self) -> Option<Time> {
-        self.charges.good_until()
+        self.pending.good_until()
     }
 
     /// Adds items of a lane, all of them as one release or each as its own.

@@ -6,7 +6,7 @@ use super::jobs::Attempt;
 use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule};
 use crate::config::{OnLimit, Rate, check_shared};
 use crate::exit::{End, Exit, JobEnd};
-use crate::gate::{Answer, Order, Request};
+use crate::gate::{Answer, Order, Request, Reservations};
 use crate::source::{LONG_LINE, Segment};
 use crate::time::{SECOND, Time, Wall};
 
@@ -104,7 +104,7 @@ impl Schedule {
     /// A command has ended: its items are done or tried again.
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.results.jobs.end(ended.first) else { return };
-        self.queue.gate.finish(now, &attempt.asked.request());
+        self.queue.gate.finish(now, &attempt.request());
         let is_shared = self.hold(now, ended, &attempt);
         self.tell_unread(ended, &attempt);
         let Schedule { queue, results, .. } = self;
@@ -147,13 +147,13 @@ impl Schedule {
             return false;
         };
         let until = now.saturating_add(held);
-        let (known, order) = queue.hold(now, &attempt.asked, until);
-        let is_shared = order.is_some();
-        order.into_iter().for_each(|order| results.course.push(Action::Book(order)));
+        let (known, report) = queue.hold(now, attempt, until);
+        let is_shared = report.is_some();
+        report.into_iter().for_each(|report| results.course.push(Action::Store(report)));
         // Many commands may hear of the same pause, with slightly different ends.
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
         if is_news && !results.course.is_stopping {
-            let by_key = !queue.lanes.options.in_order && !attempt.asked.keys.is_empty();
+            let by_key = !queue.lanes.options.in_order && !attempt.charge.keys.is_empty();
             let text = queue.lanes.first_text(&attempt.batch);
             let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };
             results.course.tell(Notice::Hold(begun));
@@ -170,17 +170,20 @@ impl Schedule {
 
     /// The store has answered.
     pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
-        let (course, gate) = (&mut self.results.course, &mut self.queue.gate);
+        let course = &mut self.results.course;
+        let Some(slots) = self.queue.gate.reservations_mut() else { return };
         // Another run may have begun a hold.
         let keys = [order.key.clone()];
-        let known = gate.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
+        let known = slots.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
         let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
         begun.into_iter().for_each(|until| course.tell(Notice::SharedHold(until)));
-        gate.answered(now, order, &answer);
-        if let Some(limits) = answer.limits.filter(|limits| gate.follow(&limits.terms)) {
+        slots.heard(now, order, &answer);
+        if let Some(limits) = answer.limits.filter(|limits| slots.follow(&limits.terms)) {
+            let local = self.queue.gate.rates().iter().filter(|rate| rate.is_local()).cloned();
+            let rates: Vec<_> = limits.rates.into_iter().chain(local).collect();
             let options = &self.queue.lanes.options;
-            match check_shared(&limits.rates, options).context("the shared limits were changed to others") {
-                Ok(()) => self.change_limits(now, limits.rates),
+            match check_shared(&rates, options).context("the shared limits were changed to others") {
+                Ok(()) => self.change_limits(now, rates),
                 Err(error) => self.fail(Exit::BadState, error),
             }
             return;
@@ -194,7 +197,7 @@ impl Schedule {
 
     /// The store has failed: no order will be answered.
     pub fn booking_failed(&mut self, exit: Exit, error: Error) {
-        self.queue.gate.store_failed();
+        self.queue.gate.reservations_mut().into_iter().for_each(Reservations::fail);
         self.fail(exit, error);
     }
 

@@ -9,8 +9,8 @@ use super::queue::Queue;
 use super::results::Results;
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::gate::{Gate, Own, Why, last_release};
-use crate::rule::{Ask, Verdict};
+use crate::gate::{Blocked, By, Gate, last_release};
+use crate::rule::Ask;
 use crate::source::Items;
 use crate::time::Time;
 
@@ -87,7 +87,7 @@ impl Forecast {
         let total = if lanes.batcher.has_ended() { Some(read) } else { counted };
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
-        let held = held_by_all(lanes, &**gate, now);
+        let held = held_by_all(lanes, gate, now);
         let next = next_release_of(schedule, now).or(held).filter(|next| *next > now);
         let is_exact = |total: Total| total.is_exact && !supply.intake.may_skip();
         let precision = |total| if is_exact(total) { Precision::Exact } else { Precision::About };
@@ -110,7 +110,7 @@ impl WaitReason {
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
         let Queue { gate, lanes, not_before, .. } = &schedule.queue;
         let Results { jobs, course, .. } = &schedule.results;
-        let Some((_, at)) = lanes.soonest(&**gate, now).filter(|_| !course.is_stopping) else {
+        let Some((_, at)) = lanes.soonest(gate, now).filter(|_| !course.is_stopping) else {
             return match jobs.retries.backoff_until() {
                 Some(_) if !course.is_stopping => WaitReason::Backoff,
                 _ if jobs.running() > 0 => WaitReason::Command,
@@ -118,23 +118,26 @@ impl WaitReason {
             };
         };
         let (lane, rates) = (lanes.lane(at), gate.rates());
-        match lanes.why(at, &**gate, now) {
+        let blocked = lanes.blocked(at, gate, now);
+        match blocked.map(|blocked| blocked.by) {
             _ if lanes.batcher.capacity.vacancies == 0 => WaitReason::Command,
             _ if *not_before > now => WaitReason::Shortage,
-            _ if held_by_all(lanes, &**gate, now).is_some() => WaitReason::Hold,
+            Some(By::Hold) => WaitReason::Hold,
             // It begins when the limits allow the release.
             _ if lane.is_delayed(now) => WaitReason::Jitter,
-            Some(Why::Slot(_)) => WaitReason::Slot,
-            Some(Why::Never(_)) => match rates.iter().find(|rate| rate.pauses()) {
+            Some(By::Slot(_)) => WaitReason::Slot,
+            Some(By::Limit(limit)) if blocked.is_some_and(|blocked| blocked.until.is_some()) => {
+                WaitReason::Limit(rates[limit].clone())
+            }
+            Some(By::Limit(_)) => match rates.iter().find(|rate| rate.pauses()) {
                 Some(rate) => WaitReason::Pause(rate.clone()),
                 None => WaitReason::Command,
             },
-            Some(Why::Limit(limit)) => WaitReason::Limit(rates[limit].clone()),
             None if lane.hold > now => WaitReason::Hold,
             None if lane.front().is_some_and(|front| front.segment.not_before() > now) => WaitReason::Backoff,
             None if lanes.batcher.forms_batches() => WaitReason::Batch,
             // It may go now: the last that it waited for.
-            None => match lanes.why(at, &**gate, Time::ZERO).and_then(Why::limit) {
+            None => match lanes.blocked(at, gate, Time::ZERO).and_then(Blocked::limit) {
                 Some(limit) => WaitReason::Limit(rates[limit].clone()),
                 None => WaitReason::Input,
             },
@@ -155,20 +158,20 @@ fn cut_short((at, precision): (Time, Precision), over: Option<Time>) -> (Time, P
 /// What the next release waits for at `now`, as far as limits are concerned.
 pub(super) fn awaited(queue: &Queue, now: Time) -> Awaited {
     let Queue { gate, lanes, not_before, .. } = queue;
-    let Some((until, at)) = lanes.soonest(&**gate, now) else { return Awaited::default() };
+    let Some((until, at)) = lanes.soonest(gate, now) else { return Awaited::default() };
     let lane = lanes.lane(at);
-    let waits_for_all = lanes.request(lane).is_some_and(|(_, request)| gate.held_until(&request) > now);
-    let is_limit = *not_before <= now && !lane.is_delayed(now) && !waits_for_all;
-    let limit = if is_limit { lanes.why(at, &**gate, now).and_then(Why::limit) } else { None };
-    let is_hold = waits_for_all || (limit.is_none() && lane.hold > now);
-    Awaited { limit, is_hold, until: until.instant() }
+    let blocked = lanes.blocked(at, gate, now);
+    let is_limit = *not_before <= now && !lane.is_delayed(now);
+    let limit = blocked.and_then(Blocked::limit).filter(|_| is_limit);
+    let is_held_by_all = blocked.is_some_and(|blocked| blocked.by == By::Hold);
+    let is_hold = is_held_by_all || (limit.is_none() && lane.hold > now);
+    Awaited { limit, is_hold, until: until.known() }
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.
-fn held_by_all(lanes: &Lanes, gate: &dyn Gate, now: Time) -> Option<Time> {
-    let lane = lanes.lane(lanes.soonest(gate, now)?.1);
-    let until = gate.held_until(&lanes.request(lane)?.1);
-    Some(until).filter(|until| *until > now)
+fn held_by_all(lanes: &Lanes, gate: &Gate, now: Time) -> Option<Time> {
+    let blocked = lanes.blocked(lanes.soonest(gate, now)?.1, gate, now)?;
+    blocked.until.filter(|_| blocked.by == By::Hold)
 }
 
 /// The next release to expect. The end of a backoff does not end the wait for a limit, hence the later of the two.
@@ -181,9 +184,9 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let Queue { gate, lanes, supply, .. } = &schedule.queue;
     let limits = gate.foreseen(now);
     // If there is only one lane, what holds it up holds up everything.
-    let held = lanes.soonest(&**gate, now).and_then(|(_, at)| lanes.lane(at).since());
+    let held = lanes.soonest(gate, now).and_then(|(_, at)| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
-    let is_all = gate.is_foreseeable() && lanes.options.jitter.is_none();
+    let is_all = gate.properties().is_foreseeable && lanes.options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
     let (last, precision) = match supply.intake.charger.uniform() {
         Some(charge) if !lanes.batcher.forms_batches() => {
@@ -191,19 +194,19 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
         }
         _ => estimate(lanes, &limits, now, left),
     };
-    last.instant().map(|at| (at, precision.max(floor)))
+    last.known().map(|at| (at, precision.max(floor)))
 }
 
 /// As [`last_release_of`], assuming that items cost what the waiting ones cost, and each limit is the only one.
-fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Verdict, Precision) {
+fn estimate(waiting: &Lanes, limits: &Gate, now: Time, left: u64) -> (Time, Precision) {
     let mut precision = Precision::About;
-    let answers = limits.limits().iter().enumerate().map(|(at, limit)| {
+    let answers = limits.limits().map(|(at, limit)| {
         let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
-        if let Some(key) = limit.key {
+        if let Some(key) = limit.key() {
             // The keys of the items to come are not known.
             precision = Precision::AtLeast;
             let costs = costs_by_key(waiting, at, key).into_iter();
-            return costs.map(|(key, cost)| last_of(key, cost)).fold(Verdict::At(now), Verdict::max);
+            return costs.map(|(key, cost)| last_of(key, cost)).fold(now, Time::max);
         }
         let sums = lanes(waiting).map(|lane| waiting.batcher.cost_of(lane.waiting(), at));
         let (items, cost) = sums
@@ -214,7 +217,7 @@ fn estimate(waiting: &Lanes, limits: &Own, now: Time, left: u64) -> (Verdict, Pr
         }
         last_of(&[], u64::try_from(total).unwrap_or(u64::MAX))
     });
-    let last = answers.fold(Verdict::At(now), Verdict::max);
+    let last = answers.fold(now, Time::max);
     (last, precision)
 }
 

@@ -9,7 +9,7 @@ use super::results::Results;
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
 use crate::gate::{Availability, Limit};
-use crate::rule::{Ask, Verdict};
+use crate::rule::Ask;
 use crate::time::Time;
 
 /// The state of a run.
@@ -41,7 +41,7 @@ pub struct Now {
     pub standing: Availability,
     /// The instant at which it allows one of the waiting items or, if none waits, a release of cost 1; `None` for a
     /// limit by key for which nothing waits.
-    pub next: Option<Verdict>,
+    pub next: Option<Time>,
     /// For a limit by key, the number of keys whose items it makes wait.
     pub waiting: u64,
 }
@@ -52,8 +52,8 @@ impl Metrics {
             schedule;
         let stats = schedule.limit_stats().into_iter();
         let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
-        for ((at, &place), limit) in account.limits.places.iter().enumerate().zip(gate.limits()) {
-            limits[place].now = Some(Now::of(lanes, at, limit, now));
+        for (at, limit) in gate.limits() {
+            limits[account.limits.places[at]].now = Some(Now::of(lanes, at, limit, now));
         }
         let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping);
         Metrics { stats: schedule.stats(), running: schedule.running() as u64, next, limits }
@@ -63,21 +63,21 @@ impl Metrics {
 impl Now {
     fn of(lanes: &Lanes, at: usize, limit: &Limit, now: Time) -> Now {
         let asked: Vec<_> = lanes.occupied().filter_map(|lane| ask(lane, at, limit, now)).collect();
-        let waiting = asked.iter().filter(|(_, verdict)| !verdict.allows(now));
+        let waiting = asked.iter().filter(|(_, from)| *from > now);
         let waiting: HashSet<&Key> = waiting.filter_map(|(key, _)| *key).collect();
         let of_any = || limit.opening(&[], Ask { since: now, cost: 1 }, now).from;
         let next = asked.iter().map(|(_, verdict)| *verdict).min();
-        let next = next.or_else(|| limit.key.is_none().then(of_any));
-        Now { standing: limit.limiter.standing(now), next, waiting: waiting.len() as u64 }
+        let next = next.or_else(|| limit.key().is_none().then(of_any));
+        Now { standing: limit.standing(now), next, waiting: waiting.len() as u64 }
     }
 }
 
 /// The instant, `now` or later, at which a limit allows the next release of a lane, and the key it is charged to, for a
 /// limit by key; `None` if the limit does not charge it.
-fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Verdict)> {
+fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Time)> {
     let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
     let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;
-    let key = limit.key.map(|key| &front.charge.keys[key]);
+    let key = limit.key().map(|key| &front.charge.keys[key]);
     let opening = limit.opening(key.map_or(&[], Key::as_slice), Ask { since, cost }, now);
     Some((key, opening.from))
 }

@@ -29,7 +29,6 @@ mod jobs;
 mod lanes;
 mod limit_counts;
 mod metrics;
-mod oddities;
 mod queue;
 mod releases;
 mod results;
@@ -54,7 +53,7 @@ use self::queue::Queue;
 use self::results::Results;
 use crate::config::{Plan, Rate, Run};
 use crate::exit::Exit;
-use crate::gate::{BookingTerms, Part, Slots};
+use crate::gate::{BookingTerms, Scope};
 use crate::source::{Capacity, Done};
 use crate::time::{Time, Wall};
 
@@ -84,11 +83,12 @@ impl Schedule {
         self
     }
 
-    /// Makes releases wait for slots, booked from a store on these terms, instead of for limits of this run.
+    /// Shares the first limits with other runs, as many as these terms are for: releases wait for slots, booked from a
+    /// store.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
         let Queue { gate, lanes, supply, .. } = &mut self.queue;
         supply.intake.charger.bound(&terms.most);
-        *gate = Box::new(Slots::new(gate.rates().to_vec(), terms, lanes.options.may_wait()));
+        gate.share(terms, lanes.options.may_wait());
         lanes.batcher.terms = gate.properties().batches.clone();
         self
     }
@@ -142,7 +142,7 @@ impl Schedule {
             queue.requeue(segments);
         }
         if let Some(news) = queue.gate.take_news() {
-            queue.lanes.reconsider(&news, &*queue.gate);
+            queue.lanes.reconsider(&news, &queue.gate);
         }
     }
 
@@ -185,13 +185,13 @@ impl Schedule {
         let (next, backoff) = (queue.next, results.jobs.retries.backoff_until());
         let is_held = !queue.lanes.is_empty() && queue.lanes.batcher.capacity.vacancies > 0;
         if is_held || backoff.is_some() {
-            let changed = (queue.lanes.revision(), queue.gate.revision(Part::All), next);
+            let changed = (queue.lanes.revision(), queue.gate.version(Scope::All), next);
             results.account.begin_wait(now, changed, || forecast::awaited(queue, now));
         }
         let patience_ends = deadlines.latest.filter(|at| *at > now);
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
-        let change = queue.gate.next_change().filter(|_| queue.lanes.is_empty());
-        let times = [again, next, backoff, change, patience_ends, time_is_over, queue.lanes.deadline()];
+        let evict_at = queue.gate.evict_at().known().filter(|_| queue.lanes.is_empty());
+        let times = [again, next, backoff, evict_at, patience_ends, time_is_over, queue.lanes.deadline()];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }
 
@@ -205,7 +205,7 @@ impl Schedule {
         let Schedule { queue: Queue { supply, .. }, results, .. } = self;
         let Results { jobs, course, have_succeeded, .. } = results;
         if has_released_all {
-            supply.last_warnings().into_iter().for_each(|warning| course.tell(warning));
+            supply.last_advice().into_iter().for_each(|text| course.tell(Notice::Warning(text)));
         }
         // Items that waited for another attempt have failed. With the reader gone, that is not worth a message.
         for failed in std::mem::take(&mut jobs.retries.failed_so_far).into_values() {
@@ -230,11 +230,12 @@ impl Schedule {
         };
         let Schedule { queue, results: Results { jobs, .. }, .. } = self;
         // The end of a running command may let something go sooner.
-        let may_run_sooner =
-            || jobs.running() > 0 && (jobs.retries.rules.times > 0 || !queue.gate.is_foreseeable());
+        let may_run_sooner = || {
+            jobs.running() > 0 && (jobs.retries.rules.times > 0 || !queue.gate.properties().is_foreseeable)
+        };
         match self.known_next(now, by) {
             Some(next) => next > by && (is_fixed || !may_run_sooner()),
-            None => is_fixed && now >= by && !queue.lanes.is_empty() && !queue.gate.is_asking(),
+            None => is_fixed && now >= by && !queue.lanes.is_empty() && !queue.is_asking(),
         }
     }
 
@@ -243,8 +244,8 @@ impl Schedule {
         let Queue { gate, lanes, next, .. } = &self.queue;
         let again = self.results.jobs.retries.backoff_until();
         // `next` may be only the answer of the limits by key; the common limits may make it later.
-        let exact = || lanes.earliest(&**gate, now, by)?.instant();
-        let booked = || if gate.is_asking() { None } else { lanes.expected(&**gate) };
+        let exact = || lanes.earliest(gate, now, by)?.known();
+        let booked = || if self.queue.is_asking() { None } else { lanes.expected(gate, now) };
         match next.and_then(|next| Some(exact()?.max(next))).or_else(booked) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
             None => again.filter(|_| self.queue.has_ended()),

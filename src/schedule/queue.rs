@@ -11,14 +11,13 @@ use super::{Action, Admission, Failed, Failure, Notice};
 use crate::charge::Charge;
 use crate::config::{OnBad, OnLimit, Plan, Rate, Share, keys};
 use crate::exit::Exit;
-use crate::gate::{Gate, Order, Own, OwnedRequest, Steps, Why};
-use crate::rule::Verdict;
+use crate::gate::{Blocked, Gate, Reservations, Steps, Task};
 use crate::source::{Delimiter, Items, Segment};
 use crate::time::{SECOND, Time, Wall};
 
 /// Owns all that is still to be released, and the gate.
 pub(super) struct Queue {
-    pub(super) gate: Box<dyn Gate>,
+    pub(super) gate: Gate,
     pub(super) supply: Supply,
     pub(super) lanes: Lanes,
     /// The next release, as far as is known: it may turn out later.
@@ -41,11 +40,11 @@ impl Queue {
     pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
         let delimiter = Delimiter::new(&plan.input.delimiter);
         let supply = Supply::new(plan, &rates, &delimiter);
-        let gate = Own::new(rates, now, wall);
+        let gate = Gate::new(rates, now, wall);
         Queue {
             supply,
             lanes: Lanes::new(plan, delimiter, gate.properties().batches.clone()),
-            gate: Box::new(gate),
+            gate,
             next: None,
             not_before: Time::ZERO,
             is_due: false,
@@ -58,18 +57,19 @@ impl Queue {
 
     pub(super) fn change_limits(&mut self, now: Time, rates: &[Rate]) {
         let are_other = keys(self.gate.rates()) != keys(rates);
-        self.gate.change(now, rates.to_vec());
+        self.gate.set_limits(now, rates.to_vec());
         // The sums in its charges are by the old limits.
         self.spare = self.spare.take().map(|_| Box::default());
         self.lanes.batcher.terms = self.gate.properties().batches.clone();
         let waiting = self.lanes.take_all(now, are_other);
-        self.supply.recharge(waiting, rates, self.gate.bound());
+        let bound = self.gate.reservations().map_or(&[][..], Reservations::bound);
+        self.supply.recharge(waiting, rates, bound);
     }
 
     /// There will be no more items; with an error if that is not the end of the input.
     pub(super) fn end(&mut self, now: Time, error: Option<Error>) {
         self.lanes.batcher.ended = Some(now);
-        self.lanes.reopen_all(&*self.gate);
+        self.lanes.reopen_all(&self.gate);
         self.supply.bad_end = error;
     }
 
@@ -118,15 +118,13 @@ impl Queue {
     pub(super) fn offer(&mut self, now: Time, results: &mut Results) {
         while !results.course.is_stopping && self.has_room() {
             if let Some(items) = self.supply.intake.take_alike() {
-                self.lanes.push(now, items, &*self.gate);
+                self.lanes.push(now, items, &self.gate);
                 continue;
             }
             if !self.look(now, results) {
                 break;
             }
             let capacity = &self.lanes.batcher.capacity;
-            let warning = self.supply.oddities.line_end(&self.supply.intake, capacity.fills_arguments());
-            warning.into_iter().for_each(|warning| results.course.tell(warning));
             if let Some(error) = capacity.argument_error(self.supply.intake.record()) {
                 let (lanes, why) = (&self.lanes, Failure::ArgumentError(error));
                 let failed = |item: &Segment| {
@@ -144,14 +142,14 @@ impl Queue {
     /// Looks at the next item read. Returns true if there is one.
     pub(super) fn look(&mut self, now: Time, results: &mut Results) -> bool {
         let is_argument = self.lanes.batcher.capacity.fills_arguments();
-        let warning = self.supply.oddities.of_encoding(&self.supply.intake, is_argument);
-        warning.into_iter().for_each(|warning| results.course.tell(warning));
+        let advice = self.supply.advice.on_encoding(&self.supply.intake, is_argument);
+        advice.into_iter().for_each(|text| results.course.tell(Notice::Warning(text)));
         while !results.course.is_stopping && !self.supply.is_full() {
             match self.supply.intake.look() {
                 None => return false,
                 Some(Ok(())) => {
-                    let warnings = self.supply.oddities.of_item(&self.supply.intake);
-                    warnings.for_each(|warning| results.course.tell(warning));
+                    let advice = self.supply.advice.on_item(&self.supply.intake, is_argument);
+                    advice.for_each(|text| results.course.tell(Notice::Warning(text)));
                     return true;
                 }
                 Some(Err(error)) if self.supply.on_bad == OnBad::Skip => {
@@ -171,7 +169,7 @@ impl Queue {
 
     pub(super) fn push(&mut self, now: Time, results: &mut Results) {
         if let Some(items) = self.supply.intake.take() {
-            let (displaced, limit) = self.lanes.push(now, items, &*self.gate);
+            let (displaced, limit) = self.lanes.push(now, items, &self.gate);
             results.account.refuse(limit, displaced);
         }
     }
@@ -187,7 +185,7 @@ impl Queue {
     /// Puts segments back in their places, charged under the present limits.
     pub(super) fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
         let items = segments.into_iter().flat_map(|segment| self.supply.intake.recharge(segment));
-        self.lanes.requeue(items, &*self.gate);
+        self.lanes.requeue(items, &self.gate);
     }
 
     /// Recharges a running attempt under the present limits, which will count its end.
@@ -198,21 +196,28 @@ impl Queue {
             let costs = self.lanes.batcher.sum(&sum.costs, &next.costs);
             Charge { costs, ..sum }
         });
-        if let Some(Charge { costs, keys }) = sum {
-            (attempt.asked.costs, attempt.asked.keys) = (costs, keys);
-        }
-        self.gate.resume(now, &attempt.asked.request());
+        attempt.charge = sum.unwrap_or_else(|| attempt.charge.clone());
+        self.gate.resume(now, &attempt.request());
     }
 
-    /// Releases nothing with the keys of `asked` before `until`. Returns the end of the hold known so far, and the
-    /// order that reports the new one if the limits are shared.
-    pub(super) fn hold(&mut self, now: Time, asked: &OwnedRequest, until: Time) -> (Time, Option<Order>) {
-        let request = asked.request();
-        let known = self.gate.held_until(&request);
-        match self.gate.hold(now, &request, until) {
-            Some(order) => (known, Some(order)),
-            None => (self.lanes.hold(now, &asked.keys, until, &*self.gate), None),
+    /// Releases nothing with the keys of an attempt before `until`. Returns the end of the hold known so far, and the
+    /// report of the new one if limits are shared.
+    pub(super) fn hold(&mut self, now: Time, attempt: &Attempt, until: Time) -> (Time, Option<Task>) {
+        let request = attempt.request();
+        match self.gate.reservations_mut() {
+            Some(slots) => (slots.held_until(&request), Some(slots.hold(now, &request, until))),
+            None => (self.lanes.hold(now, &attempt.charge.keys, until, &self.gate), None),
         }
+    }
+
+    /// True if slots were asked for and the store has not answered.
+    pub(super) fn is_asking(&self) -> bool {
+        self.gate.reservations().is_some_and(Reservations::is_asking)
+    }
+
+    /// Drops slots that were not used in time, as of `now`.
+    pub(super) fn expire(&mut self, now: Time) {
+        self.has_lost_slot |= self.gate.reservations_mut().is_some_and(|slots| slots.expire(now));
     }
 
     /// Of the items of a lane that were never sent, refuses the first `items`, as `limit` does not admit them. If
@@ -233,7 +238,7 @@ impl Queue {
             results.course.tell(notice(first, self.lanes.text(segment), rate));
             return results.course.end(Exit::Refused);
         }
-        self.lanes.discard(at, items, &*self.gate);
+        self.lanes.discard(at, items, &self.gate);
         results.account.refuse(limit, items);
         results.retire(first, self.ahead().next);
     }
@@ -244,9 +249,9 @@ impl Queue {
         if results.course.is_stopping {
             return false;
         }
-        let late = self.lanes.late(&*self.gate, now, missed);
+        let late = self.lanes.late(&self.gate, now, missed);
         for &at in &late {
-            let limit = self.lanes.why(at, &*self.gate, now).and_then(Why::limit);
+            let limit = self.lanes.blocked(at, &self.gate, now).and_then(Blocked::limit);
             let notice = |item, text, limit| Notice::Expired { item, text, limit };
             self.refuse(at, 1, limit, notice, results);
         }
@@ -265,18 +270,18 @@ impl Queue {
     ) -> Option<Time> {
         let (lanes, gate) = (&mut self.lanes, &mut self.gate);
         let steps = if is_over {
-            gate.close(now)
+            gate.reservations_mut().map(|slots| slots.close(now)).unwrap_or_default()
         } else if may_grow {
             // Nothing is ordered until its cost is known.
             return (gate.properties().batches.is_ahead && !lanes.is_empty()).then_some(now);
         } else {
-            let demands = &mut lanes.demands(now, latest, gate.most_demanded());
-            gate.prepare(now, demands, lanes.batcher.capacity.vacancies)
+            let demands =
+                lanes.demands(now, latest, gate.reservations().map_or(0, Reservations::most_wanted));
+            gate.want(now, demands, lanes.batcher.capacity.vacancies)
         };
-        let Steps { orders, returned, closed, again } = steps;
-        returned.into_iter().for_each(|(order, slots)| course.push(Action::GiveBack(order, slots)));
-        orders.into_iter().for_each(|order| course.push(Action::Book(order)));
-        let gate = &*self.gate;
+        let Steps { tasks, closed, again } = steps;
+        tasks.into_iter().for_each(|task| course.push(Action::Store(task)));
+        let gate = &self.gate;
         // Other batches cost the same, whatever joins them.
         let may_cost_more = lanes.batcher.sums_costs();
         let fixed =
@@ -290,7 +295,7 @@ impl Queue {
     /// not read, items may also be waiting outside.
     pub(super) fn evict(&mut self, now: Time) {
         // An admission that is being sent will be charged to accounts that must still exist.
-        if self.spare.is_some() && self.gate.next_change().is_some_and(|at| at <= now) {
+        if self.spare.is_some() && self.gate.evict_at() <= now {
             let intake = &self.supply.intake;
             let is_accepting = intake.is_empty() && self.has_room();
             let is_waited_for = !self.lanes.batcher.has_ended() && !is_accepting;
@@ -304,16 +309,16 @@ impl Queue {
     }
 
     /// Notes when the next release may be. If that is never, and nothing may change it, ends the run.
-    pub(super) fn set_next(&mut self, next: Option<Verdict>, results: &mut Results) {
+    pub(super) fn set_next(&mut self, now: Time, next: Option<Time>, results: &mut Results) {
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = || {
             // Limits may have hours that complement one another, and items that cost too much in all of them.
-            let get_no_slots = || self.lanes.expected(&*self.gate) == Some(Time(u64::MAX));
+            let get_no_slots = || self.lanes.expected(&self.gate, now) == Some(Time::NEVER);
             let may_open = self.gate.properties().may_open && !get_no_slots();
             results.jobs.running() > 0 || may_open
         };
-        let is_never = next == Some(Verdict::Never) && !may_change();
-        self.next = next.and_then(Verdict::instant);
+        let is_never = next == Some(Time::NEVER) && !may_change();
+        self.next = next.and_then(Time::known);
         if is_never {
             let error =
                 anyhow!("the next release would be later than any clock can show: shorten the period");

@@ -6,8 +6,9 @@ use std::rc::Rc;
 use super::queue::Queue;
 use super::results::Results;
 use super::{Action, Admission, Notice};
+use crate::charge::Charge;
 use crate::config::OnLimit;
-use crate::gate::{OwnedRequest, Part, Request};
+use crate::gate::{Request, Scope};
 use crate::time::Time;
 
 /// A batch is sent once it has this number of bytes: the usual size of a pipe.
@@ -26,13 +27,13 @@ impl Queue {
             return None;
         }
         if !self.is_accepting(results) {
-            self.lanes.flush(now, &*self.gate);
+            self.lanes.flush(now, &self.gate);
         }
         if self.not_before > now && !self.lanes.is_empty() {
             self.next = Some(self.not_before);
             return None;
         }
-        self.has_lost_slot |= self.gate.expire(now);
+        self.expire(now);
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
         let room = if self.lanes.must_gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
@@ -65,10 +66,10 @@ impl Queue {
 
     /// Finds out when the next release may be, without admitting anything.
     pub(super) fn gather(&mut self, now: Time, results: &mut Results) {
-        self.has_lost_slot |= self.gate.expire(now);
-        match self.lanes.next(&*self.gate, now) {
+        self.expire(now);
+        match self.lanes.next(&self.gate, now) {
             Ok(_) => self.next = Some(self.not_before.max(now)),
-            Err(next) => self.set_next(next, results),
+            Err(next) => self.set_next(now, next, results),
         }
     }
 
@@ -97,10 +98,10 @@ impl Queue {
     ) -> ControlFlow<()> {
         let mut left = room;
         while left > 0 && admission.batch.bytes() < WRITE && !results.course.is_stopping {
-            match self.lanes.next(&*self.gate, admission.checked) {
+            match self.lanes.next(&self.gate, admission.checked) {
                 Ok(at) => self.admit_lane(at, &mut left, admission, results)?,
                 Err(next) => {
-                    self.set_next(next, results);
+                    self.set_next(admission.checked, next, results);
                     return Continue(());
                 }
             }
@@ -126,29 +127,29 @@ impl Queue {
         else {
             return Break(());
         };
-        if is_judged && let Some(why) = self.gate.refusing(&mut admission.charges, &request) {
-            return self.refuse_next(at, why.limit(), admission, results);
+        if is_judged && let Err(blocked) = self.gate.judge(&mut admission.pending, now, &request) {
+            return self.refuse_next(at, blocked.limit(), admission, results);
         }
-        let (gate, charges) = (&mut *self.gate, &mut admission.charges);
-        let mut fits = |costs: &[u64]| gate.fits(charges, now, &Request { costs, ..request });
+        let (gate, pending) = (&mut self.gate, &mut admission.pending);
+        let mut fits = |costs: &[u64]| gate.check(pending, now, &Request { costs, ..request }).is_ok();
         let open = self.lanes.batcher.complete(open, lane.waiting(), &mut fits);
         let forms_batches = self.lanes.batcher.forms_batches();
         let most = if forms_batches { 1 } else { front.segment.items().min(*left) };
-        let asked =
-            OwnedRequest { since: request.since, costs: open.costs, keys: Rc::clone(&front.charge.keys) };
-        match gate.admit(charges, now, &asked.request(), most) {
+        let (since, charge) =
+            (request.since, Charge { costs: open.costs, keys: Rc::clone(&front.charge.keys) });
+        match gate.admit(pending, now, &Request::new(since, &charge), most) {
             Ok(releases) => {
                 let items = if forms_batches { open.items } else { releases };
                 let segments = self.lanes.take(at, items, now, gate);
                 admission.add(at, segments, forms_batches);
                 if results.need_requests() {
-                    admission.asked.push((releases, asked));
+                    admission.asked.push((releases, since, charge));
                 }
                 *left -= releases;
                 Continue(())
             }
             // Another lane may cost the common limits less, but it must not overtake this one.
-            Err(Part::Common) if !admission.batch.is_empty() => Break(()),
+            Err(blocked) if gate.is_common(blocked.by) && !admission.batch.is_empty() => Break(()),
             Err(_) => {
                 self.lanes.pass_over(at);
                 admission.deferred.push(at);
@@ -164,18 +165,17 @@ impl Queue {
         let Some((front, (is_judged, request))) = lane.front().zip(self.lanes.request(lane)) else {
             return false;
         };
-        let charges = &mut admission.charges;
-        let begins = if is_judged {
-            self.gate.refusing(charges, &request).is_none()
-        } else {
-            self.gate.fits(charges, admission.checked, &request)
+        let (pending, now) = (&mut admission.pending, admission.checked);
+        let begins = match is_judged {
+            true => self.gate.judge(pending, now, &request),
+            false => self.gate.check(pending, now, &request),
         };
-        if begins {
+        if begins.is_ok() {
             let delay = jitter.delay(front.segment.first(), front.segment.attempt());
-            let until = admission.checked.saturating_add(delay);
-            self.lanes.delay(at, until, &*self.gate);
+            let until = now.saturating_add(delay);
+            self.lanes.delay(at, until, &self.gate);
         }
-        begins
+        begins.is_ok()
     }
 
     /// Admits items that find their lane empty and all limits open, past the lanes; the others join their lanes.
@@ -192,7 +192,7 @@ impl Queue {
             let draft = intake.draft();
             let request = Request { since, costs: &draft.costs, keys: &draft.keys };
             let may_pass = self.lanes.would_be_alone(request.keys);
-            if may_pass && self.gate.admit(&mut admission.charges, now, &request, 1).is_ok() {
+            if may_pass && self.gate.admit(&mut admission.pending, now, &request, 1).is_ok() {
                 intake.pass().into_iter().for_each(|segment| admission.batch.push(segment));
             } else if may_pass && !admission.batch.is_empty() {
                 // It may be held up only by what is already admitted.
@@ -224,8 +224,10 @@ impl Queue {
         }
         let request = self.lanes.request(self.lanes.lane(at)).filter(|_| fails);
         let early = request.and_then(|(_, request)| {
-            let answer = || self.gate.ask(Part::All, &request, request.since).from.instant();
-            self.gate.expected(&request).or_else(answer).map(|at| at.since(request.since))
+            let opening = self.gate.opening(Scope::All, &request, request.since);
+            // Without a slot, it is known when the next one might be.
+            let next = || self.gate.blocked(&request, request.since)?.until;
+            opening.from.known().or_else(next).map(|at| at.since(request.since))
         });
         let items = self.lanes.lane(at).open.as_ref().map_or(0, |open| open.items);
         let notice = |item, text, limit| Notice::Refused { item, text, limit, early };
@@ -244,14 +246,14 @@ impl Queue {
         // More that has arrived by this instant may be read now.
         self.is_due = false;
         let releases = admission.batch.releases_of(items);
-        let reports = self.gate.commit(&mut admission.charges, now, releases, !results.jobs.exist);
-        reports.into_iter().for_each(|report| results.course.push(Action::Book(report)));
+        let reports = self.gate.commit(&mut admission.pending, now, releases, !results.jobs.exist);
+        reports.into_iter().for_each(|report| results.course.push(Action::Store(report)));
         results.account.observe(now, admission, releases);
     }
 
     /// Keeps a used-up admission for reuse of its memory. The lanes that it deferred may be asked again.
     pub(super) fn recycle(&mut self, now: Time, mut admission: Box<Admission>) {
-        self.lanes.finish(now, &admission, &*self.gate);
+        self.lanes.finish(now, &admission, &self.gate);
         admission.clear();
         self.spare = Some(admission);
     }

@@ -45,8 +45,8 @@ impl Results {
     pub(super) fn start(&mut self, batch: Batch, admission: &mut Admission) {
         if !self.jobs.exist {
             self.account.stats.bytes += batch.bytes() as u64;
-        } else if let Some((_, asked)) = admission.asked.pop().filter(|_| !batch.is_empty()) {
-            self.jobs.start(Attempt { batch, asked, started: admission.checked });
+        } else if let Some((_, since, charge)) = admission.asked.pop().filter(|_| !batch.is_empty()) {
+            self.jobs.start(Attempt { batch, since, charge, started: admission.checked });
         }
     }
 
@@ -62,7 +62,7 @@ impl Results {
         self.account.stats.bytes += attempt.batch.bytes() as u64;
         if failure.is_some() {
             let items = attempt.batch.items();
-            self.account.limits.each_charging(&attempt.asked.costs, |limit| limit.failed += items);
+            self.account.limits.each_charging(&attempt.charge.costs, |limit| limit.failed += items);
         }
         self.finish(attempt.batch.first(), attempt.batch.items(), failure, ahead);
     }

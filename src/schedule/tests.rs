@@ -14,7 +14,7 @@ use crate::charge::Key;
 use crate::cli;
 use crate::config::{Defaults, Plan, Rate, RateText};
 use crate::exit::{End, Exit, JobEnd};
-use crate::gate::{Answer, BookingTerms, Order, Slot};
+use crate::gate::{Answer, BookingTerms, Order, Slot, Task};
 use crate::source::{Capacity, CommandLine, Delimiter, Segment};
 use crate::time::{Time, Wall};
 use nix::sys::signal::Signal;
@@ -148,10 +148,14 @@ impl Scene {
             let capacity = Capacity { vacancies, ..self.capacity };
             let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
                 Action::Send(admission) => (self.send(&mut now, admission), false),
-                Action::Book(Order { hold: Some(until), .. }) => (format!("hold until {}", until.0), false),
-                Action::Book(order) if order.within > 0 => (format!("book {}", order.count), false),
-                Action::Book(order) => (format!("ask for {}", order.count), false),
-                Action::GiveBack(_, slots) => {
+                Action::Store(Task::Book(order)) if order.hold.is_some() => {
+                    (format!("hold until {}", order.hold.unwrap_or_default().0), false)
+                }
+                Action::Store(Task::Book(order)) if order.within > 0 => {
+                    (format!("book {}", order.count), false)
+                }
+                Action::Store(Task::Book(order)) => (format!("ask for {}", order.count), false),
+                Action::Store(Task::GiveBack(_, slots)) => {
                     let instants: Vec<_> = slots.iter().map(|slot| slot.at.0.to_string()).collect();
                     (format!("give back {}", instants.join(" ")), false)
                 }

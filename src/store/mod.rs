@@ -48,7 +48,7 @@
 //! A [`Store`] answers one question: [`Store::book`]. All limits of a run are booked as one, so a release has one slot.
 //! The scheduler asks ahead for items that it already has, at most [`Policy::span`] of them, and never waits for the
 //! answer: the store is asked on a thread of its own, and the slots arrive as an event. They are kept in
-//! [`crate::gate::Slots`], which is pure, like all limiters.
+//! [`crate::gate::Reservations`], which is pure, like all of the gate.
 //!
 //! Slots that no item needs any more, or that are left when a run ends, are moved out of there and given back, so their
 //! old owner cannot use them.
@@ -67,7 +67,7 @@
 //! - A process that is stopped between its last look at the clock and the system call that releases will be late
 //!   without noticing, by as long as it is stopped.
 //! - While a write is blocked, others go on. What they release between its end and their next question may be too close
-//!   to that end; they ask at least once in a lead ([`crate::gate::Slots`]), some 50 ms.
+//!   to that end; they ask at least once in a lead ([`crate::gate::Reservations`]), some 50 ms.
 //! - After the state was lost, processes that hold slots from before may not notice what others overrun, as the count
 //!   of overruns starts again.
 //! - An older copy that was put back and written to 16 times before anyone looked who had seen a newer one.

@@ -216,7 +216,7 @@ impl Reading {
 
 /// The instant as far from `to` as `at` is from `from`. The end of time stays where it is.
 fn moved(at: Time, from: Time, to: Time) -> Time {
-    if at == Time(u64::MAX) {
+    if at == Time::NEVER {
         at
     } else {
         Time::clamped(i128::from(at.0) - i128::from(from.0) + i128::from(to.0))

@@ -27,6 +27,19 @@ impl Time {
     /// The origin.
     pub const ZERO: Time = Time(0);
 
+    /// At no instant: past the end of the time line.
+    pub const NEVER: Time = Time(u64::MAX);
+
+    /// The instant, unless it is never.
+    pub fn known(self) -> Option<Time> {
+        Some(self).filter(|at| *at < Time::NEVER)
+    }
+
+    /// The instant `nanos` later; never, past the end of the time line.
+    pub(crate) fn after(self, nanos: impl Into<u128>) -> Time {
+        self.checked_add(nanos.into()).unwrap_or(Time::NEVER)
+    }
+
     /// The instant `nanos` after the origin, or the nearest on the time line.
     pub(crate) fn clamped(nanos: i128) -> Time {
         Time(u64::try_from(nanos.max(0)).unwrap_or(u64::MAX))

@@ -5,7 +5,6 @@ use std::fmt::{Display, Write};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::gate::Availability;
-use crate::rule::Verdict;
 use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Stats};
 use crate::time::{SECOND, Time, Wall};
 
@@ -84,10 +83,8 @@ fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics], wall: Wall) 
     let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or \
         the end of a command can allow it.";
     metric("throttle_limit_next_timestamp_seconds", help, &|limit| {
-        limit.now?.next.map(|next| match next {
-            Verdict::At(at) => timestamp(wall.shows(at)),
-            Verdict::Never => "+Inf".to_owned(),
-        })
+        let next = limit.now?.next?;
+        Some(next.known().map_or("+Inf".to_owned(), |at| timestamp(wall.shows(at))))
     });
 }
 
@@ -233,7 +230,7 @@ mod tests {
         let mut limit = limit("10/m");
         limit.stats.charged = Charged { releases: 3, cost: 12 };
         limit.stats.waited = 61 * SECOND;
-        let next = Some(Verdict::At(Time(65 * SECOND)));
+        let next = Some(Time(65 * SECOND));
         limit.now = Some(Now { standing: Availability::Common { available: 4 }, next, waiting: 0 });
         let lines = lines(&metrics(vec![limit]), None);
         let expected = [
@@ -253,7 +250,7 @@ mod tests {
     fn keys_are_counted_and_not_named() {
         let mut limit = limit("10/m,key=col:1");
         let standing = Availability::Keyed { keys: 1_000_000 };
-        limit.now = Some(Now { standing, next: Some(Verdict::Never), waiting: 7 });
+        limit.now = Some(Now { standing, next: Some(Time::NEVER), waiting: 7 });
         let lines = lines(&metrics(vec![limit]), None);
         let labels = "{run=\"mail\",limit=\"10/1m,key=col:1\"}";
         let expected = [

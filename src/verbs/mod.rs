@@ -56,6 +56,10 @@ impl<'a> Setup<'a> {
             rates = state::stored_limits(shared, &config.queue)?;
             rates.iter().try_for_each(check_for(config))?;
         }
+        if config.shared.is_some() {
+            // A gate has those first that it shares.
+            rates.sort_by_key(Rate::is_local);
+        }
         reporter.limits(&rates);
         if let Some(jitter) = config.queue.jitter {
             reporter.detail(&format_args!("each release is delayed at random: --jitter {jitter}"));

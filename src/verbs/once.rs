@@ -6,7 +6,7 @@ use std::ffi::OsString;
 use anyhow::{Context, Result};
 
 use super::Setup;
-use super::run::{open, share};
+use super::run::{open, share, shared_among};
 use crate::config::{Once, Plan, Rate, Selector};
 use crate::exit::Exit;
 use crate::printable::quoted;
@@ -24,7 +24,8 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let rates: Vec<_> = rates.iter().map(|rate| priced(rate, once)).collect();
     let plain: Vec<_> = rates.iter().map(|rate| plain(rate, once)).collect();
-    let store = config.shared.as_ref().map(|shared| open(shared, &plain, clock)).transpose()?;
+    let shared = shared_among(&plain);
+    let store = config.shared.as_ref().map(|state| open(state, shared, clock)).transpose()?;
     let store = store.map(|(store, policy)| {
         let priced = Priced { store, once: once.clone() };
         (Box::new(priced) as Box<dyn Store>, policy)
@@ -32,8 +33,8 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let mut world = RealWorld::start(reader, clock)?;
     world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
-    if let Some((shared, store)) = config.shared.as_ref().zip(store) {
-        schedule = schedule.with_bookings(share(shared, &plain, store, &mut world, &reporter)?);
+    if let Some((state, store)) = config.shared.as_ref().zip(store) {
+        schedule = schedule.with_bookings(share(state, shared, store, &mut world, &reporter)?);
     }
     if let Some(wait) = once.max_wait {
         schedule = schedule.with_patience(world.now(), wait);

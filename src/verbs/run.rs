@@ -14,7 +14,7 @@ use crate::pipe::is_pipe;
 use crate::records::{FailedItems, JobLog};
 use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
-use crate::sink::{Commands, Sink, Stdout};
+use crate::sink::{Commands, Sink, Stdout, Workers};
 use crate::source::Delimiter;
 use crate::store::{self, Policy, Store};
 use crate::time::SECOND;
@@ -42,13 +42,14 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let reporter = reporter.with_progress(display, total);
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
     let (log, done) = (open_log(config)?, done(config)?);
-    let store = config.shared.as_ref().map(|shared| open(shared, &rates, clock)).transpose()?;
+    let shared = shared_among(&rates);
+    let store = config.shared.as_ref().map(|state| open(state, shared, clock)).transpose()?;
     let mut world = RealWorld::start(reader, clock)?;
     world.watch_reader()?;
     world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
-    if let Some((shared, store)) = config.shared.as_ref().zip(store) {
-        schedule = schedule.with_bookings(share(shared, &rates, store, &mut world, &reporter)?);
+    if let Some((state, store)) = config.shared.as_ref().zip(store) {
+        schedule = schedule.with_bookings(share(state, shared, store, &mut world, &reporter)?);
     }
     if let Some(run) = &config.command {
         schedule = schedule.with_commands(run, fastrand::u64(..));
@@ -93,6 +94,11 @@ const FILE_PATIENCE: u64 = SECOND / 50;
 const SERVER_PATIENCE: u64 = SECOND / 25;
 const _: () = assert!(2 * SERVER_PATIENCE < SECOND / 10);
 
+/// The limits that are shared if any are. They are the first.
+pub(super) fn shared_among(rates: &[Rate]) -> &[Rate] {
+    &rates[..rates.iter().take_while(|rate| !rate.is_local()).count()]
+}
+
 /// Opens the store of shared limits. Called before signals are caught, as it may wait for the lock of a file.
 pub(super) fn open(shared: &Shared, rates: &[Rate], clock: Clock) -> Result<(Box<dyn Store>, Policy)> {
     Ok(store::keeper(shared)?.open(rates, Box::new(move || clock.now()))?)
@@ -122,7 +128,11 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     if let Some(run) = &config.command {
         world.watch_commands()?;
         let separator = config.input.separator.as_ref();
-        return Ok(Box::new(Commands::new(Run::clone(run), delimiter, separator, interrupt)?));
+        let run = Run::clone(run);
+        return Ok(match run.worker {
+            Some(answers) => Box::new(Workers::new(run, answers, delimiter, separator, interrupt)?),
+            None => Box::new(Commands::new(run, delimiter, separator, interrupt)?),
+        });
     }
     runtime::sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))

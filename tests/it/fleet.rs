@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use crate::simulated::fleet::{Faults, Release, run, run_with_unused};
+use crate::simulated::fleet::{Faults, Release, Slots, run, run_with_slots};
 use crate::simulated::{Simulation, block};
 use crate::support::seeds;
 
@@ -234,7 +234,8 @@ fn all_get_the_same() {
 fn what_is_given_back_is_used_by_others() {
     for_each_case(8, |seed, _| {
         let faults = Faults { delay: MILLI / 10, death: 2, ..Faults::NONE };
-        let (releases, unused) = run_with_unused(&["-r20/100ms"], 8, 150, 500 * MILLI, seed, faults);
+        let (releases, Slots { unused, .. }) =
+            run_with_slots(&["-r20/100ms"], 8, 150, 500 * MILLI, seed, faults);
         let last = releases.last().expect("some").at;
         let unused = unused.iter().filter(|at| **at < last).count();
         // There is always more to release than the limit allows, so this is the minimum number of periods. The first
@@ -242,6 +243,29 @@ fn what_is_given_back_is_used_by_others() {
         let periods = ((releases.len() + unused) as u64).div_ceil(20) - 1;
         let bound = releases[19].at + periods * 101 * MILLI;
         assert!(last <= bound, "{} and {unused} unused in {last} ns, not {bound} ns", releases.len());
+    });
+}
+
+/// None is booked that could not be used, as a limit of the run alone is shut.
+#[test]
+fn no_slot_is_wasted_on_what_a_local_limit_holds_up() {
+    for_each_case(60, |seed, random| {
+        let (count, period) = (random.u64(1..20), random.u64(20..200));
+        let (of_each, span) = (random.u64(1..5), random.u64(20..300));
+        let algorithm = random.choice(["sliding", "interval", "fixed", "bucket"]).expect("one");
+        let args = [format!("-r{count}/{period}ms"), format!("-r{of_each}/{span}ms,algo={algorithm},local")];
+        let (processes, items) = (random.usize(1..6), random.u64(1..40));
+        let args = args.each_ref().map(String::as_str);
+        let (releases, slots) = run_with_slots(&args, processes, items, 1000 * MILLI, seed, Faults::NONE);
+        assert_eq!(releases.len() as u64, processes as u64 * items, "{args:?}");
+        assert_eq!(slots.booked - slots.returned, releases.len() as u64, "{args:?}");
+        assert!(most_within(&releases, period * MILLI) as u64 <= count, "{args:?}");
+        for process in 0..processes {
+            let own = releases.iter().filter(|release| release.process == process).copied();
+            let most = most_within(&own.collect::<Vec<_>>(), span * MILLI) as u64;
+            let may_double = ["fixed", "bucket"].contains(&algorithm);
+            assert!(most <= of_each * if may_double { 2 } else { 1 }, "{args:?}: {most} of {process}");
+        }
     });
 }
 

@@ -1,7 +1,7 @@
 //! The booking protocol (`throttle::store`), model-checked: every interleaving of three processes that share a limit.
 //!
 //! The slots, deadlines and silences are the program's own: the model calls `store::ledger::BookingRules`,
-//! `store::Policy` and `gate::Slots` directly. Time is discrete. At any point any process may act, or time may pass, so
+//! `store::Policy` and `gate::Gate` directly. Time is discrete. At any point any process may act, or time may pass, so
 //! a process may wake up late by any time. States that differ only by a shift in time count as one, so runs of any
 //! length are covered.
 //!
@@ -14,7 +14,7 @@
 //! never learns of it, and its slots stay booked. A file, which is locked from the load to the swap, and a server
 //! differ only in which of these can happen.
 //!
-//! Slots are given back as in the program: `gate::Slots` decides which, and the ledger what becomes of them.
+//! Slots are given back as in the program: `gate::Reservations` decide which, and the ledger what becomes of them.
 //!
 //! A release may take any time, as a blocked write does. If it was late for its slot, it is reported, and others learn
 //! of it with their next request. For all who know, including the process that made it, it counts from its end. A

@@ -150,15 +150,16 @@ fn a_file_changes_how_many_run() {
 
 #[test]
 fn what_makes_no_sense_is_told() {
-    let table: [(&[&str], &str); 8] = [
+    let table: [(&[&str], &str); 9] = [
         (&["-r4/running"], "N/running are for a command: add one, such as -- curl"),
         (
             &["-r4/running", "--once", "--", "echo"],
             "--once cannot see the end of COMMAND: leave out 4/running",
         ),
+        (&["-r4/running", "-s", "./state", "--", "echo"], "nothing to share: leave out -s\n"),
         (
-            &["-r4/running", "-s", "./state", "--", "echo"],
-            "how long commands run: leave out this limit, or -s\n",
+            &["-r4/s,from=exit", "-s", "./state", "--", "echo"],
+            "how long commands run: add ,local to limit this run alone, or leave out from=exit or -s\n",
         ),
         (&["-r4/running,margin=1s", "--", "echo"], "N/running is a number of commands, not a rate"),
         (&["-r4/running,algo=bucket", "--", "echo"], "it takes cost=, key=, only=, during= and tz="),

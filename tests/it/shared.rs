@@ -33,6 +33,21 @@ fn what_one_run_has_used_the_next_one_waits_for() {
     assert!(start.elapsed() >= Duration::from_millis(1500));
 }
 
+/// Runs that share a state may differ in their own limits.
+#[test]
+fn limits_of_a_run_alone_apply_beside_the_shared_ones() {
+    let directory = Directory::new();
+    let state = state(&directory);
+    let start = Instant::now();
+    let paced = ["-s", &state, "-r1/200ms,local", "-r100/s"];
+    throttle(&paced).write_stdin(numbers(3)).assert().success().stdout(numbers(3));
+    assert!(start.elapsed() >= Duration::from_millis(400));
+    let one_by_one = ["-s", &state, "-r100/s", "-r1/running", "-j3", "--", "echo"];
+    throttle(&one_by_one).write_stdin(numbers(3)).assert().success().stdout(numbers(3));
+    let alone = ["-s", &state, "-r1/running", "--", "echo"];
+    throttle(&alone).assert().code(2).stderr(contains("nothing to share"));
+}
+
 /// It waits for the end of the hours of each limit, when those of the other begin.
 #[test]
 fn an_item_that_costs_too_much_at_all_hours_ends_the_run() {

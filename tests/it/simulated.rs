@@ -15,7 +15,7 @@ use std::rc::Rc;
 use anyhow::Error;
 use fastrand::Rng;
 use throttle::cli;
-use throttle::config::{Config, Plan, parse_limits};
+use throttle::config::{Config, Plan, Rate, parse_limits};
 use throttle::exit::Exit;
 use throttle::records::JobLog;
 use throttle::runtime::sim::{Sim, SimClock};
@@ -34,6 +34,15 @@ pub(crate) fn config(args: &[impl AsRef<str>]) -> Config {
     cli::parse(args.map(Into::into)).expect("a command line")
 }
 
+/// The limits of a run, first those that it shares, if it shares any.
+pub(crate) fn limits(config: &Config) -> Vec<Rate> {
+    let mut rates = config.limits.given().expect("limits");
+    if config.shared.is_some() {
+        rates.sort_by_key(Rate::is_local);
+    }
+    rates
+}
+
 /// Drives a run in this world to its end. Before that, `ready` is called, which may open a job log.
 fn drive(
     config: &Config,
@@ -41,8 +50,8 @@ fn drive(
     sink: &mut dyn Sink,
     ready: impl FnOnce(Schedule) -> (Schedule, Option<JobLog>),
 ) -> (Exit, Schedule) {
-    let rates = config.limits.given().expect("limits");
-    let (mut schedule, log) = ready(Schedule::new(&Plan::of(config), rates, world.now(), world.wall()));
+    let (mut schedule, log) =
+        ready(Schedule::new(&Plan::of(config), limits(config), world.now(), world.wall()));
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");

@@ -6,8 +6,9 @@ use std::collections::HashMap;
 
 pub(super) use self::retries::Retries;
 use super::Action;
+use crate::charge::Charge;
 use crate::config::{Halt, Output, Run};
-use crate::gate::OwnedRequest;
+use crate::gate::Request;
 use crate::source::Batch;
 use crate::time::Time;
 
@@ -73,8 +74,17 @@ impl Jobs {
 pub struct Attempt {
     /// The items.
     pub batch: Batch,
-    /// The request that was charged for all of them together.
-    pub asked: OwnedRequest,
+    /// The instant at which the first of them became next in line.
+    pub since: Time,
+    /// What was charged for all of them together.
+    pub charge: Charge,
     /// The instant that was checked before the command started.
     pub started: Time,
+}
+
+impl Attempt {
+    /// The request that was admitted.
+    pub(super) fn request(&self) -> Request<'_> {
+        Request::new(self.since, &self.charge)
+    }
 }

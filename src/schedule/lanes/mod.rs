@@ -29,8 +29,7 @@ use self::turns::Turns;
 use super::{Admission, Failed, Failure};
 use crate::charge::Key;
 use crate::config::{OnLimit, Plan, QueueOptions};
-use crate::gate::{BatchTerms, Gate, Part, Why};
-use crate::rule::Verdict;
+use crate::gate::{BatchTerms, Blocked, Gate, Scope};
 use crate::source::{Batch, Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
@@ -116,10 +115,10 @@ impl Lanes {
 
     /// The lanes with an item that may not wait beyond `now`, in input order. `missed`: only those that could not have
     /// gone in time; the others still may if the run woke up late.
-    pub(super) fn late(&self, gate: &dyn Gate, now: Time, missed: bool) -> Vec<usize> {
+    pub(super) fn late(&self, gate: &Gate, now: Time, missed: bool) -> Vec<usize> {
         let has_missed = |deadline: Time, at| {
-            let by = Verdict::At(deadline.max(self.lane(at).previous));
-            deadline < now && self.ask(at, gate, Part::All, Time::ZERO).from > by
+            let by = deadline.max(self.lane(at).previous);
+            deadline < now && self.ask(at, gate, Scope::All, Time::ZERO).from > by
         };
         let due = self.deadlines.iter().flat_map(|deadlines| deadlines.until(now));
         due.filter(|&(deadline, at)| !missed || has_missed(deadline, at)).map(|(_, at)| at).collect()
@@ -166,7 +165,7 @@ impl Lanes {
 
     /// Adds items to their lane. Returns the number of others that gave way to them, and the limit that those waited
     /// for, if any.
-    pub(super) fn push(&mut self, now: Time, items: Items, gate: &dyn Gate) -> (u64, Option<usize>) {
+    pub(super) fn push(&mut self, now: Time, items: Items, gate: &Gate) -> (u64, Option<usize>) {
         let at = self.find(&items);
         let is_latest = self.options.on_limit == OnLimit::Latest;
         let displaced = if is_latest { self.displace(at, now, gate) } else { (0, None) };
@@ -192,7 +191,7 @@ impl Lanes {
     }
 
     /// Puts back items that were taken out, to be sent again.
-    pub(super) fn requeue(&mut self, again: impl IntoIterator<Item = Items>, gate: &dyn Gate) {
+    pub(super) fn requeue(&mut self, again: impl IntoIterator<Item = Items>, gate: &Gate) {
         let mut by_lane: HashMap<usize, Vec<Items>, RandomState> = HashMap::default();
         for items in again {
             self.size.add(&items.segment);
@@ -228,7 +227,7 @@ impl Lanes {
     }
 
     /// Releases nothing with these keys before `until`. Returns the end of the hold known so far.
-    pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, gate: &dyn Gate) -> Time {
+    pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, gate: &Gate) -> Time {
         let at = self.directory.get_or_open(&self.name(keys));
         let lane = &mut self.directory.entries[at].lane;
         let known = lane.hold;
@@ -241,14 +240,14 @@ impl Lanes {
     }
 
     /// Delays the next release of a lane.
-    pub(super) fn delay(&mut self, at: usize, until: Time, gate: &dyn Gate) {
+    pub(super) fn delay(&mut self, at: usize, until: Time, gate: &Gate) {
         self.directory.entries[at].lane.delay = Some(until);
         self.place(at, gate);
     }
 
     /// Removes from a lane the items that were never sent, as a newer one replaces them. Returns as [`Lanes::push`].
-    fn displace(&mut self, at: usize, now: Time, gate: &dyn Gate) -> (u64, Option<usize>) {
-        let limit = self.why(at, gate, now).and_then(Why::limit);
+    fn displace(&mut self, at: usize, now: Time, gate: &Gate) -> (u64, Option<usize>) {
+        let limit = self.blocked(at, gate, now).and_then(Blocked::limit);
         let gone = self.directory.entries[at].lane.take_fresh(&self.batcher);
         self.size.remove(gone.iter().map(|items| &items.segment), gone.len());
         (gone.iter().map(|items| items.segment.items()).sum(), limit)
@@ -270,7 +269,7 @@ impl Lanes {
     }
 
     /// Forms the next release of every lane again, and places the lanes.
-    pub(super) fn reopen_all(&mut self, gate: &dyn Gate) {
+    pub(super) fn reopen_all(&mut self, gate: &Gate) {
         for at in 0..self.directory.entries.len() {
             let lane = &mut self.directory.entries[at].lane;
             if !lane.is_fixed() {
@@ -281,7 +280,7 @@ impl Lanes {
     }
 
     /// Makes no batch wait for more items from `now` on, as none can be read, if the sink takes its first one.
-    pub(super) fn flush(&mut self, now: Time, gate: &dyn Gate) {
+    pub(super) fn flush(&mut self, now: Time, gate: &Gate) {
         let lanes: Vec<_> = match self.turns.before(self.batcher.capacity.before) {
             Some(positions) => positions.map(|&(_, at)| at).collect(),
             None => std::mem::take(&mut self.lingering).into_iter().collect(),
@@ -295,13 +294,13 @@ impl Lanes {
     }
 
     /// Lets nothing more join the releases that cost this, of one key or of all. Returns true if something might have.
-    pub(super) fn fix(&mut self, meant: Option<&Key>, costs: &[u64], gate: &dyn Gate) -> bool {
+    pub(super) fn fix(&mut self, meant: Option<&Key>, costs: &[u64], gate: &Gate) -> bool {
         let is_meant = |lane: &Lane| {
             let key = lane.front().and_then(|front| front.charge.keys.first());
             !lane.is_fixed() && (meant.is_none() || key == meant)
         };
         let is_such =
-            |lane: &Lane| is_meant(lane) && lane.composed().is_some_and(|open| *open.costs == *costs);
+            |lane: &Lane| is_meant(lane) && lane.composed().is_some_and(|open| open.costs.starts_with(costs));
         let lanes = self.directory.lanes().enumerate().filter(|(_, lane)| is_such(lane));
         let lanes: Vec<_> = lanes.map(|(at, _)| at).collect();
         for &at in &lanes {
@@ -318,7 +317,7 @@ impl Lanes {
     }
 
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::finish`].
-    pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
+    pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &Gate) -> Segments {
         let charge = self.lane(at).front().map(|front| front.charge.clone());
         let taken = self.take_out(at, 0, count, now, gate);
         let lane = self.lane(at);
@@ -340,7 +339,7 @@ impl Lanes {
 
     /// Of the items of a lane that were never sent, takes out the first `count`. They are not charged and do not count
     /// as its last release.
-    pub(super) fn discard(&mut self, at: usize, count: u64, gate: &dyn Gate) {
+    pub(super) fn discard(&mut self, at: usize, count: u64, gate: &Gate) {
         let lane = self.lane(at);
         if let Some((place, _)) = lane.fresh() {
             self.take_out(at, place, count, lane.previous, gate);
@@ -348,7 +347,7 @@ impl Lanes {
         }
     }
 
-    fn take_out(&mut self, at: usize, place: usize, count: u64, now: Time, gate: &dyn Gate) -> Segments {
+    fn take_out(&mut self, at: usize, place: usize, count: u64, now: Time, gate: &Gate) -> Segments {
         let remember = self.depend_on_since(gate);
         let lane = &mut self.directory.entries[at].lane;
         let before = lane.waiting().len();
@@ -363,7 +362,7 @@ impl Lanes {
     }
 
     /// Ends an admission, as of `now`: places the lanes it came from and those that were passed over.
-    pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &dyn Gate) {
+    pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &Gate) {
         for &at in &admission.lanes {
             let previous = &mut self.directory.entries[at].lane.previous;
             *previous = now.max(*previous);
@@ -381,14 +380,13 @@ mod tests {
     use super::*;
     use crate::charge::Charge;
     use crate::cli;
-    use crate::gate::Own;
     use crate::source::Segment;
     use crate::time::Wall;
 
     #[test]
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
         let config = cli::parse(["throttle", "-r", "1/s", "--on-limit", "latest"].map(Into::into)).unwrap();
-        let gate = Own::new(Vec::new(), Time(0), Wall::EPOCH);
+        let gate = Gate::new(Vec::new(), Time(0), Wall::EPOCH);
         let mut lanes =
             Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
         for number in 10..15u64 {

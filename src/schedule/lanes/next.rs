@@ -4,8 +4,7 @@ use super::kept::Kept;
 use super::turns::{Group, Place, Position};
 use super::{Lane, Lanes};
 use crate::config::OnLimit;
-use crate::gate::{Demand, Gate, Kind, News, Opening, Part, Request, Why};
-use crate::rule::Verdict;
+use crate::gate::{Blocked, Demand, Gate, Kind, News, Opening, Request, Scope};
 use crate::source::{Items, Segment};
 use crate::time::Time;
 
@@ -14,7 +13,7 @@ const MOST_ASKED: usize = 32;
 
 impl Lanes {
     /// True if it matters when an item became next in line. If so, empty lanes are remembered for a while.
-    pub(super) fn depend_on_since(&self, gate: &dyn Gate) -> bool {
+    pub(super) fn depend_on_since(&self, gate: &Gate) -> bool {
         gate.properties().depends_on_since || self.options.on_limit != OnLimit::Wait
     }
 
@@ -28,26 +27,26 @@ impl Lanes {
         Some((is_judged, Request { since, costs: &open.costs, keys: &front.charge.keys }))
     }
 
-    /// Asks a part of the gate about the next release of a lane, from `now` on.
-    pub(crate) fn ask(&self, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Opening {
+    /// Asks the gate, or a part of it, about the next release of a lane, from `now` on.
+    pub(crate) fn ask(&self, at: usize, gate: &Gate, scope: Scope, now: Time) -> Opening {
         let lane = self.lane(at);
         match self.request(lane) {
             // Judged as soon as it is complete.
             Some((true, request)) => gate.judged(&request),
-            Some((false, request)) => gate.ask(part, &request, now.max(lane.delay.unwrap_or_default())),
+            Some((false, request)) => gate.opening(scope, &request, now.max(lane.delay.unwrap_or_default())),
             None => Opening::NEVER,
         }
     }
 
-    /// The reason that a lane still waits at `now`, as far as the gate knows.
-    pub(crate) fn why(&self, at: usize, gate: &dyn Gate, now: Time) -> Option<Why> {
-        gate.why(&self.request(self.lane(at))?.1, now)
+    /// Why a lane still waits at `now`, as far as the gate knows.
+    pub(crate) fn blocked(&self, at: usize, gate: &Gate, now: Time) -> Option<Blocked> {
+        gate.blocked(&self.request(self.lane(at))?.1, now)
     }
 
     /// Re-evaluates the lanes whose answers may have become more lenient.
-    pub(crate) fn reconsider(&mut self, news: &News, gate: &dyn Gate) {
-        let is_later = |(other, _): &&(Verdict, Position)| *other > news.later_than();
-        let waiting = self.turns.waiting.iter().rev().take_while(is_later).map(|(_, (_, at))| *at);
+    pub(crate) fn reconsider(&mut self, news: &News, gate: &Gate) {
+        let may_be_sooner = |(other, _): &&(Time, Position)| *other >= news.from();
+        let waiting = self.turns.waiting.iter().rev().take_while(may_be_sooner).map(|(_, (_, at))| *at);
         let is_meant =
             |at: &usize| self.lane(*at).front().is_some_and(|front| news.concerns(&front.charge.keys));
         let waiting: Vec<_> = waiting.filter(is_meant).collect();
@@ -55,7 +54,7 @@ impl Lanes {
     }
 
     /// Puts a lane in its place among those that wait.
-    pub(super) fn place(&mut self, at: usize, gate: &dyn Gate) {
+    pub(super) fn place(&mut self, at: usize, gate: &Gate) {
         self.turns.take(at);
         let Some(position) = self.position(at) else { return };
         if self.lane(at).lingers() {
@@ -65,9 +64,9 @@ impl Lanes {
         // With one lane for all, the whole gate is asked at once, later.
         let opening = match self.options.in_order {
             true => Opening::at(lane.delay.unwrap_or_default()),
-            false => self.ask(at, gate, Part::Keyed, Time::ZERO),
+            false => self.ask(at, gate, Scope::Keyed, Time::ZERO),
         };
-        self.directory.entries[at].kept = Kept::new(opening, gate, Part::Keyed, lane.since());
+        self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed, lane.since());
         self.turns.set(at, position, Place::Waiting(opening.from));
     }
 
@@ -84,15 +83,15 @@ impl Lanes {
     ///
     /// # Errors
     /// If no lane may release, the verdict on the next turn; `None` if nothing waits.
-    pub(crate) fn next(&mut self, gate: &dyn Gate, now: Time) -> Result<usize, Option<Verdict>> {
+    pub(crate) fn next(&mut self, gate: &Gate, now: Time) -> Result<usize, Option<Time>> {
         if let Some(positions) = self.turns.before(self.batcher.capacity.before) {
             let (opening, at) = self.soonest_of(positions, gate, now).ok_or(None)?;
             return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
         }
         if let Some(at) = self.only() {
-            self.turns.whole = self.refreshed(self.turns.whole, at, gate, Part::All, now);
+            self.turns.whole = self.refreshed(self.turns.whole, at, gate, Scope::All, now);
             let Opening { from, .. } = self.turns.whole.opening;
-            return if from.allows(now) { Ok(at) } else { Err(Some(from)) };
+            return if from <= now { Ok(at) } else { Err(Some(from)) };
         }
         self.promote(gate, now);
         let mut first: Option<Position> = None;
@@ -100,9 +99,9 @@ impl Lanes {
         let mut ready = std::mem::take(&mut self.turns.ready);
         for Group { positions, kept } in ready.values_mut() {
             let Some(&position) = positions.first() else { continue };
-            *kept = self.refreshed(*kept, position.1, gate, Part::Common, now);
+            *kept = self.refreshed(*kept, position.1, gate, Scope::Common, now);
             let Opening { from, .. } = kept.opening;
-            if from.allows(now) {
+            if from <= now {
                 first = Some(first.map_or(position, |first| first.min(position)));
             } else {
                 wait = Some(wait.map_or(from, |other| other.min(from)));
@@ -114,15 +113,15 @@ impl Lanes {
 
     /// The lane that may be the first to release from `now` on, as things stand, and when. If very many wait
     /// for limits by key first and for common ones then, it may be another one.
-    pub(crate) fn soonest(&self, gate: &dyn Gate, now: Time) -> Option<(Verdict, usize)> {
+    pub(crate) fn soonest(&self, gate: &Gate, now: Time) -> Option<(Time, usize)> {
         if let Some(positions) = self.turns.before(self.batcher.capacity.before) {
             return self.soonest_of(positions, gate, now).map(|(opening, at)| (opening.from, at));
         }
         if let Some(at) = self.only() {
-            return Some((self.refreshed(self.turns.whole, at, gate, Part::All, now).opening.from, at));
+            return Some((self.refreshed(self.turns.whole, at, gate, Scope::All, now).opening.from, at));
         }
         let ready = self.turns.ready.values().filter_map(|group| Some((group, group.positions.first()?)));
-        let ask = |kept, at| self.refreshed(kept, at, gate, Part::Common, now).opening.from;
+        let ask = |kept, at| self.refreshed(kept, at, gate, Scope::Common, now).opening.from;
         let mut soonest = ready.map(|(group, &(_, at))| (ask(group.kept, at), at)).min();
         for &(least, (_, at)) in self.turns.waiting.iter().take(MOST_ASKED) {
             if soonest.is_some_and(|(other, _)| other <= least) {
@@ -130,8 +129,8 @@ impl Lanes {
             }
             // The common limits may make it later, and so may other lanes that share a key.
             let opening = match self.kind(at, gate).0.iter().all(|&cost| cost == 0) {
-                true => self.refreshed(self.directory.entries[at].kept, at, gate, Part::Keyed, now).opening,
-                false => self.ask(at, gate, Part::All, now),
+                true => self.refreshed(self.directory.entries[at].kept, at, gate, Scope::Keyed, now).opening,
+                false => self.ask(at, gate, Scope::All, now),
             };
             soonest = soonest.into_iter().chain([(opening.from, at)]).min();
         }
@@ -139,21 +138,21 @@ impl Lanes {
     }
 
     /// The first release from `now` on, or one no later than `by`.
-    pub(crate) fn earliest(&self, gate: &dyn Gate, now: Time, by: Time) -> Option<Verdict> {
+    pub(crate) fn earliest(&self, gate: &Gate, now: Time, by: Time) -> Option<Time> {
         let lanes = (0..self.directory.entries.len()).filter(|&at| self.lane(at).front().is_some());
         let mut earliest = None;
-        for answer in lanes.map(|at| self.ask(at, gate, Part::All, now).from) {
-            earliest = Some(earliest.map_or(answer, |other: Verdict| other.min(answer)));
-            if answer.allows(by) {
+        for answer in lanes.map(|at| self.ask(at, gate, Scope::All, now).from) {
+            earliest = Some(earliest.map_or(answer, |other: Time| other.min(answer)));
+            if answer <= by {
                 break;
             }
         }
         earliest
     }
 
-    /// The first of the free slots that the store has named, if it has named one for each waiting lane.
-    pub(crate) fn expected(&self, gate: &dyn Gate) -> Option<Time> {
-        let told = self.occupied().map(|lane| gate.expected(&self.request(lane)?.1));
+    /// The first release to expect of lanes that have no slots, if there is one for each waiting lane.
+    pub(crate) fn expected(&self, gate: &Gate, now: Time) -> Option<Time> {
+        let told = self.occupied().map(|lane| gate.blocked(&self.request(lane)?.1, now)?.until);
         told.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
@@ -175,10 +174,10 @@ impl Lanes {
             let open = if sums { lane.composed() } else { lane.open.as_ref() }?;
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
-            let (costs, keys) = (&open.costs, &*front.charge.keys);
+            let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
             let latest = latest.into_iter().chain(deadline(&front.segment)).min();
             let within = latest.map_or(u64::MAX, |latest| latest.since(now));
-            Some(Demand { since, costs, keys, count, within })
+            Some(Demand { request, count, within })
         })
     }
 
@@ -186,11 +185,11 @@ impl Lanes {
     fn soonest_of<'a>(
         &self,
         few: impl Iterator<Item = &'a Position>,
-        gate: &dyn Gate,
+        gate: &Gate,
         now: Time,
     ) -> Option<(Opening, usize)> {
-        let answers = few.map(|&(_, at)| (self.ask(at, gate, Part::All, now), at));
-        answers.min_by_key(|(opening, _)| opening.from.max(Verdict::At(now)))
+        let answers = few.map(|&(_, at)| (self.ask(at, gate, Scope::All, now), at));
+        answers.min_by_key(|(opening, _)| opening.from.max(now))
     }
 
     /// The only waiting lane, if there is just one. It need not be compared with others, so it is not moved.
@@ -201,17 +200,16 @@ impl Lanes {
     }
 
     /// Moves lanes from waiting to ready, as the limits by key admit them.
-    fn promote(&mut self, gate: &dyn Gate, now: Time) {
+    fn promote(&mut self, gate: &Gate, now: Time) {
         self.demote(gate, now);
-        while let Some(&(_, position)) = self.turns.waiting.first().filter(|(verdict, _)| verdict.allows(now))
-        {
+        while let Some(&(_, position)) = self.turns.waiting.first().filter(|(from, _)| *from <= now) {
             self.settle(position, gate, now);
         }
     }
 
     /// Moves back ready lanes that would be next but for another lane, which has used up a limit that they share by one
     /// of several keys.
-    fn demote(&mut self, gate: &dyn Gate, now: Time) {
+    fn demote(&mut self, gate: &Gate, now: Time) {
         loop {
             let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
             let stale = firsts.copied().find(|&(_, at)| self.is_stale(at, gate, now));
@@ -221,30 +219,30 @@ impl Lanes {
     }
 
     /// Puts a lane where the limits by key now want it.
-    fn settle(&mut self, position: Position, gate: &dyn Gate, now: Time) {
+    fn settle(&mut self, position: Position, gate: &Gate, now: Time) {
         let (_, at) = position;
-        let kept = self.refreshed(self.directory.entries[at].kept, at, gate, Part::Keyed, now);
+        let kept = self.refreshed(self.directory.entries[at].kept, at, gate, Scope::Keyed, now);
         self.directory.entries[at].kept = kept;
         self.turns.take(at);
         let ready = kept.opening.allows(now).then(|| Place::Ready(self.kind(at, gate)));
         self.turns.set(at, position, ready.unwrap_or(Place::Waiting(kept.opening.from)));
     }
 
-    pub(super) fn is_stale(&self, at: usize, gate: &dyn Gate, now: Time) -> bool {
+    pub(super) fn is_stale(&self, at: usize, gate: &Gate, now: Time) -> bool {
         let entry = &self.directory.entries[at];
-        !entry.kept.stands(gate, Part::Keyed, entry.lane.since(), now)
+        !entry.kept.stands(gate, Scope::Keyed, entry.lane.since(), now)
     }
 
     /// The `kept` answer to a lane, if it still stands at `now`; otherwise a new one.
-    fn refreshed(&self, kept: Kept, at: usize, gate: &dyn Gate, part: Part, now: Time) -> Kept {
-        let since = self.lane(at).since().filter(|_| part != Part::Common);
-        match kept.stands(gate, part, since, now) {
+    fn refreshed(&self, kept: Kept, at: usize, gate: &Gate, scope: Scope, now: Time) -> Kept {
+        let since = self.lane(at).since().filter(|_| scope != Scope::Common);
+        match kept.stands(gate, scope, since, now) {
             true => kept,
-            false => Kept::new(self.ask(at, gate, part, now), gate, part, since),
+            false => Kept::new(self.ask(at, gate, scope, now), gate, scope, since),
         }
     }
 
-    fn kind(&self, at: usize, gate: &dyn Gate) -> Kind {
+    fn kind(&self, at: usize, gate: &Gate) -> Kind {
         let request = self.request(self.lane(at)).filter(|(is_judged, _)| !is_judged);
         request.map_or_else(Kind::default, |(_, request)| gate.kind(&request))
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::kept::Kept;
 use crate::gate::Kind;
-use crate::rule::Verdict;
+use crate::time::Time;
 
 /// The number of the front item of a lane, or of what that has replaced, and the lane. Sorts in input order.
 pub(super) type Position = (u64, usize);
@@ -13,7 +13,7 @@ pub(super) type Position = (u64, usize);
 #[derive(Clone)]
 pub(super) enum Place {
     /// The limits by key do not admit its front before this.
-    Waiting(Verdict),
+    Waiting(Time),
     /// Only the common limits may hold it back.
     Ready(Kind),
 }
@@ -31,7 +31,7 @@ pub(super) struct Turns {
     places: Vec<Option<(Position, Place)>>,
     /// The lanes that wait or are ready, in input order, if tracked.
     pub(super) fronts: Option<BTreeSet<Position>>,
-    pub(super) waiting: BTreeSet<(Verdict, Position)>,
+    pub(super) waiting: BTreeSet<(Time, Position)>,
     pub(super) ready: BTreeMap<Kind, Group>,
     /// The answer of the whole gate to the only waiting lane.
     pub(super) whole: Kept,

@@ -1,7 +1,6 @@
 //! Commands: what is reported, and what follows from their ends.
 
 use super::*;
-use crate::charge::Charge;
 
 /// The sink takes no item from the fourth on. The second backs off, and the key of the third is blocked.
 #[test]
@@ -213,7 +212,7 @@ fn what_runs_is_charged_by_the_limits_that_hold_when_it_ends() {
     scene.happens(Time(1), &Limits("99/s,cost=col:2,key=col:3"));
     scene.actions(1);
     let attempt = scene.schedule.attempt(1).expect("it runs");
-    let charge = Charge { costs: attempt.asked.costs.clone(), keys: attempt.asked.keys.clone() };
+    let charge = attempt.charge.clone();
     assert_eq!((&*charge.costs, charge.keys[0].as_slice()), (&[5][..], &b"a"[..]));
 }
 

@@ -1,14 +1,12 @@
 //! The state of a run, for monitoring.
 
 use super::*;
-use crate::rule::Verdict;
 
 /// For each limit, when it allows the next release, and the number of keys that it makes wait.
 fn limits(schedule: &Schedule, now: u64) -> Vec<(Option<u64>, u64)> {
-    let at = |verdict| if let Verdict::At(at) = verdict { at.0 } else { u64::MAX };
     let metrics = schedule.metrics(Time(now)).limits;
     let now = metrics.iter().filter_map(|limit| limit.now);
-    now.map(|now| (now.next.map(at), now.waiting)).collect()
+    now.map(|now| (now.next.map(|at| at.0), now.waiting)).collect()
 }
 
 fn next(schedule: &Schedule, now: u64) -> Option<Time> {

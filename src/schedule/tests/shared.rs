@@ -65,6 +65,63 @@ fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
     ]);
 }
 
+/// A slot that could not be used would be wasted.
+#[test]
+fn no_slot_is_booked_while_a_local_limit_is_shut() {
+    scene("-r 9/s -r 1/running -j 3 -- cmd", 2, 9).check(&[
+        (0, Input("a\nb\n"), "book 1; wait - or input"),
+        (1, Booked(&[4]), "wait 4 or input"),
+        (4, Due, "send a; wait - or input"),
+        // Until then, it is not known when the next command may start.
+        (9, Ended(1, 0), "book 1; wait - or input"),
+        (10, Booked(&[10]), "send b; wait - or input"),
+    ]);
+    scene("-r 9/s -r 1/100ns,key=col:1,local", 2, 9).check(&[
+        (0, Input("a 1\na 2\nb 1\n"), "book 2; wait - or input"),
+        (1, Booked(&[1, 1]), "send a 1 b 1; wait 101 or input"),
+        (101, Due, "book 1; wait - or input"),
+        (102, Booked(&[103]), "wait 103 or input"),
+        (103, Due, "send a 2; wait 1000000000 or input"),
+    ]);
+}
+
+/// When one lane has used up what a limit of the run allows, the slots of others that are still to come are given back.
+#[test]
+fn a_slot_that_a_local_limit_would_waste_is_given_back() {
+    let mut scene = Scene::new("-r 9/s,key=col:1 -r 1/100ns,local");
+    scene.schedule = scene.schedule.with_bookings(booking_terms(3, &[9]));
+    scene.check(&[
+        (0, Input("a\n"), "book 1; wait - or input"),
+        // A slot that is far off does not keep others from going before it.
+        (1, BookedFor("a", 1, &[200_000_000]), "wait 149999999 or input"),
+        (2, Input("b\n"), "book 1; wait 149999999 or input"),
+        (3, BookedFor("b", 1, &[3]), "send b; give back 200000000; wait 103 or input"),
+        (103, Due, "book 1; wait - or input"),
+    ]);
+}
+
+/// What a limit of the run alone does not allow is refused at once, and no slot is asked for.
+#[test]
+fn an_item_that_does_not_wait_is_refused_by_a_local_limit_first() {
+    let schedule = scene("-r 9/s -r 1/100ns,local --on-limit drop", 2, 9).check(&[
+        (0, Input("a\n"), "ask for 1; wait - or input"),
+        (1, Booked(&[1]), "send a; wait - or input"),
+        (50, Input("b\n"), "wait - or input"),
+        (101, Input("c\n"), "ask for 1; wait - or input"),
+    ]);
+    assert_eq!(schedule.limit_stats().iter().map(|limit| limit.refused).collect::<Vec<_>>(), [0, 1]);
+}
+
+/// A bound on the wait is known before a slot can be asked for.
+#[test]
+fn a_local_limit_that_is_shut_for_too_long_ends_the_run() {
+    scene("-r 9/s -r 1/100ns,local --max-wait 50ns", 2, 9).check(&[
+        (0, Input("a\nb\n"), "book 1; wait - or input"),
+        (1, Booked(&[1]), "send a; wait 1 or input"),
+        (1, Due, "too long by Some(100); finish 75"),
+    ]);
+}
+
 /// Otherwise it would be formed again and again, and be late each time.
 #[test]
 fn a_batch_that_is_formed_too_late_is_made_smaller_for_a_while() {

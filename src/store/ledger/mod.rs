@@ -18,7 +18,7 @@ pub(super) use self::change::GOOD_FOR;
 pub use self::returned::ReturnedSlots;
 use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot};
 use crate::charge::Key;
-use crate::rule::{AnyState, Ask, Extra, RuleInHours, Verdict};
+use crate::rule::{AnyState, Ask, Extra, RuleInHours};
 use crate::time::{SECOND, Time, Wall};
 
 /// The nanoseconds after which a process may ask again at the earliest.
@@ -158,7 +158,7 @@ impl BookingRules {
     pub fn fresh_from(&self, ledger: &Ledger) -> Time {
         let limits = self.rules.iter().zip(&ledger.accounts);
         let idle = limits.map(|(limit, account)| limit.rule.idle_at(account));
-        idle.max().map_or(Time::ZERO, instant)
+        idle.max().unwrap_or(Time::ZERO)
     }
 
     /// The first instant at which the state equals that of limits that were never used.
@@ -328,7 +328,7 @@ impl BookingRules {
 
     /// The instant at which a slot at `at` comes within the horizon.
     fn ask_again(&self, now: Time, at: Time) -> Time {
-        let never = Some(at).filter(|at| *at == Time(u64::MAX));
+        let never = Some(at).filter(|at| *at == Time::NEVER);
         never.unwrap_or_else(|| Time(at.0.saturating_sub(self.policy.horizon)).max(now.saturating_add(PAUSE)))
     }
 
@@ -357,7 +357,7 @@ impl BookingRules {
         let mut at = now.max(ledger.newest);
         loop {
             let first = |debit: Debit| debit.rule.earliest(&ledger.accounts[debit.limit], debit.ask(at));
-            let latest = self.debits(order).map(first).max().map_or(at, instant);
+            let latest = self.debits(order).map(first).max().unwrap_or(at);
             if latest <= at {
                 return at;
             }
@@ -371,9 +371,4 @@ impl BookingRules {
         }
         ledger.newest = at;
     }
-}
-
-/// The instant of a verdict; for `Never`, the end of time.
-fn instant(verdict: Verdict) -> Time {
-    verdict.instant().unwrap_or(Time(u64::MAX))
 }

@@ -26,7 +26,7 @@ fn list(random: &mut Rng, has_calendar: bool, is_by_key: bool) -> List {
         let may_have_hours = has_calendar && ["sliding", "interval"].contains(&algorithm);
         let hours = random.choice(HOURS).filter(|_| may_have_hours && random.u8(..4) == 0);
         let burst = random.u64(1..=count) + dearest;
-        Limit { algorithm, count, period, burst, has_cost, is_by_key, only: None, hours }
+        Limit { algorithm, count, period, burst, has_cost, is_by_key, is_local: false, only: None, hours }
     };
     (0..random.u8(1..=3)).map(|_| limit(random)).collect()
 }

@@ -29,6 +29,8 @@ pub(super) struct Limit {
     pub(super) is_by_key: bool,
     pub(super) only: Option<&'static str>,
     pub(super) hours: Option<&'static str>,
+    /// Of each process alone.
+    pub(super) is_local: bool,
 }
 
 /// A release, with what the wall clock shows.
@@ -56,7 +58,14 @@ impl Limit {
             is_by_key,
             only: random.choice(KEYS).filter(|_| is_by_key && random.u8(0..3) == 0),
             hours: hours.filter(|_| random.bool()),
+            is_local: false,
         }
+    }
+
+    /// A limit of each process alone, which need not have the same key as the others.
+    fn local(random: &mut Rng, hours: Option<&'static str>) -> Self {
+        let is_by_key = random.bool();
+        Limit { is_local: true, ..Limit::new(random, is_by_key, hours) }
     }
 
     pub(super) fn key<'a>(&self, line: &'a str) -> Option<&'a str> {
@@ -124,7 +133,8 @@ impl fmt::Display for Limit {
         self.only.iter().try_for_each(|only| write!(f, ",only={only}"))?;
         self.hours.iter().try_for_each(|hours| write!(f, ",during={hours}"))?;
         let goes_by_wall = self.hours.is_some() || self.algorithm == "calendar";
-        f.write_str(if goes_by_wall { ",tz=UTC" } else { "" })
+        f.write_str(if goes_by_wall { ",tz=UTC" } else { "" })?;
+        f.write_str(if self.is_local { ",local" } else { "" })
     }
 }
 
@@ -174,7 +184,9 @@ fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
         let is_by_key = random.bool();
         // Under limits whose hours complement one another, an expensive batch might never leave.
         let hours = random.choice(HOURS).filter(|_| random.bool());
-        let limits: Vec<_> = (0..random.u8(1..4)).map(|_| Limit::new(random, is_by_key, hours)).collect();
+        let mut limits: Vec<_> = (0..random.u8(1..4)).map(|_| Limit::new(random, is_by_key, hours)).collect();
+        let locals: Vec<_> = (0..random.u8(0..3)).map(|_| Limit::local(random, hours)).collect();
+        limits.extend(locals);
         let span = random.choice([1000, 6000]).expect("one") * MILLI;
         let stall = random.choice([0, 0, 5, 500]).expect("one") * MILLI;
         let faults = Faults { stall, ..faults(random) };
@@ -193,11 +205,12 @@ fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
         batches.sort_by_key(|batch| batch.release.start);
         for limit in &limits {
             let mut by_key = BTreeMap::<_, Vec<_>>::new();
-            for Batch { release, shown, .. } in &batches {
+            for Batch { release, shown, process, .. } in &batches {
                 let cost = limit.cost(&release.lines);
                 if let Some(key) = limit.key(&release.lines[0]).filter(|_| cost > 0) {
                     let charged = Charged { at: release.start, shown: *shown, cost };
-                    by_key.entry(key).or_default().push(charged);
+                    let process = limit.is_local.then_some(process);
+                    by_key.entry((process, key)).or_default().push(charged);
                 }
             }
             by_key.values().for_each(|releases| limit.check(releases));

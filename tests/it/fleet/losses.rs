@@ -152,7 +152,17 @@ fn limit(random: &mut Rng, has_calendar: bool) -> Limit {
     let count = random.u64(1..12);
     let period = if algorithm == "calendar" { random.u64(1..=3) * 1000 } else { random.u64(100..1500) };
     let burst = random.u64(1..=count);
-    Limit { algorithm, count, period, burst, has_cost: false, is_by_key: false, only: None, hours: None }
+    Limit {
+        algorithm,
+        count,
+        period,
+        burst,
+        has_cost: false,
+        is_by_key: false,
+        only: None,
+        hours: None,
+        is_local: false,
+    }
 }
 
 /// What happens to a vault until `end`. It can change if it `changes`.

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use fastrand::Rng;
 use throttle::config::{OnLimit, Plan, Rate};
 use throttle::gate::Availability;
-use throttle::rule::Verdict;
 use throttle::schedule::{Action, Now, Schedule};
 use throttle::source::Capacity;
 use throttle::time::{Time, Wall};
@@ -110,7 +109,7 @@ fn check(past: &Past, schedule: &Schedule, now: u64) {
         }
         let (at, keys) = past.next(limit, now);
         if rate.only.is_none() || at.is_some_and(|_| !keys.is_empty()) {
-            assert_eq!(next, at.map(|at| Verdict::At(Time(at))), "{rate} at {now}");
+            assert_eq!(next, at.map(Time), "{rate} at {now}");
         }
         if is_keyed(rate) {
             assert_eq!(waiting, keys.len() as u64, "{rate} at {now}");

@@ -1,20 +1,34 @@
-//! The slots of a process, kept as in the program: by `gate::Slots`.
+//! The slots of a process, kept as in the program: by a gate.
 
 use std::rc::Rc;
 
 use throttle::charge::Key;
-use throttle::gate::{BookingTerms, Charges, Gate as _, Overruns, Request, Slots as Held};
+use throttle::gate::{BookingTerms, Gate, Overruns, Pending, Request, Reservations, Task};
 use throttle::store::{Answer, Order, Slot};
-use throttle::time::Time;
+use throttle::time::{Time, Wall};
 
 /// The cost of a release.
 pub(super) const COSTS: [u64; 1] = [1];
 
-/// Nothing is asked for here.
-const TERMS: BookingTerms =
-    BookingTerms { span: 1, longest_span: 1, most: Vec::new(), deadline: 0, patience: 0, changes: 0 };
-
 const REQUEST: Request<'static> = Request { since: Time::ZERO, costs: &COSTS, keys: &[] };
+
+/// A gate of one shared limit. Nothing is asked for here.
+fn gate() -> Gate {
+    let terms =
+        BookingTerms { span: 1, longest_span: 1, most: vec![1], deadline: 0, patience: 0, changes: 0 };
+    let mut gate = Gate::new(vec!["1/s".parse().expect("a rate")], Time::ZERO, Wall::EPOCH);
+    gate.share(terms, true);
+    gate
+}
+
+/// The slots of a gate, earliest first, as far as they can be used.
+fn slots(gate: &Gate) -> impl Iterator<Item = Slot> {
+    gate.reservations().expect("a shared limit").slots(&REQUEST)
+}
+
+fn slots_mut(gate: &mut Rc<Gate>) -> &mut Reservations {
+    Rc::make_mut(gate).reservations_mut().expect("a shared limit")
+}
 
 pub(super) fn order(count: u64) -> Order {
     Order::new(Key::new(), COSTS, count)
@@ -23,9 +37,9 @@ pub(super) fn order(count: u64) -> Order {
 /// Slots, and what is known of overruns by others.
 #[derive(Clone)]
 pub(super) struct Slots {
-    held: Rc<Held>,
+    held: Rc<Gate>,
     /// The release that has begun.
-    begun: Charges,
+    begun: Pending,
     /// The overruns that it last heard of.
     pub(super) overruns: Overruns,
     /// The report that has not been answered yet.
@@ -35,8 +49,8 @@ pub(super) struct Slots {
 impl Slots {
     pub(super) fn new() -> Self {
         Slots {
-            held: Rc::new(Held::new(Vec::new(), TERMS, true)),
-            begun: Charges::default(),
+            held: Rc::new(gate()),
+            begun: Pending::default(),
             overruns: Overruns::default(),
             report: None,
         }
@@ -44,11 +58,11 @@ impl Slots {
 
     /// All slots, earliest first, including those that cannot be used until a report is answered.
     pub(super) fn all(&self) -> Vec<Slot> {
-        let Some(report) = &self.report else { return self.held.slots(&REQUEST).collect() };
-        let mut held = Held::clone(&self.held);
+        let Some(report) = &self.report else { return slots(&self.held).collect() };
+        let mut held = Rc::clone(&self.held);
         let nothing_new = Answer { overruns: self.overruns.clone(), ..Answer::default() };
-        held.answered(Time::ZERO, report, &nothing_new);
-        held.slots(&REQUEST).collect()
+        slots_mut(&mut held).heard(Time::ZERO, report, &nothing_new);
+        slots(&held).collect()
     }
 
     pub(super) fn count(&self) -> u64 {
@@ -57,11 +71,11 @@ impl Slots {
 
     /// Whether the first usable slot has come.
     pub(super) fn is_due(&self, now: Time) -> bool {
-        self.held.slots(&REQUEST).next().is_some_and(|slot| slot.at <= now)
+        slots(&self.held).next().is_some_and(|slot| slot.at <= now)
     }
 
     pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
-        Rc::make_mut(&mut self.held).answered(now, order, answer);
+        slots_mut(&mut self.held).heard(now, order, answer);
         self.overruns = answer.overruns.clone();
         if order.overrun.is_some() {
             self.report = None;
@@ -70,15 +84,18 @@ impl Slots {
 
     /// Drops the slots that are over, and begins a release if a slot allows it.
     pub(super) fn begin(&mut self, now: Time) -> bool {
+        slots_mut(&mut self.held).expire(now);
         let held = Rc::make_mut(&mut self.held);
-        held.expire(now);
         held.admit(&mut self.begun, now, &Request { since: now, ..REQUEST }, 1).is_ok()
     }
 
     /// Ends the release. Returns a report if that is too late for its slot.
     pub(super) fn finish(&mut self, now: Time) -> Option<Order> {
         let held = Rc::make_mut(&mut self.held);
-        self.report = held.commit(&mut self.begun, now, 1, true).pop();
+        self.report = held.commit(&mut self.begun, now, 1, true).pop().map(|task| match task {
+            Task::Book(report) => *report,
+            Task::GiveBack(..) => panic!("{task:?}"),
+        });
         self.report.clone()
     }
 
@@ -90,7 +107,11 @@ impl Slots {
 
     /// Removes the slots that are still to come, to give them back.
     pub(super) fn take_surplus(&mut self, now: Time) -> Vec<Slot> {
-        let steps = Rc::make_mut(&mut self.held).close(now);
-        steps.returned.into_iter().flat_map(|(_, slots)| slots).collect()
+        let tasks = slots_mut(&mut self.held).close(now).tasks.into_iter();
+        let slots = tasks.map(|task| match task {
+            Task::GiveBack(_, slots) => slots,
+            Task::Book(_) => panic!("{task:?}"),
+        });
+        slots.flatten().collect()
     }
 }

@@ -109,42 +109,51 @@ pub(crate) fn run(
     seed: u64,
     faults: Faults,
 ) -> Vec<Release> {
-    run_with_unused(args, processes, items, span, seed, faults).0
+    run_with_slots(args, processes, items, span, seed, faults).0
 }
 
-/// As [`run`]; also returns the slots that were given back and that nobody asked for in time.
-pub(crate) fn run_with_unused(
+/// What became of the slots of a fleet.
+#[derive(Debug, Default)]
+pub(crate) struct Slots {
+    pub(crate) booked: u64,
+    pub(crate) returned: u64,
+    /// The instants of those that were given back and that nobody asked for in time.
+    pub(crate) unused: Vec<u64>,
+}
+
+/// As [`run`]; also returns what became of the slots.
+pub(crate) fn run_with_slots(
     args: &[&str],
     processes: usize,
     items: u64,
     span: u64,
     seed: u64,
     faults: Faults,
-) -> (Vec<Release>, Vec<u64>) {
+) -> (Vec<Release>, Slots) {
     let mut random = Rng::with_seed(seed);
     let arrivals = (0..processes).map(|process| {
         let mut arrivals: Vec<_> = (0..items).map(|_| random.u64(0..=span)).collect();
         arrivals.sort_unstable();
         arrivals.into_iter().map(|at| (at, format!("item {}", process % 3))).collect()
     });
-    let (batches, given_back) = run_lines(args, arrivals.collect(), span, seed, faults);
+    let (batches, slots) = run_lines(args, arrivals.collect(), span, seed, faults);
     let each = |Batch { process, shown, release: Left { start: at, end, lines }, .. }| {
         vec![Release { at, end, shown, process }; lines.len()]
     };
     let mut releases: Vec<_> = batches.into_iter().flat_map(each).collect();
     releases.sort_unstable();
-    (releases, given_back)
+    (releases, slots)
 }
 
 /// Runs a process for each of `arrivals`, which come within `span`. Returns the releases of each, one process after the
-/// other, and the slots that were given back and that nobody asked for in time.
+/// other, and what became of the slots.
 pub(crate) fn run_lines(
     args: &[&str],
     arrivals: Vec<Arrivals>,
     span: u64,
     seed: u64,
     faults: Faults,
-) -> (Vec<Batch>, Vec<u64>) {
+) -> (Vec<Batch>, Slots) {
     run_over(Box::new(InMemory::default()), VecDeque::new(), args, arrivals, span, seed, faults)
 }
 
@@ -157,9 +166,9 @@ pub(crate) fn run_over(
     span: u64,
     seed: u64,
     faults: Faults,
-) -> (Vec<Batch>, Vec<u64>) {
+) -> (Vec<Batch>, Slots) {
     let config = Arc::new(super::config(args));
-    let rates = config.limits.given().expect("limits");
+    let rates = shared_limits(&config);
     let mut random = Rng::with_seed(!seed);
     let steps = Steps::new(&mut random, faults.steps, span);
     let fleet = Fleet::new(vault, troubles, &Policy::new(&rates, Reserve::LOCAL), arrivals.len(), steps);
@@ -190,8 +199,12 @@ pub(crate) fn run_over(
     let threads: Vec<_> = threads.collect();
     fleet.start();
     let batches = threads.into_iter().flat_map(|thread| thread.join().expect("a run")).collect();
-    let given_back = std::mem::take(&mut fleet.state().given_back);
-    (batches, given_back)
+    let slots = std::mem::take(&mut fleet.state().slots);
+    (batches, slots)
+}
+
+fn shared_limits(config: &Config) -> Vec<Rate> {
+    super::limits(config).into_iter().filter(|rate| !rate.is_local()).collect()
 }
 
 /// What all processes share.
@@ -215,8 +228,7 @@ struct State {
     heard: Vec<u64>,
     /// Since when something is booked that what was moved away lacks, and what was copied.
     lacking: [Option<u64>; 2],
-    /// Slots that were given back, except those that others have asked for in time.
-    given_back: Vec<u64>,
+    slots: Slots,
     /// The instants that processes wait for.
     waiting: BTreeSet<(u64, usize)>,
     /// The process whose turn it is; `None` until all are there.
@@ -248,7 +260,7 @@ impl Fleet {
             away: 0,
             heard: vec![0; processes],
             lacking: [None; 2],
-            given_back: Vec::new(),
+            slots: Slots::default(),
             waiting: BTreeSet::new(),
             turn: None,
         };
@@ -364,7 +376,7 @@ impl Member {
     fn run(mut self, config: &Config) -> Vec<Batch> {
         let (fleet, process) = (Arc::clone(&self.fleet), self.process);
         fleet.take_turn(process);
-        let rates = config.limits.given().expect("limits");
+        let rates = shared_limits(config);
         let policy = Policy::new(&rates, Reserve::LOCAL);
         let (stall, mut random) = (self.faults.stall, self.random.fork());
         let mut sink = Recorder::new(|| {
@@ -440,7 +452,8 @@ impl Member {
     fn take_back(&self, order: &Order, slots: &[Slot]) {
         let mut state = self.fleet.state();
         state.stores[self.process].give_back(order, slots).expect("taken back");
-        state.given_back.extend(slots.iter().map(|slot| slot.at.0));
+        state.slots.returned += slots.len() as u64;
+        state.slots.unused.extend(slots.iter().map(|slot| slot.at.0));
     }
 
     /// An event that has happened by now, if there is one.
@@ -481,9 +494,10 @@ impl Member {
         let (now, mut state) = (self.fleet.now(), self.fleet.state());
         let answer = state.stores[self.process].book(&order);
         state.hear(now, self.process);
+        state.slots.booked += answer.as_ref().map_or(0, |answer| answer.slots.len() as u64);
         let mut wanted = order.count;
-        state.given_back.sort_unstable();
-        state.given_back.retain(|&at| {
+        state.slots.unused.sort_unstable();
+        state.slots.unused.retain(|&at| {
             let is_wanted = wanted > 0 && at >= now;
             wanted -= u64::from(is_wanted);
             !is_wanted

@@ -4,19 +4,17 @@ mod audit;
 mod crowd;
 mod losses;
 mod returned;
-#[path = "../../../../tests/it/single.rs"]
-mod single;
 mod turns;
 mod within;
 
 use fastrand::Rng;
 
-use self::single::single;
 use super::*;
 use crate::charge::Key;
-use crate::gate::{History, Limiter};
+use crate::gate::Limit;
 use crate::random::for_each_seed;
-use crate::rule::{Algorithm, Extra, Rule as _, Sliding, Terms, Verdict, Visitor};
+use crate::rule::{Algorithm, Extra, Terms};
+use crate::time::Time;
 
 /// Calendar rules have their own tests.
 fn of_any_period() -> Vec<Algorithm> {
@@ -73,18 +71,18 @@ impl Books {
     }
 }
 
-fn limiter(quota: &Quota) -> Box<dyn Limiter> {
-    single(quota.algorithm, quota.terms)
+fn limit(quota: &Quota) -> Limit {
+    Limit::of(quota.algorithm, quota.terms, None)
 }
 
 /// Charges a release that was checked earlier but ended only at `at`.
-fn overrun(quota: &Quota, limiter: &mut dyn Limiter, at: Time, cost: u64) {
+fn overrun(quota: &Quota, limit: &mut Limit, at: Time, cost: u64) {
     let ask = Ask { since: at, cost };
-    match (quota.algorithm, limiter.opening(b"", ask, ask.since).from) {
+    match (quota.algorithm, limit.opening(b"", ask, ask.since).from) {
         // Charges nothing if earlier charges already keep the next release away for as long.
-        (Algorithm::Interval, Verdict::At(next))
+        (Algorithm::Interval, next)
             if next.0 >= at.0 + (cost * quota.terms.period).div_ceil(quota.terms.count) => {}
-        _ => limiter.commit(0, at, ask),
+        _ => limit.commit(0, at, ask, 1),
     }
 }
 
@@ -107,14 +105,14 @@ fn costs(random: &mut Rng, quotas: &[Quota]) -> Vec<u64> {
 }
 
 #[test]
-fn slots_are_the_instants_at_which_the_limiters_would_release() {
+fn slots_are_the_instants_at_which_the_limits_would_release() {
     for_each_seed(400, |random| {
         let starts_empty = random.bool();
         let quotas = &quotas(random, starts_empty)[..random.usize(1..=3)];
         let mut state = Books::new(policy(quotas));
-        let mut limiters: Vec<_> = quotas.iter().map(limiter).collect();
+        let mut limits: Vec<_> = quotas.iter().map(limit).collect();
         if starts_empty {
-            limiters.iter_mut().for_each(|limiter| limiter.exhaust(Time(0)));
+            limits.iter_mut().for_each(|limit| limit.exhaust(Time(0)));
         }
         let (mut now, mut previous) = (0, Time(0));
         for _ in 0..60 {
@@ -127,15 +125,14 @@ fn slots_are_the_instants_at_which_the_limiters_would_release() {
                 previous = previous.max(over);
                 state.book(now, &Order { overrun: Some(over), ..order(&costs, count) });
                 charged().for_each(|(limit, cost)| {
-                    overrun(&quotas[limit], limiters[limit].as_mut(), previous, cost * count);
+                    overrun(&quotas[limit], &mut limits[limit], previous, cost * count);
                 });
             }
             let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
-            let answers =
-                charged().map(|(limit, &cost)| limiters[limit].opening(b"", ask(cost), Time(0)).from);
-            let Some(Verdict::At(at)) = answers.max() else { panic!("never") };
+            let answers = charged().map(|(at, &cost)| limits[at].opening(b"", ask(cost), Time(0)).from);
+            let Some(at) = answers.max() else { panic!("never") };
             assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);
-            charged().for_each(|(limit, &cost)| limiters[limit].commit(0, at, ask(cost)));
+            charged().for_each(|(limit, &cost)| limits[limit].commit(0, at, ask(cost), 1));
             previous = at;
         }
     });
@@ -299,13 +296,13 @@ fn a_large_count_is_kept_in_few_entries() {
         let (count, period) = (random.u64(1025..3_000_000), SECOND);
         let most = random.choice([count, count / 7, count / 100]).expect("one");
         let mut state = Books::new(policy(&[quota(Algorithm::Sliding, count, period)]));
-        let mut limiter = History::common(Sliding::new(Terms::new(count, period, 0)));
+        let mut limit = Limit::of(Algorithm::Sliding, Terms::new(count, period, 0), None);
         for _ in 0..300 {
             let cost = random.u64(1..=most);
             let slot = state.book(0, &order(&[cost], 1)).slots[0];
             let ask = Ask { since: slot.at, cost };
-            assert!(limiter.opening(b"", ask, ask.since).allows(ask.since), "{cost} of {count} is early");
-            limiter.commit(0, ask.since, ask);
+            assert!(limit.opening(b"", ask, ask.since).allows(ask.since), "{cost} of {count} is early");
+            limit.commit(0, ask.since, ask, 1);
             assert!(state.runs() <= 1026, "{} runs", state.runs());
         }
     });

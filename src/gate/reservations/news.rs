@@ -5,32 +5,31 @@ use std::collections::HashSet;
 use foldhash::fast::RandomState;
 
 use crate::charge::Key;
-use crate::rule::Verdict;
 use crate::time::Time;
 
-/// Answers that may have become more lenient: those later than an instant, for some keys or for all.
+/// Answers that may have become more lenient: those from an instant on, for some keys or for all.
 #[derive(Clone, Debug)]
 pub struct News {
-    later_than: Time,
+    from: Time,
     /// `None` for all keys.
     keys: Option<HashSet<Key, RandomState>>,
 }
 
 impl News {
     /// News for all keys; or, if `are_keyed`, for the keys that are added.
-    pub(in crate::gate) fn new(later_than: Time, are_keyed: bool) -> Self {
-        News { later_than, keys: are_keyed.then(HashSet::default) }
+    pub(in crate::gate) fn new(from: Time, are_keyed: bool) -> Self {
+        News { from, keys: are_keyed.then(HashSet::default) }
     }
 
-    /// Adds the answers for a key that are later than `at`.
+    /// Adds the answers for a key from `at` on.
     pub(super) fn add(&mut self, at: Time, key: &Key) {
-        self.later_than = self.later_than.min(at);
+        self.from = self.from.min(at);
         self.keys.iter_mut().for_each(|keys| _ = keys.insert(key.clone()));
     }
 
-    /// The latest answer that cannot have changed.
-    pub fn later_than(&self) -> Verdict {
-        Verdict::At(self.later_than)
+    /// The earliest answer that may have changed.
+    pub fn from(&self) -> Time {
+        self.from
     }
 
     /// True if it concerns releases with these keys.

@@ -36,7 +36,7 @@ impl Lease {
         let TotalDemand { count, since, within } = self.demand;
         self.demand = TotalDemand {
             count: count + demand.count,
-            since: if count == 0 { demand.since } else { demand.since.min(since) },
+            since: if count == 0 { demand.request.since } else { demand.request.since.min(since) },
             within: within.max(demand.within),
         };
         count == 0

@@ -60,6 +60,21 @@ impl Order {
     }
 }
 
+/// What a store is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Task {
+    /// Book slots, or take a report. It is answered.
+    Book(Box<Order>),
+    /// Take back slots that were booked for such an order. They are no longer used.
+    GiveBack(Box<Order>, Vec<Slot>),
+}
+
+impl Task {
+    pub(super) fn book(order: Order) -> Self {
+        Task::Book(Box::new(order))
+    }
+}
+
 /// A place in the queue of orders that were turned away. The store defines what the number means.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Turn(pub u64);

@@ -19,7 +19,7 @@ pub(super) type Heard = (Time, Option<Time>);
 
 /// The pacing of orders, for all claims.
 #[derive(Clone)]
-pub(super) struct Orders {
+pub(super) struct Pacing {
     /// As [`BookingTerms::span`](super::BookingTerms::span).
     span: u64,
     longest_span: u64,
@@ -33,10 +33,10 @@ pub(super) struct Orders {
     halvings: u32,
 }
 
-impl Orders {
+impl Pacing {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
-        Orders { span, longest_span, waits, coming: 0, took: 0, halvings: 0 }
+        Pacing { span, longest_span, waits, coming: 0, took: 0, halvings: 0 }
     }
 
     /// The nanoseconds by which a slot is ordered or checked before it is due.
@@ -142,25 +142,25 @@ mod tests {
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
-    /// Orders for one claim.
+    /// Pacing for one claim.
     struct Asker {
-        orders: Orders,
+        pacing: Pacing,
         ordered: Option<Ordered>,
     }
 
     impl Asker {
         fn new() -> Self {
-            Asker { orders: Orders::new(20, 30, true), ordered: None }
+            Asker { pacing: Pacing::new(20, 30, true), ordered: None }
         }
 
         fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-            self.ordered = self.orders.answered(now, self.ordered, order, answer);
+            self.ordered = self.pacing.answered(now, self.ordered, order, answer);
         }
     }
 
     /// The number of slots asked for at an instant, or the instant to look again.
     fn plan(
-        Asker { orders, ordered }: &mut Asker,
+        Asker { pacing, ordered }: &mut Asker,
         now: Time,
         count: u64,
         vacancies: u64,
@@ -170,8 +170,8 @@ mod tests {
         let heard = Some((now, None)).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, next: None };
-        let order = orders.plan(now, &Key::new(), &lease, heard, vacancies)?;
-        orders.coming += order.count;
+        let order = pacing.plan(now, &Key::new(), &lease, heard, vacancies)?;
+        pacing.coming += order.count;
         *ordered = Some(Ordered::Coming(now, order.count));
         Ok(order.count)
     }
@@ -207,7 +207,7 @@ mod tests {
         let mut spans = Vec::new();
         for until in [one, one, three, three] {
             asker.answered(two, &order, &slots(until));
-            spans.push(asker.orders.span());
+            spans.push(asker.pacing.span());
         }
         assert_eq!(spans, [10, 5, 10, 20]);
     }
@@ -218,7 +218,7 @@ mod tests {
         let mut asker = Asker::new();
         let order = Order::new(Key::new(), [1], 3);
         assert_eq!(plan(&mut asker, one, 3, 9, &[]), Ok(3));
-        assert_eq!((plan(&mut asker, one, 9, 9, &[]), asker.orders.coming), (Err(None), 3));
+        assert_eq!((plan(&mut asker, one, 9, 9, &[]), asker.pacing.coming), (Err(None), 3));
         asker.answered(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });
         assert_eq!(plan(&mut asker, two, 3, 9, &[]), Err(Some(three)));
         assert_eq!(plan(&mut asker, three, 3, 9, &[]), Ok(3));
@@ -226,6 +226,6 @@ mod tests {
         asker.answered(three, &order, &Answer::default());
         assert_eq!(plan(&mut asker, three, 3, 9, &[]), Err(Some(Time(3_010_000_000))));
         // The second that the first answer took no longer counts.
-        assert_eq!((asker.orders.took, asker.orders.lead()), (0, LEAD));
+        assert_eq!((asker.pacing.took, asker.pacing.lead()), (0, LEAD));
     }
 }

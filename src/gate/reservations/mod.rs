@@ -1,0 +1,549 @@
+//! Reservations: slots of shared limits (see [`crate::store`]), booked for waiting items, held, and given back when
+//! they are not needed.
+
+mod key_claims;
+mod lease;
+mod news;
+mod order;
+mod pacing;
+#[cfg(test)]
+mod tests;
+
+use std::collections::HashMap;
+use std::mem;
+use std::rc::Rc;
+
+use foldhash::fast::RandomState;
+
+pub use self::news::News;
+pub use self::order::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Task, Turn};
+
+use self::key_claims::KeyClaims;
+use self::lease::{Lease, TotalDemand};
+use self::order::Ordered;
+use self::pacing::Pacing;
+use super::pending::Admitted;
+use super::{Blocked, By, Eviction, Opening, Request};
+use crate::charge::Key;
+use crate::config::Rate;
+use crate::time::{Time, Wall};
+
+/// The terms on which a store gives out slots.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct BookingTerms {
+    /// The most slots that one order asks for.
+    pub span: u64,
+    /// The most that one order asks for if answers are slow.
+    pub longest_span: u64,
+    /// The most that one release may cost under each limit.
+    pub most: Vec<u64>,
+    /// D: the nanoseconds for which a slot is good.
+    pub deadline: u64,
+    /// The longest wait for an answer at the end of a run, in nanoseconds.
+    pub patience: u64,
+    /// The number of changes of the limits since the store was opened.
+    pub changes: u64,
+}
+
+/// The next releases of a lane, all alike.
+#[derive(Clone, Copy, Debug)]
+pub struct Demand<'a> {
+    /// The first of them.
+    pub request: Request<'a>,
+    /// The number of releases like this.
+    pub count: u64,
+    /// A slot further ahead than this, in nanoseconds, is of no use.
+    pub within: u64,
+}
+
+/// The steps needed to release waiting items in time.
+#[derive(Debug, Default)]
+pub struct Steps {
+    /// What the store is to do.
+    pub tasks: Vec<Task>,
+    /// Releases that nothing more may join, as slots are booked for their present costs: the cost of each under each
+    /// shared limit, and their key; `None` if keys share slots.
+    pub closed: Vec<(Option<Key>, Rc<[u64]>)>,
+    /// The instant at which to look again.
+    pub again: Option<Time>,
+}
+
+/// The slots that releases take.
+#[derive(Clone, Debug)]
+pub(super) struct Taken {
+    key: Key,
+    /// The cost of each under each shared limit.
+    pub(super) costs: Rc<[u64]>,
+    /// One for each release.
+    pub(super) slots: Vec<Slot>,
+}
+
+/// Slots by key and costs. One release may go in each.
+///
+/// They know no rule, as the store obeyed the rules when it gave out the slots. A slot can be used only for the key and
+/// the costs that it was booked for. Without a slot, nothing may go until more come.
+#[derive(Clone)]
+pub struct Reservations {
+    terms: BookingTerms,
+    /// Each key has its own slots.
+    by_key: bool,
+    keys: HashMap<Key, KeyClaims, RandomState>,
+    eviction: Eviction,
+    pacing: Pacing,
+    /// The clock by which the slots were booked, if that matters.
+    booked_by: Option<BookedBy>,
+    /// Given up, and to be given back.
+    surrendered: Vec<Task>,
+    news: Option<News>,
+    version: u64,
+    /// Releases may wait for future slots.
+    waits: bool,
+    /// The deadline for answers at the end of the run.
+    ends: Option<Time>,
+}
+
+impl Reservations {
+    /// Slots for limits shared on these terms. If releases may `wait`, future slots are booked, too.
+    pub fn new(rates: &[Rate], terms: BookingTerms, wait: bool) -> Self {
+        let by_key = rates.iter().any(Rate::is_by_key);
+        // No slot is before one already booked. If limits apply only to some items, an item with a long wait would hold
+        // up the others, so each books only what is free when it asks.
+        let is_mixed = !by_key && rates.iter().any(|rate| rate.only.is_some());
+        Reservations {
+            by_key,
+            keys: HashMap::default(),
+            eviction: Eviction::default(),
+            pacing: Pacing::new(terms.span, terms.longest_span, wait && !is_mixed),
+            terms,
+            booked_by: None,
+            surrendered: Vec::new(),
+            news: None,
+            version: 0,
+            waits: wait,
+            ends: None,
+        }
+    }
+
+    pub(super) fn terms(&self) -> &BookingTerms {
+        &self.terms
+    }
+
+    /// The most that a release may cost under each shared limit.
+    pub fn bound(&self) -> &[u64] {
+        &self.terms.most
+    }
+
+    /// Takes the terms for the limits that have replaced those of the store, if they are new: then
+    /// [`Gate::set_limits`](super::Gate::set_limits) is to follow.
+    pub fn follow(&mut self, terms: &BookingTerms) -> bool {
+        let is_new = terms.changes > self.terms.changes;
+        if is_new {
+            self.terms = BookingTerms { patience: self.terms.patience, ..terms.clone() };
+        }
+        is_new
+    }
+
+    /// The limits have been replaced by these: forgets everything but holds and unanswered reports.
+    pub(super) fn change(&mut self, now: Time, rates: &[Rate]) {
+        let mut keys = mem::take(&mut self.keys);
+        keys.retain(|_, known| {
+            known.follow_change();
+            known.is_of_use()
+        });
+        let (news, version) = (Some(News::new(now, false)), self.version + 1);
+        *self =
+            Reservations { keys, news, version, ..Reservations::new(rates, self.terms.clone(), self.waits) };
+    }
+
+    /// An order by the present limits.
+    fn by_present_limits(&self, order: Order) -> Order {
+        Order { changes: self.terms.changes, ..order }
+    }
+
+    /// Answers stand until this number changes.
+    pub(super) fn version(&self) -> u64 {
+        self.version
+    }
+
+    /// The costs of a request under the shared limits.
+    fn costs<'a>(&self, request: &Request<'a>) -> &'a [u64] {
+        &request.costs[..self.terms.most.len()]
+    }
+
+    /// True if a request needs no slot.
+    pub(super) fn is_free(&self, request: &Request) -> bool {
+        self.costs(request).iter().all(|&cost| cost == 0)
+    }
+
+    /// The key that a release is charged to; empty unless each key has its own slots.
+    fn key_of<'a>(&self, request: &Request<'a>) -> &'a [u8] {
+        request.keys.first().filter(|_| self.by_key).map_or(&[], |key| key.as_slice())
+    }
+
+    /// What is known about a request's key.
+    fn known(&self, request: &Request) -> Option<&KeyClaims> {
+        self.keys.get(self.key_of(request))
+    }
+
+    fn lease(&self, request: &Request) -> Option<&Lease> {
+        self.known(request)?.find(self.costs(request))
+    }
+
+    /// The claims of a key.
+    fn of(&mut self, key: &Key) -> &mut KeyClaims {
+        self.keys.entry(key.clone()).or_default()
+    }
+
+    fn leases(&mut self) -> impl Iterator<Item = &mut Lease> {
+        self.keys.values_mut().flat_map(|known| &mut known.leases)
+    }
+
+    /// The slots for requests like this, earliest first.
+    pub fn slots(&self, request: &Request) -> impl Iterator<Item = Slot> {
+        let known = self.known(request).filter(|known| known.may_use_slots());
+        let found = known.and_then(|known| Some((known, known.find(self.costs(request))?)));
+        let slots =
+            found.into_iter().flat_map(|(known, lease)| lease.slots.iter().map(move |slot| (known, *slot)));
+        slots.take_while(|(known, slot)| known.confirms(slot.at)).map(|(_, slot)| slot)
+    }
+
+    /// The instant of the next slot for requests like this, if there was none at `request.since`.
+    pub fn expected(&self, request: &Request) -> Option<Time> {
+        self.lease(request)?.next.filter(|at| *at > request.since)
+    }
+
+    /// The end of the hold on requests like this, as far as is known.
+    pub fn held_until(&self, request: &Request) -> Time {
+        self.known(request).map_or(Time::ZERO, |known| known.held_until)
+    }
+
+    /// The first slot for requests like this that is not over by `from`. A request that costs nothing needs none.
+    pub(super) fn opening(&self, request: &Request, from: Time) -> Opening {
+        if self.is_free(request) {
+            return Opening::at(from.max(self.held_until(request)));
+        }
+        let slot = self.slots(request).find(|slot| slot.until >= from);
+        slot.map_or(Opening::NEVER, |slot| Opening { from: slot.at.max(from), until: slot.until.after(1u64) })
+    }
+
+    /// Checks whether a request may use a slot at `now`.
+    pub(super) fn check(&self, now: Time, request: &Request) -> Result<(), Blocked> {
+        let is_open =
+            self.is_free(request) || self.slots(request).next().is_some_and(|slot| slot.is_good(now));
+        if is_open { Ok(()) } else { Err(self.missing(request)) }
+    }
+
+    /// What a request without a slot that can be used lacks.
+    fn missing(&self, request: &Request) -> Blocked {
+        let until = self.expected(request).filter(|_| self.slots(request).next().is_none());
+        Blocked { by: By::Slot(only_charged(self.costs(request))), until }
+    }
+
+    /// What a request still waits for. With several shared limits, it is not known which one.
+    pub(super) fn blocked(&self, request: &Request) -> Blocked {
+        // If the instant is known at which it may use a slot, or may ask for one, it waits for the limit, and otherwise
+        // just for an answer.
+        let waits_for_limit = self.lease(request).is_some_and(|lease| {
+            let is_turned_away = matches!(lease.ordered, Some(Ordered::NotBefore(..)));
+            is_turned_away || lease.next.is_some() || !lease.slots.is_empty()
+        });
+        let limit = only_charged(self.costs(request)).filter(|_| waits_for_limit);
+        Blocked { by: By::Slot(limit), until: self.expected(request) }
+    }
+
+    /// Gives releases slots that can be used at `now`, as far as there are any.
+    ///
+    /// # Errors
+    /// There is none.
+    pub(super) fn take(
+        &mut self,
+        now: Time,
+        request: &Request,
+        release: Admitted,
+    ) -> Result<Admitted, Blocked> {
+        let costs = self.costs(request);
+        if self.is_free(request) {
+            return Ok(release);
+        }
+        let key = self.key_of(request);
+        let most = usize::try_from(release.count).unwrap_or(usize::MAX);
+        let most = self.slots(request).take(most).count();
+        let known = self.keys.get_mut(key).filter(|_| most > 0);
+        let slots = known.map_or_else(Vec::new, |known| known.lease(costs).take(now, most));
+        if slots.is_empty() {
+            return Err(self.missing(request));
+        }
+        self.version += 1;
+        let count = slots.len() as u64;
+        Ok(Admitted { count, taken: Some(Taken { key: key.into(), costs: costs.into(), slots }), ..release })
+    }
+
+    /// The first `releases` of these slots have been used, by releases that were over at `now`; puts the others back.
+    /// Returns a report of the releases that were late.
+    pub(super) fn commit(&mut self, now: Time, taken: Taken, releases: u64) -> Option<Task> {
+        self.version += 1;
+        let Taken { key, costs, mut slots } = taken;
+        let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
+        self.of(&key).lease(&costs).put(unused);
+        self.forget(&key);
+        let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
+        (late > 0).then(|| {
+            self.of(&key).reports += 1;
+            let report = Order { overrun: Some(now), ..Order::new(key, &*costs, late) };
+            Task::book(self.by_present_limits(report))
+        })
+    }
+
+    /// Drops the slots that were not used in time, as of `now`. Returns true if there were any.
+    pub fn expire(&mut self, now: Time) -> bool {
+        let is_any = self.leases().map(|lease| lease.expire(now)).fold(false, |any, is_any| any | is_any);
+        self.version += u64::from(is_any);
+        is_any
+    }
+
+    /// The most releases of each lane that [`Reservations::want`] can use.
+    pub fn most_wanted(&self) -> u64 {
+        // No more slots than these are booked at a time.
+        2 * self.pacing.span()
+    }
+
+    /// True if a release like this might get a slot soon. Otherwise its next slot, or its next order, is far off.
+    pub(super) fn may_go_soon(&self, now: Time, request: &Request) -> bool {
+        let soon = now.saturating_add(self.pacing.lead());
+        self.lease(request).is_none_or(|lease| match (lease.slots.front(), lease.ordered) {
+            (Some(slot), _) => slot.at <= soon,
+            (None, Some(Ordered::NotBefore(at, _))) => at <= now,
+            (None, _) => true,
+        })
+    }
+
+    /// Provides for what lanes demand, in their order, when only `vacancies` more releases can take place.
+    pub(super) fn want<'a>(
+        &mut self,
+        now: Time,
+        demands: impl Iterator<Item = Demand<'a>>,
+        vacancies: u64,
+    ) -> Steps {
+        self.ends = None;
+        self.need_nothing();
+        let claims: Vec<_> = demands.filter_map(|demand| self.need(&demand)).collect();
+        let mut steps = Steps { tasks: self.take_returned(now), ..Steps::default() };
+        self.order(now, &claims, vacancies, &mut steps);
+        steps
+    }
+
+    /// Forgets what lanes needed.
+    fn need_nothing(&mut self) {
+        self.leases().for_each(|lease| lease.demand = TotalDemand::default());
+    }
+
+    /// Adds what a lane wants. Returns its key and costs, if it is the first that wants slots for these.
+    fn need(&mut self, demand: &Demand) -> Option<(Key, Rc<[u64]>)> {
+        let (key, costs) = (Key::from(self.key_of(&demand.request)), self.costs(&demand.request));
+        let lease = self.of(&key).lease(costs);
+        let is_first = lease.need(demand);
+        let costs = Rc::clone(&lease.costs);
+        is_first.then_some((key, costs))
+    }
+
+    /// Adds the orders for `claims`, which lanes need, to `steps`.
+    fn order(&mut self, now: Time, claims: &[(Key, Rc<[u64]>)], vacancies: u64, steps: &mut Steps) {
+        let soon = now.saturating_add(self.pacing.lead());
+        let is_bounded = vacancies < u64::MAX;
+        let taken = if is_bounded { self.until(soon).saturating_add(self.pacing.coming) } else { 0 };
+        let mut vacancies = vacancies.saturating_sub(taken);
+        let Reservations { by_key, keys, pacing, terms, .. } = self;
+        for (key, costs) in claims {
+            let known = keys.entry(key.clone()).or_default();
+            let heard = known.heard.map(|heard| (heard, known.confirm_from));
+            let lease = known.lease(costs);
+            let plan = pacing.plan(now, key, lease, heard, vacancies);
+            let has_slot = !lease.slots.is_empty() && lease.demand.since <= now;
+            // From here on, the costs of a batch must stay those its slot is booked for.
+            if has_slot || plan.is_ok() {
+                steps.closed.push((by_key.then(|| key.clone()), Rc::clone(costs)));
+            }
+            match plan {
+                Err(again) => steps.again = steps.again.into_iter().chain(again).min(),
+                Ok(order) => {
+                    vacancies -= order.count;
+                    pacing.coming += order.count;
+                    lease.ordered = Some(Ordered::Coming(now, order.count));
+                    steps.tasks.push(Task::book(Order { changes: terms.changes, ..order }));
+                }
+            }
+        }
+    }
+
+    /// The number of all slots up to and including `at`.
+    fn until(&self, at: Time) -> u64 {
+        self.keys.values().flat_map(|known| &known.leases).map(|lease| lease.until(at)).sum()
+    }
+
+    /// Takes out the slots to give back: those surrendered, and those that are not needed.
+    fn take_returned(&mut self, now: Time) -> Vec<Task> {
+        let surplus = self.take_surplus(now);
+        self.version += u64::from(!surplus.is_empty());
+        self.surrendered.drain(..).chain(surplus).collect()
+    }
+
+    /// Takes out the slots after `now` that are not needed, to be given back; keeps the earliest. Those taken out can
+    /// no longer be used here.
+    fn take_surplus(&mut self, now: Time) -> Vec<Task> {
+        let mut surplus = Vec::new();
+        self.keys.retain(|key, known| {
+            // Until a report is answered, some may be too close to a release that was late.
+            let may_be_used = known.may_use_slots();
+            for lease in known.leases.iter_mut().filter(|_| may_be_used) {
+                let slots = lease.take_surplus(now);
+                if !slots.is_empty() {
+                    surplus.push((Order::new(key.clone(), &*lease.costs, slots.len() as u64), slots));
+                }
+            }
+            known.is_of_use()
+        });
+        // A hash map iterates in random order.
+        surplus.sort_by(|(a, _), (b, _)| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
+        let surplus = surplus.into_iter().map(|(order, slots)| (self.by_present_limits(order), slots));
+        surplus.map(|(order, slots)| Task::GiveBack(order.into(), slots)).collect()
+    }
+
+    /// Gives back all slots, as nothing more is released. Slots still to come are awaited, too: call it again as long
+    /// as [`Steps::again`] is an instant.
+    pub fn close(&mut self, now: Time) -> Steps {
+        self.need_nothing();
+        let mut tasks = self.take_returned(now);
+        tasks.extend(self.take_turns());
+        Steps { tasks, again: self.last_answer(now), ..Steps::default() }
+    }
+
+    /// Gives up the turns of all orders that were turned away.
+    fn take_turns(&mut self) -> Vec<Task> {
+        let (mut turns, changes) = (Vec::new(), self.terms.changes);
+        for (key, known) in &mut self.keys {
+            for lease in &mut known.leases {
+                if let Some(Ordered::NotBefore(at, turn @ Some(_))) = lease.ordered {
+                    lease.ordered = Some(Ordered::NotBefore(at, None));
+                    let order = Order { turn, changes, ..Order::new(key.clone(), &*lease.costs, 0) };
+                    turns.push(Task::GiveBack(order.into(), Vec::new()));
+                }
+            }
+        }
+        turns
+    }
+
+    /// At the end of the run: when to stop waiting for answers, if any are still to come.
+    fn last_answer(&mut self, now: Time) -> Option<Time> {
+        if !self.is_asking() {
+            return None;
+        }
+        let ends = *self.ends.get_or_insert_with(|| now.saturating_add(self.terms.patience));
+        Some(ends).filter(|ends| *ends > now)
+    }
+
+    /// True if slots were asked for and the store has not answered.
+    pub fn is_asking(&self) -> bool {
+        self.pacing.coming > 0
+    }
+
+    /// The store has failed: no order will be answered.
+    pub fn fail(&mut self) {
+        self.pacing.coming = 0;
+    }
+
+    /// Takes the answer of a store to an order, and has the lanes it may concern ask again.
+    pub fn heard(&mut self, now: Time, order: &Order, answer: &Answer) {
+        if answer.booked_by.is_some() {
+            self.keep_booked_by(now, answer.booked_by);
+        }
+        if order.is_for_slots() && order.changes == self.terms.changes {
+            let ordered = self.of(&order.key).lease(&order.costs).ordered;
+            let ordered = self.pacing.answered(now, ordered, order, answer);
+            self.of(&order.key).lease(&order.costs).ordered = ordered;
+        }
+        let known = self.of(&order.key);
+        let (was_held, is_unconfirmed) = (known.held_until > now, known.has_unconfirmed());
+        self.note(now, order, answer);
+        self.version += 1;
+        if !order.is_for_slots() || was_held || answer.held.is_some() {
+            self.tell(now, &order.key);
+        }
+        if is_unconfirmed || order.within == 0 && answer.next.is_some() {
+            self.tell(Time::NEVER, &order.key);
+        }
+        // New slots may be earlier than those held: slots that other runs gave back.
+        if let Some(first) = answer.slots.first() {
+            self.tell(first.at, &order.key);
+        }
+    }
+
+    /// Records an answer.
+    fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
+        self.of(&order.key).hear(now, order, answer);
+        self.forget(&order.key);
+        self.eviction.retain(&mut self.keys, |_, known| {
+            known.forget_past(now);
+            known.is_of_use()
+        });
+    }
+
+    /// Forgets what is no longer of use for a key.
+    fn forget(&mut self, key: &Key) {
+        if self.keys.get_mut(key).is_some_and(|known| !known.is_of_use()) {
+            self.keys.remove(key);
+        }
+    }
+
+    /// Releases nothing like `request` before `until`, in any run that shares the limits. Returns the report to the
+    /// other runs; until that is answered, no slot is used.
+    pub fn hold(&mut self, now: Time, request: &Request, until: Time) -> Task {
+        let (key, costs) = (Key::from(self.key_of(request)), self.costs(request));
+        let known = self.of(&key);
+        known.reports += 1;
+        known.hold(until.max(known.held_until));
+        self.version += 1;
+        self.tell(now, &key);
+        Task::book(self.by_present_limits(Order { hold: Some(until), ..Order::new(key, costs, 0) }))
+    }
+
+    /// Notes that answers for this key from `at` on may have become more lenient.
+    fn tell(&mut self, at: Time, key: &Key) {
+        let are_keyed = self.by_key;
+        self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
+    }
+
+    /// The answers that may have become more lenient since the last call, if any.
+    pub(super) fn take_news(&mut self) -> Option<News> {
+        self.news.take()
+    }
+
+    /// Slots booked by a clock that has been set since may be in another period of the calendar, or in the hours of a
+    /// limit. If it was set by no more than half of what they keep from the ends of these, they are good.
+    pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
+        if let Some(BookedBy::Wall(by)) = self.booked_by
+            && wall.differs(by, self.terms.deadline / 2)
+        {
+            self.keep_booked_by(now, None);
+        }
+    }
+
+    /// Gives up all slots that were booked by another clock than this, and what the store has said about later ones.
+    /// All who share limits book by the same clock.
+    fn keep_booked_by(&mut self, now: Time, clock: Option<BookedBy>) {
+        let before = mem::replace(&mut self.booked_by, clock);
+        if before == clock || before.is_none() {
+            return;
+        }
+        self.need_nothing();
+        let surplus = self.take_surplus(now);
+        self.surrendered.extend(surplus);
+        self.leases().for_each(Lease::forget_booked);
+        self.version += 1;
+    }
+}
+
+/// The only limit that charges something, if there is just one.
+fn only_charged(costs: &[u64]) -> Option<usize> {
+    let mut charged = (0..costs.len()).filter(|&limit| costs[limit] > 0);
+    charged.next().filter(|_| charged.next().is_none())
+}

@@ -1,0 +1,338 @@
+//! Slots of some claims, and the answers of a store.
+
+use super::order::Overruns;
+use super::*;
+use crate::config::{Defaults, RateText};
+use crate::time::SECOND;
+
+const PATIENCE: u64 = 7;
+
+/// Slots for a number of shared limits.
+fn reservations(limits: usize, rate: &str) -> Reservations {
+    let rate: RateText = rate.parse().unwrap();
+    let rates = vec![rate.resolve(&Defaults::default()).unwrap(); limits];
+    let most = vec![400; limits];
+    Reservations::new(
+        &rates,
+        BookingTerms { span: 20, longest_span: 30, most, deadline: 4, patience: PATIENCE, changes: 0 },
+        true,
+    )
+}
+
+/// Slots that all keys share.
+fn shared(limits: usize) -> Reservations {
+    reservations(limits, "9/s")
+}
+
+/// Slots of each key.
+fn keyed(limits: usize) -> Reservations {
+    reservations(limits, "9/s,key=col:1")
+}
+
+fn order_of(task: Task) -> Order {
+    match task {
+        Task::Book(order) => *order,
+        Task::GiveBack(..) => panic!("{task:?}"),
+    }
+}
+
+/// The first slot of a request.
+fn first(claims: &Reservations, request: &Request) -> Time {
+    claims.opening(request, request.since).from
+}
+
+/// Takes slots for up to `most` releases.
+fn take(claims: &mut Reservations, now: u64, request: &Request, most: u64) -> Vec<Taken> {
+    let release = Admitted { since: request.since, count: most, taken: None };
+    claims.take(Time(now), request, release).into_iter().filter_map(|release| release.taken).collect()
+}
+
+/// Takes slots, of which one is used by a release that is over at `end`.
+fn use_one(claims: &mut Reservations, now: u64, request: &Request, most: u64, end: u64) -> Option<Task> {
+    let taken = take(claims, now, request, most).remove(0);
+    claims.commit(Time(end), taken, 1)
+}
+
+fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
+    instants.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }).collect()
+}
+
+fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
+    Request { since: Time(since), costs, keys }
+}
+
+/// The answer of a store to an order at 0, with nothing overrun.
+fn put(claims: &mut Reservations, key: &Key, costs: &[u64], instants: &[(u64, u64)]) {
+    let answer = Answer { slots: slots(instants), ..Answer::default() };
+    claims.note(Time(0), &Order::new(key.clone(), costs, 1), &answer);
+}
+
+/// The number of slots that can be used at `now`.
+fn usable(claims: &mut Reservations, now: u64, request: &Request) -> usize {
+    let taken = take(claims, now, request, 9);
+    let count = taken.iter().map(|taken| taken.slots.len()).sum();
+    taken.into_iter().for_each(|taken| _ = claims.commit(Time(now), taken, 0));
+    count
+}
+
+#[test]
+fn one_release_goes_in_each_slot_and_not_after_it() {
+    let mut claims = shared(1);
+    let one = request(3, &[1], &[]);
+    assert_eq!(first(&claims, &one), Time::NEVER);
+    put(&mut claims, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11)]);
+    assert_eq!(first(&claims, &one), Time(5));
+    assert_eq!([4, 5, 7, 8].map(|now| usable(&mut claims, now, &one)), [0, 2, 2, 0]);
+    assert_eq!(use_one(&mut claims, 5, &one, 1, 7), None);
+    claims.expire(Time(7));
+    assert_eq!(first(&claims, &request(6, &[1], &[])), Time(6));
+    claims.expire(Time(8));
+    assert_eq!(first(&claims, &one), Time(9));
+    assert_eq!(use_one(&mut claims, 9, &one, 9, 9), None);
+    assert_eq!((first(&claims, &one), claims.keys.len()), (Time::NEVER, 0));
+}
+
+#[test]
+fn a_slot_is_for_the_key_and_the_costs_that_it_was_booked_for() {
+    let mut claims = keyed(2);
+    let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+    put(&mut claims, &a[0], &[1, 2], &[(5, 7)]);
+    assert_eq!(first(&claims, &request(0, &[1, 2], &a)), Time(5));
+    assert_eq!(first(&claims, &request(0, &[1, 2], &b)), Time::NEVER);
+    assert_eq!(first(&claims, &request(0, &[2, 2], &a)), Time::NEVER);
+    put(&mut claims, &a[0], &[2, 2], &[(8, 9)]);
+    assert_eq!(first(&claims, &request(0, &[1, 2], &a)), Time(5));
+    assert_eq!(first(&claims, &request(0, &[2, 2], &a)), Time(8));
+}
+
+#[test]
+fn a_slot_is_for_all_keys_if_they_share_their_limits() {
+    let mut claims = shared(1);
+    let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+    put(&mut claims, &Key::new(), &[1], &[(5, 7)]);
+    assert_eq!(first(&claims, &request(0, &[1], &a)), Time(5));
+    assert_eq!(take(&mut claims, 5, &request(0, &[1], &b), 9)[0].slots.len(), 1);
+    assert!(take(&mut claims, 5, &request(0, &[1], &a), 9).is_empty());
+}
+
+/// Those of other keys are of a state of their own.
+#[test]
+fn slots_are_given_up_with_the_state_in_which_they_were_booked() {
+    let mut claims = keyed(1);
+    let keys = [b"a", b"b"].map(|key| [Key::from_slice(key)]);
+    keys.iter().for_each(|[key]| put(&mut claims, key, &[1], &[(5, 7), (8, 9)]));
+    let answer = Answer { slots: slots(&[(20, 22)]), lost: true, ..Answer::default() };
+    claims.note(Time(1), &Order::new(keys[0][0].clone(), [1], 1), &answer);
+    let firsts = keys.each_ref().map(|key| first(&claims, &request(0, &[1], key)));
+    assert_eq!(firsts, [20, 5].map(Time));
+}
+
+#[test]
+fn what_arrived_before_a_slot_is_free_is_refused() {
+    let mut claims = shared(1);
+    let early = request(6, &[1], &[]);
+    assert_eq!(claims.expected(&early), None);
+    let order = |within| Order { within, ..Order::new(Key::new(), [1], 1) };
+    let next = |at| Answer { next: Some(Time(at)), ..Answer::default() };
+    claims.note(Time(5), &order(0), &next(7));
+    assert_eq!(claims.expected(&early), Some(Time(7)));
+    for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
+        assert_eq!(claims.expected(&other), None);
+    }
+    claims.note(Time(8), &order(0), &Answer::default());
+    assert_eq!(claims.expected(&early), Some(Time(7)), "it may still be judged");
+    claims.note(Time(8), &order(9), &Answer::default());
+    assert_eq!(claims.expected(&early), None);
+    assert_eq!(claims.keys.len(), 0);
+}
+
+#[test]
+fn lanes_that_are_charged_the_same_need_slots_together() {
+    let [zero, one, two] = [0, 1, 2].map(Time);
+    let mut claims = shared(1);
+    let (cheap, dear): (Rc<[u64]>, Rc<[u64]>) = ([1].into(), [2].into());
+    let mut firsts = Vec::new();
+    for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
+        let request = Request { since, costs, keys: &[] };
+        firsts.extend(claims.need(&Demand { request, count, within: 0 }));
+    }
+    assert_eq!(firsts, [(Key::new(), Rc::clone(&cheap)), (Key::new(), Rc::clone(&dear))]);
+    let mut needed = |key: &[u8], costs: &[u64]| {
+        let TotalDemand { count, since, .. } = claims.of(&key.into()).lease(costs).demand;
+        (count, since)
+    };
+    assert_eq!(needed(&[], &cheap), (5, one));
+    assert_eq!(needed(&[], &dear), (1, zero));
+    assert_eq!(needed(b"a", &dear), (0, zero));
+}
+
+#[test]
+fn a_hold_is_lifted_by_an_answer_that_knows_of_its_report() {
+    let mut claims = shared(1);
+    let one = request(0, &[1], &[]);
+    put(&mut claims, &Key::new(), &[1], &[(5, 7), (20, 22)]);
+    let report = order_of(claims.hold(Time(0), &one, Time(15)));
+    put(&mut claims, &Key::new(), &[1], &[]);
+    assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(15), 0));
+    claims.note(Time(1), &report, &Answer { held: Some(Time(16)), ..Answer::default() });
+    assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(16), 1));
+    put(&mut claims, &Key::new(), &[1], &[]);
+    assert_eq!(claims.held_until(&one), Time::ZERO);
+}
+
+#[test]
+fn keys_that_are_not_asked_for_again_take_no_memory() {
+    let mut claims = keyed(1);
+    for number in 0..10_000u64 {
+        let (order, now) =
+            (Order::new(Key::from_slice(&number.to_le_bytes()), [1], 2), Time(number * SECOND));
+        claims.of(&order.key).lease(&[1]).ordered = Some(Ordered::NotBefore(now, None));
+        let held = Some(now.saturating_add(SECOND)).filter(|_| number % 2 == 0);
+        claims.note(now, &order, &Answer { next: Some(now), held, ..Answer::default() });
+    }
+    assert!(claims.keys.len() < 1000, "{}", claims.keys.len());
+}
+
+/// An overrun replaces the first slots that were booked before it was known.
+#[test]
+fn slots_are_given_up_for_what_was_overrun() {
+    let overruns = |costs: [u64; 2], until| Overruns { costs: costs.into(), until: Time(until) };
+    // What was overrun, until when that matters, and which slots are left. Those at 5, 8 and 12 cost (1, 0), the
+    // one at 6 costs (1, 2).
+    let table: [([u64; 2], u64, &[u64]); 7] = [
+        ([0, 0], 0, &[5, 6, 8, 12]),
+        ([1, 0], 99, &[6, 8, 12]),
+        ([2, 0], 99, &[8, 12]),
+        ([0, 1], 99, &[5, 8, 12]),
+        ([2, 1], 99, &[8, 12]),
+        ([9, 9], 12, &[12]),
+        ([9, 0], 5, &[5, 6, 8, 12]),
+    ];
+    for (costs, until, left) in table {
+        let mut claims = shared(2);
+        let answer = |at: &[(u64, u64)], overruns| Answer { slots: slots(at), overruns, ..Answer::default() };
+        let (cheap, dear) = (Order::new(Key::new(), [1, 0], 9), Order::new(Key::new(), [1, 2], 9));
+        claims.note(Time(0), &cheap, &answer(&[(5, 7), (8, 9), (12, 14)], overruns([3, 4], 4)));
+        claims.note(Time(0), &dear, &answer(&[(6, 7)], overruns([3, 4], 4)));
+        let now = answer(&[(30, 31)], overruns([3 + costs[0], 4 + costs[1]], until));
+        claims.note(Time(1), &cheap, &now);
+        let [mut found, dear] = [[1, 0], [1, 2]].map(|costs| {
+            let request = request(0, &costs, &[]);
+            claims.slots(&request).map(|slot| slot.at.0).filter(|at| *at < 30).collect::<Vec<_>>()
+        });
+        found.extend(dear);
+        found.sort_unstable();
+        assert_eq!(found, left, "{costs:?} until {until}");
+    }
+}
+
+/// Only the answer tells which of the others are too close.
+#[test]
+fn no_slot_is_used_until_a_report_is_answered() {
+    let mut claims = shared(1);
+    let one = request(0, &[1], &[]);
+    put(&mut claims, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11), (20, 22)]);
+    let taken = take(&mut claims, 6, &one, 2).remove(0);
+    let report = order_of(claims.commit(Time(8), taken, 2).expect("both were late"));
+    assert_eq!((report.overrun, report.count), (Some(Time(8)), 2));
+    // The answer to an earlier order.
+    put(&mut claims, &Key::new(), &[1], &[(10, 12)]);
+    assert_eq!((first(&claims, &one), usable(&mut claims, 10, &one)), (Time::NEVER, 0));
+    assert_eq!(claims.take_surplus(Time(8)), []);
+    let overruns = Overruns { costs: [2].into(), until: Time(15) };
+    claims.note(Time(9), &report, &Answer { overruns, ..Answer::default() });
+    assert_eq!(first(&claims, &one), Time(20));
+}
+
+/// A slot that is over allows no release anyway; giving it up would spare one that is too close.
+#[test]
+fn no_slot_that_is_over_is_given_up_in_place_of_another() {
+    let mut claims = shared(1);
+    put(&mut claims, &Key::new(), &[1], &[(5, 7), (9, 11), (20, 22)]);
+    let overruns = Overruns { costs: [1].into(), until: Time(15) };
+    let check = Order::new(Key::new(), [1], 0);
+    claims.note(Time(8), &check, &Answer { overruns, ..Answer::default() });
+    assert_eq!(first(&claims, &request(0, &[1], &[])), Time(20));
+}
+
+/// A store that has lost its state counts from 0 again.
+#[test]
+fn slots_are_given_up_for_a_report_whatever_the_store_has_counted() {
+    for counted in [1, 5, 6] {
+        let mut claims = shared(1);
+        let one = request(0, &[1], &[]);
+        let answer = |slots, overrun, until| {
+            let overruns = Overruns { costs: [overrun].into(), until: Time(until) };
+            Answer { slots, overruns, ..Answer::default() }
+        };
+        let slots = slots(&[(5, 7), (9, 11), (20, 22)]);
+        claims.note(Time(0), &Order::new(Key::new(), [1], 3), &answer(slots, 5, 0));
+        let report = order_of(use_one(&mut claims, 5, &one, 1, 8).expect("it was late"));
+        claims.note(Time(8), &report, &answer(Vec::new(), counted, 15));
+        assert_eq!(first(&claims, &one), Time(20), "{counted}");
+    }
+}
+
+#[test]
+fn what_costs_nothing_needs_no_slot() {
+    let claims = shared(2);
+    let free = request(3, &[0, 0], &[]);
+    assert_eq!(first(&claims, &free), Time(3));
+    assert_eq!(claims.check(Time(3), &free), Ok(()));
+}
+
+/// At the end, an answer still to come is waited for, but not for ever.
+#[test]
+fn the_end_waits_for_an_answer_for_a_while() {
+    let mut slots = shared(1);
+    assert_eq!(slots.last_answer(Time(0)), None);
+    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX };
+    assert_eq!(slots.want(Time(1), [demand].into_iter(), 9).tasks.len(), 1);
+    assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
+    assert_eq!(slots.last_answer(Time(8)), None);
+}
+
+#[test]
+fn slots_are_given_up_once_the_wall_clock_is_set() {
+    let mut slots = reservations(1, "2/d,algo=calendar,tz=UTC");
+    let key = Key::new();
+    let order = |count| Order::new(key.clone(), [1], count);
+    let booked = [3, 9].map(|at| Slot { at: Time(at), until: Time(at + 5) });
+    let ask_again = Some(Time(90));
+    let answer = |shown| {
+        let booked_by = Some(BookedBy::Wall(Wall::new(Time(1), Time(shown))));
+        Answer { slots: booked.into(), ask_again, booked_by, ..Answer::default() }
+    };
+    let count = |slots: &Reservations| slots.until(Time::NEVER);
+    slots.set_wall(Time(1), Wall::new(Time(1), Time(51)));
+    slots.heard(Time(1), &order(2), &answer(50));
+    // By up to half of the reserve, altogether.
+    for shown in [53, 54, 55] {
+        slots.set_wall(Time(4), Wall::new(Time(4), Time(shown)));
+        assert_eq!(count(&slots), 2);
+    }
+    slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
+    assert_eq!(count(&slots), 0);
+    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX };
+    let tasks = slots.want(Time(4), [demand].into_iter(), 9).tasks;
+    // The first one had begun.
+    assert_eq!(tasks[0], Task::GiveBack(order(1).into(), vec![booked[1]]));
+    assert!(tasks.len() == 2 && matches!(tasks[1], Task::Book(_)));
+    // Those on their way were booked by the clock as it was.
+    slots.heard(Time(5), &order(2), &answer(50));
+    slots.set_wall(Time(5), Wall::new(Time(5), Time(57)));
+    assert_eq!((count(&slots), slots.surrendered.len()), (0, 1));
+    assert!(slots.of(&key).lease(&[1]).ordered.is_none());
+    // Those of another run were booked by another clock, so that state has let go of ours.
+    [52, 53].into_iter().for_each(|shown| slots.heard(Time(5), &order(2), &answer(shown)));
+    assert_eq!((count(&slots), slots.surrendered.len()), (2, 2));
+    // A server has its own clock.
+    let mut far = reservations(1, "2/d,algo=calendar,tz=UTC");
+    for (times_set, given_up) in [(0, 0), (0, 0), (1, 1)] {
+        let slots = if times_set == 0 && count(&far) > 0 { vec![] } else { booked.into() };
+        let booked_by = Some(BookedBy::Server(times_set));
+        far.heard(Time(1), &order(2), &Answer { slots, booked_by, ..answer(50) });
+        far.set_wall(Time(1), Wall::new(Time(1), Time(90)));
+        assert_eq!((count(&far), far.surrendered.len()), (2, given_up));
+    }
+}

@@ -1,0 +1,102 @@
+//! Limits of a run, as a gate asks and charges them.
+
+use super::*;
+use crate::charge::Key;
+use crate::rule::Algorithm::{self, Fixed, Interval, Sliding};
+use crate::rule::tests::terms;
+
+fn common(algorithm: Algorithm, count: u64, period: u64) -> Limit {
+    Limit::of(algorithm, terms(count, period), None)
+}
+
+fn keyed(count: u64, period: u64) -> Limit {
+    Limit::of(Sliding, terms(count, period), Some(0))
+}
+
+fn gate(limits: impl IntoIterator<Item = Limit>) -> Gate {
+    let limits: Vec<_> = limits.into_iter().collect();
+    let (rates, charged) = (vec![Rate::default(); limits.len()], vec![Charged::default(); limits.len()]);
+    Gate { rates, limits, charged, ..Gate::default() }
+}
+
+fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
+    Request { since: Time(since), costs, keys }
+}
+
+fn release(limits: &mut Gate, at: u64, request: &Request) {
+    let mut charges = Pending::default();
+    assert_eq!(limits.admit(&mut charges, Time(at), request, 1), Ok(1));
+    limits.commit(&mut charges, Time(at), 1, false);
+}
+
+#[test]
+fn the_latest_answer_counts_and_every_limit_is_charged() {
+    let mut limits = gate([common(Interval, 1, 2), common(Sliding, 3, 100)]);
+    let mut instants = Vec::new();
+    for _ in 0..7 {
+        let request = request(instants.last().copied().unwrap_or(0), &[1, 1], &[]);
+        let Some(at) = limits.opening(Scope::All, &request, Time(0)).from.known() else { panic!("never") };
+        release(&mut limits, at.0, &request);
+        instants.push(at.0);
+    }
+    assert_eq!(instants, [0, 2, 4, 100, 102, 104, 200]);
+}
+
+#[test]
+fn asking_never_charges() {
+    let limits = gate([common(Fixed, 1, 10)]);
+    for _ in 0..5 {
+        assert_eq!(limits.opening(Scope::All, &request(3, &[1], &[]), Time(0)).from, Time(3));
+    }
+}
+
+#[test]
+fn a_limit_that_costs_nothing_is_neither_asked_nor_charged() {
+    let mut limits = gate([common(Interval, 1, 10)]);
+    release(&mut limits, 0, &request(0, &[1], &[]));
+    assert_eq!(limits.opening(Scope::All, &request(1, &[0], &[]), Time(0)).from, Time(1));
+    release(&mut limits, 5, &request(5, &[0], &[]));
+    assert_eq!(limits.opening(Scope::All, &request(5, &[1], &[]), Time(0)).from, Time(10));
+}
+
+#[test]
+fn common_and_keyed_answers() {
+    let mut limits = gate([common(Sliding, 2, 100), keyed(1, 10)]);
+    let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+    release(&mut limits, 0, &request(0, &[1, 1], &a));
+    assert_eq!(limits.opening(Scope::Keyed, &request(1, &[1, 1], &a), Time(0)).from, Time(10));
+    assert_eq!(limits.opening(Scope::Keyed, &request(1, &[1, 1], &b), Time(0)).from, Time(1));
+    release(&mut limits, 1, &request(1, &[1, 1], &b));
+    assert_eq!(limits.opening(Scope::Common, &request(1, &[1, 1], &b), Time(0)).from, Time(100));
+    assert_eq!(limits.opening(Scope::Keyed, &request(1, &[1, 1], &b), Time(0)).from, Time(11));
+}
+
+#[test]
+fn what_is_admitted_together_counts_before_it_is_charged() {
+    let mut limits = gate([common(Sliding, 5, 100), keyed(2, 10)]);
+    let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
+    let (of_a, of_b) = (request(0, &[1, 1], &a), request(0, &[2, 1], &b));
+    let mut charges = Pending::default();
+    assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Ok(2));
+    assert_eq!(limits.admit(&mut charges, Time(0), &of_a, 9), Err(Blocked::by_limit(1)));
+    assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Ok(1));
+    assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Blocked::by_limit(0)));
+    // Only the first two have left, at 3: nothing is charged for b.
+    limits.commit(&mut charges, Time(3), 2, false);
+    assert_eq!(limits.opening(Scope::All, &of_a, Time(0)).from, Time(13));
+    assert_eq!(limits.admit(&mut charges, Time(3), &of_b, 9), Ok(1));
+}
+
+fn by(limit: usize, until: u64) -> Blocked {
+    Blocked { by: By::Limit(limit), until: Some(Time(until)) }
+}
+
+#[test]
+fn the_binding_limit_is_the_one_that_allows_last() {
+    let mut limits = gate([common(Interval, 1, 10), common(Sliding, 1, 100)]);
+    assert_eq!(limits.blocked(&request(0, &[1, 1], &[]), Time(0)), None);
+    release(&mut limits, 0, &request(0, &[1, 1], &[]));
+    assert_eq!(limits.blocked(&request(5, &[1, 1], &[]), Time(0)), Some(by(1, 100)));
+    assert_eq!(limits.blocked(&request(5, &[1, 0], &[]), Time(7)), Some(by(0, 10)));
+    assert_eq!(limits.blocked(&request(5, &[1, 0], &[]), Time(10)), None);
+}

@@ -78,11 +78,18 @@ fn known(old: &[Rate], in_force: Vec<Limit>, paused: Vec<Paused>) -> Vec<OldLimi
     known.map(|(rate, limit)| OldLimit { rate, limit: Rc::new(limit) }).collect()
 }
 
-/// The history that a limit continues, if there is one: its own if it is known.
+/// The history that a limit continues, if there is one.
 fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
-    let candidates = known.iter().filter(|known| !rate.pauses() && has_same_history(&known.rate, rate));
+    predecessor(rate, known.iter().map(|known| &known.rate)).map(|at| &known[at])
+}
+
+/// The index of the limit whose history a limit continues, if there is one: its own if it is `known`.
+pub fn predecessor<'a>(rate: &Rate, known: impl Iterator<Item = &'a Rate>) -> Option<usize> {
+    let candidates = known.enumerate().filter(|(_, known)| !rate.pauses() && has_same_history(known, rate));
     // One with a count of 0 tells the least of when each release was.
-    candidates.min_by_key(|known| (known.rate != *rate, known.rate.count == 0, distance(&known.rate, rate)))
+    let nearest =
+        candidates.min_by_key(|(_, known)| (*known != rate, known.count == 0, distance(known, rate)));
+    nearest.map(|(at, _)| at)
 }
 
 /// The distance between two limits: the ratio of their periods, then of their counts, then of their bursts.

@@ -30,6 +30,7 @@ use std::mem;
 use smallvec::SmallVec;
 
 pub(crate) use self::accounts::Accounts;
+pub use self::change::predecessor;
 pub(crate) use self::evict::Eviction;
 pub use self::last_release::last_release;
 pub use self::learning::Learned;
@@ -41,7 +42,8 @@ pub use self::pending::{Charged, Pending};
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Blocked, By, Kind, Request, Scope};
 pub use self::reservations::{
-    Answer, BookedBy, BookingTerms, Demand, News, Order, Overruns, Reservations, Slot, Steps, Task, Turn,
+    Answer, BookedBy, BookingTerms, Demand, NewLimits, News, Order, Overruns, Reservations, Slot, Steps,
+    Task, Turn,
 };
 
 use self::change::{Paused, change};
@@ -416,8 +418,17 @@ impl Gate {
         }
     }
 
-    /// Replaces the limits at `now`, keeping their history. Shared ones stay as they are.
+    /// Replaces the limits at `now`, keeping their history. If some are shared, those of this run alone stay as they
+    /// are.
     pub fn set_limits(&mut self, now: Time, rates: Vec<Rate>) {
+        if let Some(slots) = &mut self.reservations {
+            let shared = rates.len() - self.limits.len();
+            slots.change(now, &rates[..shared]);
+            let limits = mem::take(&mut self.limits).into_iter().zip(key_parts(&rates).split_off(shared));
+            self.limits = limits.map(|(limit, key)| limit.with_key(key)).collect();
+            self.is_new = vec![false; rates.len()];
+            return self.set_rates(rates);
+        }
         let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
         (self.limits, self.paused, self.is_new) = change(&self.rates, limits, paused, &rates, now, self.wall);
         self.set_rates(rates);

@@ -126,6 +126,12 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
         self.exhaust(state, at);
     }
 
+    /// Forgets what was charged after `at`. What is no longer known before counts as used then.
+    fn recede(&self, state: &mut Self::State, at: Time) {
+        *state = Self::State::default();
+        self.exhaust(state, at);
+    }
+
     /// Follows a clock that has restarted at 0: all that is known of counts as released then.
     fn restart(&self, state: &mut Self::State);
 

@@ -8,17 +8,18 @@ use fastrand::Rng;
 use super::{MILLI, faults, for_each_case};
 use crate::simulated::fleet::{Arrivals, Batch, Faults, run_lines};
 
-const KEYS: [&str; 3] = ["a", "b", "c"];
+pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// The most that an item costs.
-const MOST: u64 = 5;
+pub(super) const MOST: u64 = 5;
 
 const NOON: u64 = 12 * 3600 * 1000 * MILLI;
 
 /// The wall clock begins three seconds before noon.
-const HOURS: [&str; 2] = ["00:00-12:00", "12:00-24:00"];
+pub(super) const HOURS: [&str; 2] = ["00:00-12:00", "12:00-24:00"];
 
 /// A limit; its period is in milliseconds.
+#[derive(Clone)]
 pub(super) struct Limit {
     pub(super) algorithm: &'static str,
     pub(super) count: u64,
@@ -67,7 +68,7 @@ impl Limit {
         Limit { is_local: true, ..Limit::new(random, is_by_key, hours) }
     }
 
-    fn key<'a>(&self, line: &'a str) -> Option<&'a str> {
+    pub(super) fn key<'a>(&self, line: &'a str) -> Option<&'a str> {
         let key = &line[2..];
         let is_meant = self.only.is_none_or(|only| only == key);
         is_meant.then_some(if self.is_by_key { key } else { "" })
@@ -78,7 +79,7 @@ impl Limit {
         if self.has_cost { lines.iter().map(|line| cost(line)).sum() } else { 1 }
     }
 
-    fn is_asked(&self, shown: u64) -> bool {
+    pub(super) fn is_asked(&self, shown: u64) -> bool {
         let is_morning = (shown / NOON).is_multiple_of(2);
         self.hours.is_none_or(|hours| (hours == HOURS[0]) == is_morning)
     }
@@ -204,7 +205,7 @@ fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
         batches.sort_by_key(|batch| batch.release.start);
         for limit in &limits {
             let mut by_key = BTreeMap::<_, Vec<_>>::new();
-            for Batch { release, shown, process } in &batches {
+            for Batch { release, shown, process, .. } in &batches {
                 let cost = limit.cost(&release.lines);
                 if let Some(key) = limit.key(&release.lines[0]).filter(|_| cost > 0) {
                     let charged = Charged { at: release.start, shown: *shown, cost };

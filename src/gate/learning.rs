@@ -13,6 +13,12 @@ use crate::time::{SECOND, Time};
 /// The rate of a key that was not used for this long, in nanoseconds, is forgotten.
 const KEPT_FOR: u64 = 3600 * SECOND;
 
+/// The part of the rate at which a server throttled that it is taken to bear.
+const JUST_BELOW: f64 = 0.95;
+
+/// What was served in less than this, in nanoseconds, tells no rate.
+const TELLING: u64 = 10 * SECOND;
+
 /// A rate is followed to this part of a unit per period, if its rule accrues.
 const SCALE: u64 = 1000;
 
@@ -27,10 +33,13 @@ pub(super) struct Learning {
 #[derive(Clone, Debug)]
 pub struct Learned {
     cubic: Cubic,
-    /// The number of attempts that succeeded or were throttled, and of those that were throttled.
+    /// The number of attempts that succeeded or were throttled.
     pub attempts: u64,
     /// The number of attempts that were throttled.
     pub throttled: u64,
+    /// The first throttled answer, and the number of attempts that were served after it.
+    first: Option<Time>,
+    served_since: u64,
 }
 
 impl Learned {
@@ -39,9 +48,14 @@ impl Learned {
         self.cubic.rate()
     }
 
-    /// The rate at which an attempt was last throttled, if one was.
-    pub fn peak(&self) -> Option<f64> {
-        self.cubic.peak()
+    /// The rate a second that a server bears, as far as it is known: a little less than the one at which it last
+    /// throttled, and no more than it has served since it did so first.
+    pub fn borne(&self) -> Option<f64> {
+        let lasted = self.cubic.last()?.since(self.first?);
+        #[expect(clippy::cast_precision_loss)]
+        let served = self.served_since as f64 / lasted as f64 * 1e9;
+        let served = if lasted < TELLING { f64::INFINITY } else { served };
+        Some((self.cubic.peak()? * JUST_BELOW).min(served))
     }
 }
 
@@ -81,7 +95,7 @@ impl Learning {
 
     fn learned(&mut self, key: &[u8]) -> &mut Learned {
         let (low, high) = (self.a_second(self.least()), self.a_second(self.rate.count));
-        let new = || Learned { cubic: Cubic::new(low, high), attempts: 0, throttled: 0 };
+        let new = || Learned { cubic: Cubic::new(low, high), attempts: 0, throttled: 0, first: None, served_since: 0 };
         self.keys.entry(key.into()).or_insert_with(new)
     }
 
@@ -112,6 +126,8 @@ impl Learning {
         let learned = self.learned(key);
         learned.attempts += 1;
         learned.throttled += u64::from(is_throttled);
+        learned.served_since += u64::from(!is_throttled && learned.first.is_some());
+        learned.first = learned.first.or(is_throttled.then_some(now));
         let has_fallen = learned.cubic.answered(started, now, is_throttled);
         if has_fallen {
             self.follow(&rule, key, state, now);

@@ -13,9 +13,6 @@ use crate::time::SECOND;
 /// The most keys that are told of.
 const MOST_KEYS: usize = 5;
 
-/// The part of the rate at which a server throttled that is advised for the next run.
-const ADVISED: f64 = 0.95;
-
 /// What each limit with a range has learned, a line for each key: those first that were asked for most.
 pub(super) fn lines(schedule: &Schedule) -> Vec<String> {
     schedule.learned().flat_map(|(rate, keys)| of_limit(rate, &keys)).collect()
@@ -30,11 +27,11 @@ fn of_limit(rate: &Rate, keys: &[(&[u8], &Learned)]) -> Vec<String> {
 fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
     let of_key = rate.key.as_ref().map_or_else(String::new, |_| format!(" for {}", excerpt(key)));
     let (attempts, throttled) = (learned.attempts, learned.throttled);
-    let Some(peak) = learned.peak() else {
+    let Some(borne) = learned.borne() else {
         let reached = per_period(rate, learned.rate());
         return format!("learned no limit{of_key}: {attempts} requests, none throttled, up to {reached}");
     };
-    let found = per_period(rate, peak * ADVISED);
+    let found = per_period(rate, borne);
     format!("learned {found}{of_key}: {attempts} requests, {throttled} throttled; next time: -r {found}")
 }
 

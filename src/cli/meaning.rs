@@ -46,7 +46,7 @@ impl Cli {
                 || !self.command.is_empty()
                 || self.control.once
                 || self.control.audit,
-            "from=exit, N/running and LOW..HIGH are for a command: add one, such as -- curl"
+            "LOW..HIGH, from=exit and N/running are for a command: add one, such as -- curl"
         );
         self.check_waits(&queue)?;
         let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));

@@ -95,7 +95,13 @@ impl Learning {
 
     fn learned(&mut self, key: &[u8]) -> &mut Learned {
         let (low, high) = (self.a_second(self.least()), self.a_second(self.rate.count));
-        let new = || Learned { cubic: Cubic::new(low, high), attempts: 0, throttled: 0, first: None, served_since: 0 };
+        let new = || Learned {
+            cubic: Cubic::new(low, high),
+            attempts: 0,
+            throttled: 0,
+            first: None,
+            served_since: 0,
+        };
         self.keys.entry(key.into()).or_insert_with(new)
     }
 

@@ -10,12 +10,12 @@
 //!
 //! where x grows by 1 in each time K: so it is back at W after K, slowly near W, and then looks for more, ever faster.
 //! RFC 9438 has K = ∛(W · (1 − β) / C) with C = 0.4, for which a rate of 1/s would be exceeded by half in a second.
-//! Here, with the present rate in place of W, K is at least the time of 30 attempts, so that throttled ones stay rare at
-//! any rate, and of four answers, as what is tried shows only then.
+//! Here, with the present rate in place of W, K is at least the time of 30 attempts, so that throttled ones stay
+//! rare at any rate, and of four answers, as what is tried shows only then.
 //!
 //! Attempts that started before the last fall are of that round, and say nothing more; nor does another one within a
-//! second, as a server that counts by the second may refuse all until that is over. If less than β of the attempts of a
-//! round were served, the rate falls to that part. Time in which the rate is not used does not count, so it does not
+//! second, as a server that counts by the second may refuse all until that is over. If less than β of the attempts of
+//! a round were served, the rate falls to that part. Time in which the rate is not used does not count, so it does not
 //! grow (RFC 9438, section 5.8).
 //!
 //! The rate is a number with decimals, as it is only an estimate. The instants that follow from it are computed by a

@@ -12,8 +12,7 @@ use crate::time::Time;
 pub(crate) struct ControlArgs {
     /// Wait for one release, then become COMMAND
     ///
-    /// For scripts that share a limit: throttle --once -s NAME -r 1/s -- COMMAND. COMMAND takes over the process; {} is
-    /// not replaced. -c N is the cost of the release.
+    /// For scripts that share a limit: COMMAND takes over the process, {} is not replaced, and -c N is the cost.
     #[arg(long, conflicts_with_all = ["reset_state", "set_limits", "status", "hold"])]
     pub(crate) once: bool,
 

@@ -32,7 +32,7 @@ pub(crate) struct LimitArgs {
 
     /// A limit: 10/s, 100/2m, 5000/h; or a file, @FILE
     ///
-    /// N/DUR, then options after commas: algo=NAME, burst=N, margin=DUR, cost=SEL and key=SEL (as -A, -b, --margin, -c
+    /// N/DUR, or LOW..HIGH/DUR to find the rate that a server bears, then options after commas: algo=NAME, burst=N, margin=DUR, cost=SEL and key=SEL (as -A, -b, --margin, -c
     /// and -K), only=VALUE (limits only items with this key), start=full|empty (empty: as if just used up),
     /// from=start|exit (exit: a command counts while it runs and for one period after that), during=HOURS (delays items
     /// only then, as in Mon-Fri@09:00-17:00), tz=ZONE (of these hours, or of the calendar) and local (of this run

@@ -144,7 +144,7 @@ impl Gate {
     pub fn version(&self, scope: Scope) -> u64 {
         let of_slots = self.reservations.as_ref().map_or(0, Reservations::version);
         match scope {
-            Scope::Common => self.versions.0,
+            Scope::Common | Scope::Local => self.versions.0,
             Scope::Keyed => self.versions.1 + of_slots,
             Scope::All => self.versions.0 + of_slots,
         }
@@ -153,7 +153,7 @@ impl Gate {
     /// The first opening for a release at or after `from`, by these limits.
     pub fn opening(&self, scope: Scope, request: &Request, from: Time) -> Opening {
         let from = request.since.max(from);
-        let slots = self.reservations.as_ref().filter(|_| scope != Scope::Common);
+        let slots = self.reservations.as_ref().filter(|_| matches!(scope, Scope::Keyed | Scope::All));
         let asked = self.asked(scope, request).map(Some).chain(slots.map(|_| None));
         Opening::agreed(from, &asked, |limit, from| match (limit, slots) {
             (Some((limit, cost)), _) => limit.opening(limit.key_of(request), request.ask(cost), from),
@@ -173,16 +173,9 @@ impl Gate {
             let is_meant = match scope {
                 Scope::Common => limit.is_common(),
                 Scope::Keyed => !limit.is_common(),
-                Scope::All => true,
+                Scope::Local | Scope::All => true,
             };
             *cost > 0 && is_meant
-        })
-    }
-
-    /// The first opening by the limits of this run alone.
-    fn opening_here(&self, request: &Request, from: Time) -> Opening {
-        Opening::agreed(request.since.max(from), &self.asked(Scope::All, request), |(limit, cost), from| {
-            limit.opening(limit.key_of(request), request.ask(cost), from)
         })
     }
 
@@ -190,7 +183,7 @@ impl Gate {
     pub fn judged(&self, request: &Request) -> Opening {
         let is_judged = |slots: &&Reservations| {
             slots.expected(request).is_none()
-                && self.opening_here(request, request.since).from <= request.since
+                && self.opening(Scope::Local, request, request.since).from <= request.since
         };
         let slots = self.reservations.as_ref().filter(is_judged);
         slots.map_or(Opening::at(request.since), |slots| slots.opening(request, request.since))
@@ -227,7 +220,7 @@ impl Gate {
         if self.rates[shared..].iter().any(|rate| rate.during.is_some()) {
             // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
             // binding limit is the one that refuses it just before all agree.
-            let agreed = self.opening_here(request, from).from.known();
+            let agreed = self.opening(Scope::Local, request, from).from.known();
             from = agreed.map_or(from, |at| from.max(Time(at.0.saturating_sub(1))));
         }
         let answers = self.limits.iter().zip(&request.costs[shared..]).map(|(limit, &cost)| match cost {
@@ -506,7 +499,7 @@ impl Gate {
                 continue;
             }
             trial.rows.truncate(row);
-            let at = self.opening_here(&demand.request, now).from;
+            let at = self.opening(Scope::Local, &demand.request, now).from;
             // Otherwise it is only held up by what is allowed above.
             opens = if at > now { opens.min(at) } else { opens };
         }

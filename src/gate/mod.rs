@@ -24,7 +24,7 @@ mod reservations;
 mod tests;
 
 use std::borrow::Cow;
-use std::mem;
+use std::{iter, mem};
 
 use smallvec::SmallVec;
 
@@ -69,7 +69,7 @@ pub struct Gate {
     versions: (u64, u64),
     /// Answers of these limits from this instant on may have become more lenient since the last news.
     lenient_from: Option<Time>,
-    /// For each limit: true if it counts beyond the start of a release and did not continue a history.
+    /// For each limit of this run: true if it counts beyond the start of a release and did not continue a history.
     is_new: Vec<bool>,
     wall: Wall,
 }
@@ -370,7 +370,7 @@ impl Gate {
     pub fn finish(&mut self, now: Time, request: &Request) {
         let costs = &request.costs[self.shared()..];
         self.limits.iter_mut().zip(costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
-        self.paused.iter_mut().for_each(|paused| paused.finish(now, request));
+        self.paused.iter_mut().for_each(|paused| paused.finish(now, request, costs));
         if self.rates.iter().any(Rate::counts_exits) {
             // Until a command ends, a limit with hours answers with the end of these, and then perhaps with an earlier
             // instant.
@@ -394,17 +394,22 @@ impl Gate {
         }
     }
 
-    /// Replaces the limits at `now`, keeping their history. Shared ones stay as they are.
+    /// Replaces the limits at `now`. Those of this run keep their history; the first ones are shared, as many as there
+    /// are terms for.
     pub fn set_limits(&mut self, now: Time, rates: Vec<Rate>) {
+        let shared = self.reservations.as_ref().map_or(0, |slots| slots.terms().most.len());
+        let old = &self.rates[self.shared()..];
         let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
-        (self.limits, self.paused, self.is_new) = change(&self.rates, limits, paused, &rates, now, self.wall);
+        let new: Vec<_> = rates.iter().zip(key_parts(&rates)).skip(shared).collect();
+        (self.limits, self.paused, self.is_new) = change(old, limits, paused, &new, now, self.wall);
         self.set_rates(rates);
     }
 
     /// After a change of limits: a release that was charged before is still running, and this is its request under the
     /// new limits.
     pub fn resume(&mut self, now: Time, request: &Request) {
-        let costs = request.costs.iter().zip(&self.is_new);
+        let is_new = iter::repeat_n(&false, self.shared()).chain(&self.is_new);
+        let costs = request.costs.iter().zip(is_new);
         let costs: Vec<_> = costs.map(|(&cost, &is_new)| if is_new { cost } else { 0 }).collect();
         self.charge_start(now, &Request { costs: &costs, ..*request });
     }

@@ -30,7 +30,8 @@ impl Paused {
         self.limit.set_wall(now, &self.rate, wall);
     }
 
-    /// Notes that a release that was charged before the pause ended at `now`, with its `costs` under the limits in force.
+    /// Notes that a release that was charged before the pause ended at `now`, with its `costs` under the limits in
+    /// force.
     pub(super) fn finish(&mut self, now: Time, request: &Request, costs: &[u64]) {
         let cost = self.alike.and_then(|at| costs.get(at)).copied().unwrap_or(0);
         self.limit.finish(now, request, cost);

@@ -71,6 +71,8 @@ pub enum Exit {
     CommandStopped,
     /// A command was killed by a signal.
     CommandKilled,
+    /// Workers ended with this status before they had answered.
+    Worker(i32),
     /// The command was found but cannot be run.
     CannotRun,
     /// The command was not found.
@@ -108,6 +110,7 @@ impl Exit {
             Exit::CommandFailed => 123,
             Exit::CommandStopped => 124,
             Exit::CommandKilled => 125,
+            Exit::Worker(status) => status,
             Exit::CannotRun => 126,
             Exit::NotFound => 127,
             Exit::Signal(number) => 128 + number,
@@ -170,6 +173,7 @@ mod tests {
             Exit::CommandFailed,
             Exit::CommandStopped,
             Exit::CommandKilled,
+            Exit::Worker(9),
             Exit::CannotRun,
             Exit::NotFound,
             Exit::Refused,
@@ -183,7 +187,7 @@ mod tests {
         for pair in ranks.windows(2) {
             assert_eq!(pair[0].max(pair[1]), pair[1]);
         }
-        assert_eq!(ranks.map(Exit::status), [0, 1, 123, 124, 125, 126, 127, 75, 69, 65, 78, 2, 1, 129]);
+        assert_eq!(ranks.map(Exit::status), [0, 1, 123, 124, 125, 9, 126, 127, 75, 69, 65, 78, 2, 1, 129]);
     }
 
     #[test]

@@ -21,7 +21,7 @@
 //! - `ui`: messages, progress, statistics, plots
 //! - `cli`: clap; turns the command line into a `Config`
 //! - `schedule`: what is released, and in which order: events in, actions out, no I/O. `queue` owns what is still to be
-//!   released: `supply` (items read, `oddities` to warn of), `lanes` (items waiting, their order and batches), the
+//!   released: `supply` (items read), `lanes` (items waiting, their order and batches), the
 //!   gate. `results` owns what comes of releases: `jobs` (running commands, retries), `account` (counts), `course`
 //!   (what to do next). They meet in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its
 //!   lane to its commit, `deadlines` are the time limits of the run; `forecast` and `metrics` compute what `ui` shows
@@ -29,7 +29,7 @@
 //!   `vault`: a file or a server
 //! - `audit`: judges past releases by the limits
 //! - `sink`: standard output, the dry run, commands (`jobs`)
-//! - `source`: bytes → segments → items, with cost and key; time stamps
+//! - `source`: bytes → segments → items, with cost and key; `advice` on their text; time stamps
 //! - `records`: time-stamped records, put in order; the job log: written, read back, resumed; the items that failed
 //! - `gate`: what may leave when. `Gate`: the limits of this run, each a `Limit`, with one history or one per key, and
 //!   `Reservations` for the shared ones: slots booked from a store as waiting items need them, held and given back
@@ -39,7 +39,8 @@
 //! - `pace`: the same limits for other programs: a library with a stable interface; all that is built without the
 //!   feature `cli`
 //! - `time`: instants (`Time`), the wall clock (`Wall`), and the calendar: zones, civil periods, hours of the week
-//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`: any room may use these, and `time`
+//! - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`, `which`: any room may use these, and
+//!   `time`
 //!
 //! The path of an item: `source::Reader` reads a `Segment`, `Intake` cuts it into items and charges them,
 //! `schedule::lanes` queues them, `schedule::releases` puts those that may go into an `Admission`, the driver hands it
@@ -71,10 +72,13 @@
 //! **A store**: a module in `store` with a `Vault`, its state in `config/state.rs`, `store/keeper.rs`, and
 //! `tests/it/stores.rs`, which runs every store through the same tests.
 //!
-//! **An option**: its group in `cli/args` (`cli/meaning.rs` if it interacts with other groups, `cli/once.rs` if
-//! `--once` refuses it, `conflicts_with_all` for `--audit`), a field in `config`, and where it is used. A warning about
-//! a combination: `Config::warnings`. The manual's line under OPTIONS is generated from the short help; a section of
-//! `man/throttle.1.in` covers the rest.
+//! **An option**: in `cli/args`, in the group `FOR_ITEMS`, `FOR_COMMANDS` or `FOR_RUNS` if it makes no sense without
+//! these, which `--once` then refuses, and with `conflicts_with_all` for `--audit` (`cli/meaning.rs` if it interacts
+//! with others); a field in `config`, and where it is used. A warning about a combination: `Config::warnings`. The
+//! manual's line under OPTIONS is generated from the short help; a section of `man/throttle.1.in` covers the rest.
+//!
+//! **Advice on a mistake**: a row in `cli/foreign.tsv` for an option of another program; a function in `cli/advice.rs`
+//! for what clap accepts; `source/advice.rs` for the text of items. Its message goes into `tests/it/mistakes.rs`.
 //!
 //! **A message**: a `Notice` in `schedule/action.rs`, in words in `ui/notice.rs`. **A reason for a wait**: `WaitReason`
 //! in `schedule/forecast.rs`, in words in `ui/line.rs`, and PROGRESS in `man/throttle-reports.7`.
@@ -138,6 +142,8 @@ pub mod time;
 pub mod ui;
 #[cfg(feature = "cli")]
 mod verbs;
+#[cfg(feature = "cli")]
+mod which;
 
 #[cfg(feature = "cli")]
 pub use program::run;

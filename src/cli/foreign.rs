@@ -2,86 +2,22 @@
 
 use std::ffi::OsString;
 
+use super::advice::Typed;
+
 /// In braces, these stand for the value that was typed, or else for their own names.
 const PLACEHOLDERS: [&str; 4] = ["DUR", "FILE", "N", "S"];
 
-/// Options of other programs: their names, the programs, and what to do here.
-const OPTIONS: &[(&[&str], &str, &str)] = &[
-    (&["--delay"], "parallel", "use -n 1 -p {DUR}"),
-    (&["--joblog"], "parallel", "use --log {FILE}"),
-    (&["--bar"], "parallel", "use --progress"),
-    (&["--eta"], "parallel and pv", "use --progress, which shows when the run ends"),
-    (
-        &["-e"],
-        "pv, xargs and parallel",
-        "as with pv, use --progress; as with the others, cut the input first: sed '/^END$/,$d'",
-    ),
-    (&["--timer"], "pv", "use -v, which prints the time at the end"),
-    (
-        &["-L"],
-        "pv and xargs",
-        "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -A interval -r {N}/s for items; as with xargs, -B \
-         {N}",
-    ),
-    (
-        &["--rate-limit"],
-        "pv",
-        "use -r {N}/s,cost=bytes,algo=bucket for bytes, or -A interval -r {N}/s for items",
-    ),
-    (
-        &["-l"],
-        "pv and xargs",
-        "leave it out: items are lines unless -d or -0 says otherwise; as with xargs, -B {N}",
-    ),
-    (&["--line-mode"], "pv", "leave it out: items are lines unless -d or -0 says otherwise"),
-    (&["--size"], "pv", "leave it out: --progress finds the size of a regular file"),
-    (&["-N", "--max-args"], "xargs and parallel", "use -B {N}, which gives a command up to that many items"),
-    (&["-m", "-X", "--xargs"], "parallel", "use -B N, which gives a command up to N items"),
-    (&["--max-lines"], "xargs", "use -B {N}, which gives a command up to that many items"),
-    (&["--max-procs"], "xargs and parallel", "use -j {N}"),
-    (&["--replace", "-i"], "xargs", "leave it out, since {} stands for the item, or use -I STR"),
-    (&["--tagstring"], "parallel", "use --tag, or --tag=SEL for a part of the item, as in --tag=host"),
-    (&["--colsep", "-C"], "parallel", "use -F {S}, and {col:N} in COMMAND for field N"),
-    (&["--line-buffer", "--linebuffer", "--lb"], "parallel", "use -u, with which commands write directly"),
-    (&["--group"], "parallel", "leave it out: with -j, the output of each command is printed as a whole"),
-    (&["--resume-failed", "--retry-failed"], "parallel", "use --resume, which runs what failed again"),
-    (
-        &["--results"],
-        "parallel",
-        "have the command write a file: -- sh -c 'cmd \"$1\" >out/$THROTTLE_SEQ' sh",
-    ),
-    (
-        &["--semaphore", "--sem"],
-        "parallel",
-        "use --once -s NAME -r RATE, which waits for one release of a shared limit",
-    ),
-    (&["-x", "--exit"], "xargs", "leave it out: an item that is too long is reported, and the others go on"),
-    (&["-E", "--eof"], "xargs", "cut the input first: sed '/^END$/,$d'"),
-    (&["--max-chars"], "xargs", "leave it out: no command line gets too long for the system"),
-    (&["--no-run-if-empty"], "xargs and parallel", "leave it out: without items, nothing is run"),
-    (&["--interactive"], "xargs and parallel", "use --dry-run to look beforehand, or -t to watch"),
-    (&["-o", "--open-tty"], "xargs", "use -a FILE, which leaves stdin to the command"),
-    (
-        &["--limit-rate"],
-        "curl and wget",
-        "leave it to them, as in -- curl --limit-rate {S}; for items, use -r {N}/s,cost=bytes,algo=bucket",
-    ),
-    (&["-S", "--sshlogin"], "parallel", "commands run on this machine: have them call ssh"),
-    (&["--shuf"], "parallel", "shuffle the input, as in shuf FILE | throttle"),
-    (&["--env"], "parallel", "leave it out: commands get all exported variables"),
-    (&["--process-slot-var"], "xargs", "leave it out: each command gets its slot as $THROTTLE_SLOT"),
-    (&["--max-time"], "curl", "use --timeout {DUR}, which ends a command that runs longer"),
-    (&["--retry-delay"], "curl", "use --retries N --backoff {DUR}"),
-    (&["--wait"], "wget", "use -r 1/{DUR},from=exit, which also counts from the end of the command"),
-    (&["--random-wait"], "wget", "use --jitter DUR, which adds up to DUR at random"),
-];
+/// Options of other programs: their names, the programs, and what to do here, with tabs between.
+const OPTIONS: &str = include_str!("foreign.tsv");
 
 /// Arguments after which parallel takes items from its command line.
 const SOURCES: [&str; 4] = [":::", ":::+", "::::", "::::+"];
 
 /// Advice on the option `name` of another program, if it is one. `args` is the whole command line.
 pub(super) fn advice(name: &str, args: &[OsString]) -> Option<String> {
-    let (_, whose, advice) = OPTIONS.iter().find(|(names, ..)| names.contains(&name))?;
+    let mut rows = OPTIONS.lines().map(|row| row.splitn(3, '\t').collect::<Vec<_>>());
+    let row = rows.find(|row| row[0].split(' ').any(|known| known == name))?;
+    let [_, whose, advice] = row[..] else { return None };
     let value = value(name, args);
     // A number of lines has no unit.
     let has_unit = value.as_ref().is_some_and(|value| value.ends_with(|c: char| c.is_ascii_alphabetic()));
@@ -91,9 +27,10 @@ pub(super) fn advice(name: &str, args: &[OsString]) -> Option<String> {
 }
 
 /// Advice on `:::`, unless it is after `--`, where it belongs to the command.
-pub(super) fn source_advice(args: &[OsString]) -> Option<String> {
-    let typed = args.iter().map(|arg| arg.to_str().unwrap_or_default()).take_while(|arg| *arg != "--");
-    let source = typed.into_iter().find(|arg| SOURCES.contains(arg))?;
+pub(super) fn source_advice(typed: &Typed) -> Option<String> {
+    let command = typed.command.iter().filter(|_| !typed.is_marked);
+    let words = typed.options.iter().chain(command).map(|arg| arg.to_str().unwrap_or_default());
+    let source = words.take_while(|arg| *arg != "--").find(|arg| SOURCES.contains(arg))?;
     Some(format!(
         "{source} is an argument of parallel: here, items come from stdin, as in printf '%s\\n' a b | \
          throttle, or from -a FILE; if it is the command's own, put -- before the command"
@@ -134,6 +71,7 @@ fn value(name: &str, args: &[OsString]) -> Option<String> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli::{Instead, parse};
 
     fn typed(text: &str) -> Vec<OsString> {
         text.split(' ').map(OsString::from).collect()
@@ -177,9 +115,24 @@ mod tests {
     }
 
     #[test]
+    fn each_row_gives_advice_on_options_that_are_not_ours() {
+        for row in OPTIONS.lines() {
+            for name in row.split('\t').next().unwrap().split(' ') {
+                assert!(advice(name, &[]).is_some_and(|advice| !advice.contains('\t')), "{row}");
+                let unknown = parse(typed(&format!("throttle -n1 {name} x"))).unwrap_err();
+                assert!(
+                    matches!(unknown, Instead::Mistake(told) if told.contains("is an option of")),
+                    "{row}"
+                );
+            }
+        }
+    }
+
+    #[test]
     fn sources_are_those_of_a_command_behind_two_dashes() {
-        assert!(source_advice(&typed("throttle -n1 echo ::: a b")).is_some());
-        assert_eq!(source_advice(&typed("throttle -n1 -- parallel echo ::: a b")), None);
-        assert_eq!(source_advice(&typed("throttle -n1 echo a:::b")), None);
+        let is_mistake = |text| parse(typed(text)).is_err();
+        assert!(is_mistake("throttle -n1 echo ::: a b"));
+        assert!(!is_mistake("throttle -n1 -- parallel echo ::: a b"));
+        assert!(!is_mistake("throttle -n1 echo a:::b"));
     }
 }

@@ -4,7 +4,8 @@ use std::num::NonZeroU64;
 
 use anyhow::{Result, bail, ensure};
 
-use super::args::Cli;
+use super::args::{Cli, FOR_COMMANDS};
+use super::misplaced::no_limit;
 use super::once::once;
 use crate::config::{
     BatchSize, Config, LimitOptions, QueueOptions, Rate, Run, Shared, StatsFormat, Upkeep, Verb,
@@ -12,10 +13,6 @@ use crate::config::{
 };
 
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
-
-/// Options that make no sense without a command.
-pub(super) const FOR_COMMANDS: &str =
-    "-I -j -k -u --tag --pipe -t --timeout --retries --max-hold --halt --log --failed";
 
 impl Cli {
     /// Work on the state of shared limits, if that was asked for.
@@ -95,8 +92,12 @@ impl Cli {
         Ok(())
     }
 
+    /// All limits, which other runs may share.
     fn limits(&self, are_shared: bool) -> Result<LimitOptions> {
-        self.limits.limits(!self.state.is_upkeep(), are_shared, &self.command, self.commands.jobs)
+        let sources = self.limits.sources()?;
+        let (is_upkeep, has_command) = (self.state.is_upkeep(), !self.command.is_empty());
+        ensure!(is_upkeep || !sources.is_empty(), no_limit(&self.command, self.commands.jobs));
+        self.limits.limits(sources, has_command, are_shared)
     }
 
     fn shared(&self) -> Result<Option<Shared>> {
@@ -104,14 +105,15 @@ impl Cli {
     }
 
     /// The option that only computes, so that nothing is released; `None` if there is none.
-    fn only_computes(&self) -> Option<&str> {
-        self.given_among("--dry-run --audit").next()
+    fn only_computes(&self) -> Option<&'static str> {
+        let options = [(self.control.dry_run, "--dry-run"), (self.control.audit, "--audit")];
+        options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
     }
 
     fn action(self, limits: &LimitOptions, rates: &[Rate]) -> Result<(Verb, Option<Box<Run>>)> {
-        if self.command.is_empty()
-            && let Some(option) = self.given_among(FOR_COMMANDS).next()
-        {
+        // Batches may go to stdout.
+        let for_command = self.given(FOR_COMMANDS).find(|option| *option != "-B");
+        if let Some(option) = for_command.filter(|_| self.command.is_empty()) {
             bail!("{option} is for a command: add one, such as -- echo {{}}");
         }
         let (dry_run, at, arrivals) = (self.control.dry_run, self.control.at, self.control.arrivals()?);

@@ -7,6 +7,7 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
+use super::advice::Typed;
 use super::args::Cli;
 use super::command::is_found;
 use crate::config::{RateText, parse_duration, parse_limit_count};
@@ -72,19 +73,14 @@ const ONLY_OURS: &str = "--arrivals --in-order --lookahead --max-hold --max-reco
 
 /// A hint at options of ours among the arguments of the command: if there is no such command, any of them, otherwise
 /// only those that are hardly meant for it.
-pub(super) fn options(command: &[OsString]) -> Option<String> {
-    let (name, args) = command.split_first()?;
+pub(super) fn options(typed: &Typed) -> Option<String> {
+    let (name, args) = typed.command.split_first().filter(|_| !typed.is_marked)?;
     let exists = is_found(name) || Path::new(name).exists();
     // They may be meant for a throttle that the command runs.
-    let args = command
-        .iter()
-        .take_while(|arg| !Path::new(arg).ends_with("throttle"))
-        .count()
-        .saturating_sub(1)
-        .min(args.len());
-    let args = &command[1..=args];
-    let ends = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
-    let option = args[..ends].iter().enumerate().find(|(at, arg)| match arg.to_str() {
+    let is_nested = Path::new(name).ends_with("throttle");
+    let is_end = |arg: &OsString| is_nested || arg == "--" || Path::new(arg).ends_with("throttle");
+    let args = &args[..args.iter().position(is_end).unwrap_or(args.len())];
+    let option = args.iter().enumerate().find(|(at, arg)| match arg.to_str() {
         Some(arg) if exists => is_rate(&args[*at..]) || ONLY_OURS.split(' ').any(|ours| is_long(arg, ours)),
         Some(arg) => is_ours(arg),
         None => false,

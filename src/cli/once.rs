@@ -2,24 +2,20 @@
 
 use anyhow::{Result, bail, ensure};
 
-use super::args::Cli;
+use super::args::{Cli, FOR_COMMANDS, FOR_ITEMS, FOR_RUNS};
 use crate::config::{HEADERS, Once, Rate, Selector, Verb};
-
-pub(super) const FOR_ITEMS: &str = "-a -0 -d -F --csv --max-record --trim --skip-blank --on-bad -I -B -K -c \
-    --on-limit --in-order --lookahead --arrivals --unsorted --audit --dry-run";
-
-pub(super) const FOR_RUNS: &str = "-j -k -u --tag --pipe --timeout --retries --max-hold --halt --until --log --failed \
-    --progress --stats --plot";
 
 /// The release that was asked for. Options about items make no sense with it.
 pub(super) fn once(cli: Cli, rates: &[Rate]) -> Result<Verb> {
     let cost = if let Some(Selector::Constant(cost)) = cli.limits.cost { Some(cost) } else { None };
     // A constant cost needs no items.
     let needs_items = |option: &&str| *option != "-c" || cost.is_none();
-    if let Some(option) = cli.given_among(FOR_ITEMS).find(needs_items) {
+    if let Some(option) = cli.given(FOR_ITEMS).find(needs_items) {
         bail!("--once reads no items: leave out {}", with_remedy(option));
     }
-    if let Some(option) = cli.given_among(FOR_RUNS).next() {
+    // COMMAND can be printed before it is run.
+    let for_command = cli.given(FOR_COMMANDS).find(|option| *option != "-t");
+    if let Some(option) = for_command.or_else(|| cli.given(FOR_RUNS).next()) {
         bail!("--once releases once and becomes COMMAND: leave out {}", with_remedy(option));
     }
     ensure!(

@@ -22,6 +22,8 @@ pub struct Run {
     pub output: Output,
     /// The source of their stdin.
     pub stdin: Feed,
+    /// If they stay, and get one item after another: what their answers mean.
+    pub worker: Option<Answers>,
     /// True if each is printed before it runs.
     pub trace: bool,
     /// The longest that each may run, in nanoseconds.
@@ -83,6 +85,15 @@ pub enum Feed {
     Ours,
     /// Their items, with delimiters.
     Items,
+}
+
+/// What the lines mean with which a worker answers items.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Answers {
+    /// Each is the output of an item that has succeeded.
+    Plain,
+    /// Each begins with an exit status.
+    Status,
 }
 
 /// The response to a command that fails or asks for a hold.

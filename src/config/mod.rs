@@ -31,7 +31,9 @@ use std::path::{Path, PathBuf};
 pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
-pub use command::{Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, RetryOn, Run, Share};
+pub use command::{
+    Answers, Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, RetryOn, Run, Share,
+};
 pub use delimiter::parse_delimiter;
 pub(crate) use delimiter::unescape_byte;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};

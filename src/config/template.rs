@@ -105,6 +105,16 @@ impl Template {
         &self.args
     }
 
+    /// An argument of `command` that is only a place for an item, if there is one.
+    pub fn sole_place(command: &[OsString]) -> Option<String> {
+        let template = Template::new(command, None);
+        // If there is no place, one was appended.
+        let typed = command.iter().zip(&template.args);
+        let (arg, _) =
+            typed.into_iter().find(|(_, pieces)| matches!(&pieces[..], [piece] if piece.is_of_item()))?;
+        Some(arg.to_string_lossy().into_owned())
+    }
+
     /// An argument as it is typed.
     pub(super) fn typed(&self, arg: &[Piece]) -> OsString {
         let piece = |piece: &Piece| match piece {

@@ -133,7 +133,7 @@ impl<'a> Driver<'a> {
         let metrics = self.metrics.as_ref().map(|metrics| metrics.write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [due, deadline, redraw, metrics].into_iter().flatten().min();
-        let running = schedule.running() > 0;
+        let running = schedule.running() > 0 || self.sink.jobs().is_some_and(|jobs| jobs.linger());
         let by_wall = schedule.goes_by_wall();
         let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
         match self.world.wait(Wait { until, due, accepting, running, by_wall, outputs: &outputs }) {
@@ -141,7 +141,7 @@ impl<'a> Driver<'a> {
             // The scheduler is polled again now, so that its answer is ready when the instant comes.
             Wake::Soon => {}
             Wake::Input(block) => schedule.input(block),
-            Wake::Output => self.flush(schedule),
+            Wake::Output => self.outputs(schedule),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
             Wake::Event(event) => self.hear_all(schedule, event),
             Wake::Stalled => schedule
@@ -212,6 +212,14 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// Handles what commands have printed. A worker ends an item so.
+    fn outputs(&mut self, schedule: &mut Schedule) {
+        if self.sink.jobs().is_some_and(|jobs| jobs.linger()) {
+            self.reap(schedule);
+        }
+        self.flush(schedule);
+    }
+
     /// Collects the commands that have ended, with an instant read after that.
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
@@ -253,7 +261,8 @@ impl<'a> Driver<'a> {
 
     /// Logs the commands whose output was passed on. Returns whether all went well.
     fn flushed(&mut self, schedule: &mut Schedule, flushed: Flushed) -> bool {
-        let Flushed { printed, unprinted, cause } = flushed;
+        let Flushed { printed, unprinted, told, cause } = flushed;
+        told.into_iter().for_each(|told| self.reporter.notice(&told));
         let recorded = self
             .log
             .as_mut()
@@ -267,8 +276,13 @@ impl<'a> Driver<'a> {
 
     /// Prints what is left. Returns whether the run is over: nothing failed and no signal came meanwhile.
     fn finish(&mut self, schedule: &mut Schedule) -> bool {
-        let flushed = self.reporter.make_way(|| self.sink.finish());
+        let now = self.world.now();
+        let flushed = self.reporter.make_way(|| self.sink.finish(now));
         let is_well = self.flushed(schedule, flushed);
+        if self.sink.jobs().is_some_and(|jobs| jobs.linger()) {
+            self.wait(schedule, None, false);
+            return false;
+        }
         let is_over = is_well && !self.world.is_interrupted();
         self.hear_signal(schedule);
         is_over

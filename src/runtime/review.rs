@@ -11,7 +11,7 @@ use crate::config::{self, Arrivals, Rate, Selector};
 use crate::exit::Exit;
 use crate::records::{InOrder, Moment};
 use crate::sink::{Cause, Sent, Sink};
-use crate::source::{Batch, Charger, Delimiter, Keyless, ReleaseCharges, Segment, bad_item, cut_quotes};
+use crate::source::{Advice, Batch, Charger, Delimiter, ReleaseCharges, Segment, bad_item};
 use crate::time::{Time, Wall};
 use crate::ui::audit::AuditReport;
 
@@ -34,9 +34,9 @@ pub(crate) struct Review {
     wall: Option<Wall>,
     /// The number of bytes passed on.
     pub(crate) passed: u64,
-    pub(crate) keyless: Keyless,
-    /// The first item whose columns are cut inside of quotes, in words.
-    pub(crate) odd: Option<String>,
+    pub(crate) advice: Advice,
+    /// The advice that was given on items.
+    pub(crate) told: Vec<String>,
 }
 
 /// A row with the last item of a log.
@@ -64,8 +64,8 @@ impl Review {
             passes_on: None,
             wall: None,
             passed: 0,
-            keyless: Keyless::new(rates),
-            odd: None,
+            advice: Advice::new(input, &[], rates),
+            told: Vec::new(),
         }
     }
 
@@ -200,7 +200,7 @@ impl Review {
         }
         self.in_order.end();
         self.judge(report)?;
-        Ok(report.summary(&self.audit, &self.keyless)?)
+        Ok(report.summary(&self.audit, &self.advice.keyless)?)
     }
 
     /// Judges the records whose turn it is.
@@ -221,12 +221,10 @@ impl Review {
     }
 
     fn charge(&mut self, moment: &Moment, delimiter: usize) -> Result<Vec<Draft>> {
-        let Review { charger, keyless, odd, .. } = self;
+        let Review { charger, advice, told, .. } = self;
         charge(charger, moment, delimiter, delimiter, |charger, item| {
-            keyless.count(charger, moment.number);
-            if odd.is_none() && charger.cuts_quotes(item) {
-                *odd = Some(cut_quotes(moment.number, item));
-            }
+            advice.keyless.count(charger, moment.number);
+            told.extend(advice.on_quotes(moment.number, item, || charger.cuts_quotes(item)));
         })
     }
 }

@@ -29,7 +29,6 @@ mod jobs;
 mod lanes;
 mod limit_counts;
 mod metrics;
-mod oddities;
 mod queue;
 mod releases;
 mod results;
@@ -206,7 +205,7 @@ impl Schedule {
         let Schedule { queue: Queue { supply, .. }, results, .. } = self;
         let Results { jobs, course, have_succeeded, .. } = results;
         if has_released_all {
-            supply.last_warnings().into_iter().for_each(|warning| course.tell(warning));
+            supply.last_advice().into_iter().for_each(|text| course.tell(Notice::Warning(text)));
         }
         // Items that waited for another attempt have failed. With the reader gone, that is not worth a message.
         for failed in std::mem::take(&mut jobs.retries.failed_so_far).into_values() {

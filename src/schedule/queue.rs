@@ -124,8 +124,6 @@ impl Queue {
                 break;
             }
             let capacity = &self.lanes.batcher.capacity;
-            let warning = self.supply.oddities.line_end(&self.supply.intake, capacity.fills_arguments());
-            warning.into_iter().for_each(|warning| results.course.tell(warning));
             if let Some(error) = capacity.argument_error(self.supply.intake.record()) {
                 let (lanes, why) = (&self.lanes, Failure::ArgumentError(error));
                 let failed = |item: &Segment| {
@@ -143,14 +141,14 @@ impl Queue {
     /// Looks at the next item read. Returns true if there is one.
     pub(super) fn look(&mut self, now: Time, results: &mut Results) -> bool {
         let is_argument = self.lanes.batcher.capacity.fills_arguments();
-        let warning = self.supply.oddities.of_encoding(&self.supply.intake, is_argument);
-        warning.into_iter().for_each(|warning| results.course.tell(warning));
+        let advice = self.supply.advice.on_encoding(&self.supply.intake, is_argument);
+        advice.into_iter().for_each(|text| results.course.tell(Notice::Warning(text)));
         while !results.course.is_stopping && !self.supply.is_full() {
             match self.supply.intake.look() {
                 None => return false,
                 Some(Ok(())) => {
-                    let warnings = self.supply.oddities.of_item(&self.supply.intake);
-                    warnings.for_each(|warning| results.course.tell(warning));
+                    let advice = self.supply.advice.on_item(&self.supply.intake, is_argument);
+                    advice.for_each(|text| results.course.tell(Notice::Warning(text)));
                     return true;
                 }
                 Some(Err(error)) if self.supply.on_bad == OnBad::Skip => {

@@ -8,11 +8,10 @@ use std::collections::BTreeMap;
 
 use anyhow::Error;
 
-use super::oddities::Oddities;
 use super::{Notice, Stats};
 use crate::config::{OnBad, Plan, Rate, Separator};
 use crate::exit::Exit;
-use crate::source::{Charger, Delimiter, Intake, Segment};
+use crate::source::{Advice, Charger, Delimiter, Intake, Segment};
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
 const MOST_REJECTS: usize = 1024;
@@ -25,8 +24,7 @@ pub(super) struct Supply {
     /// What to do about an item that cannot be charged.
     pub(super) on_bad: OnBad,
     separator: Option<Separator>,
-    /// Looks for items that are not what the options expect.
-    pub(super) oddities: Oddities,
+    pub(super) advice: Advice,
     /// The error that ended the input, if one did.
     pub(super) bad_end: Option<Error>,
 }
@@ -50,7 +48,7 @@ impl Supply {
             rejects: BTreeMap::new(),
             on_bad: plan.input.on_bad,
             separator,
-            oddities: Oddities::new(plan, rates),
+            advice: Advice::new(&plan.input, &plan.members, rates),
             bad_end: None,
         }
     }
@@ -58,7 +56,7 @@ impl Supply {
     pub(super) fn recharge(&mut self, waiting: Vec<Segment>, rates: &[Rate]) {
         let mut charger = Charger::new(rates, self.separator.as_ref());
         charger.keep_matched(&self.intake.charger);
-        self.oddities.change_limits(rates);
+        self.advice.change_limits(rates);
         self.intake.put_back(waiting, charger);
     }
 
@@ -96,9 +94,9 @@ impl Supply {
         self.intake.read() - self.intake.skipped()
     }
 
-    /// The warnings about all items together, once they were all looked at.
-    pub(super) fn last_warnings(&mut self) -> Vec<Notice> {
+    /// The advice on all items together, once they were all looked at.
+    pub(super) fn last_advice(&mut self) -> Vec<String> {
         let has_looked_at_all = self.items() > 0 && self.intake.skipped() == 0;
-        self.oddities.at_end(&self.intake.charger, has_looked_at_all)
+        self.advice.at_end(&self.intake.charger, has_looked_at_all)
     }
 }

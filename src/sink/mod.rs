@@ -12,7 +12,7 @@ use anyhow::Error;
 use nix::sys::signal::Signal;
 
 pub(crate) use dry_run::DryRun;
-pub(crate) use jobs::{Commands, Expander, exec};
+pub(crate) use jobs::{Commands, Expander, Workers, exec};
 pub use jobs::{parse_headers, parse_status};
 pub use permit::PermitSink;
 pub(crate) use stdout::Stdout;
@@ -35,8 +35,9 @@ pub trait Sink {
         None
     }
 
-    /// Prints the remaining outputs, once nothing is running and nothing more will be sent.
-    fn finish(&mut self) -> Flushed {
+    /// Prints the remaining outputs, once nothing is running and nothing more will be sent, and lets workers end. As
+    /// long as some [linger](RunningJobs::linger), it is called again when something has happened.
+    fn finish(&mut self, _now: Time) -> Flushed {
         Flushed::default()
     }
 
@@ -54,6 +55,11 @@ pub trait RunningJobs {
 
     /// Collects the commands that have ended. Prints nothing, as a stalled reader would delay the report of their ends.
     fn reap(&mut self) -> Vec<JobEnd>;
+
+    /// True as long as there are processes that may end without having been given anything.
+    fn linger(&self) -> bool {
+        false
+    }
 
     /// True if the output of commands passes through the sink.
     fn captures(&self) -> bool;
@@ -117,6 +123,20 @@ pub struct Flushed {
     pub printed: Vec<u64>,
     /// The number of commands whose output was not printed, or not completely.
     pub unprinted: u64,
+    /// What the user is told.
+    pub told: Vec<String>,
     /// The first failure, if there was one.
     pub cause: Option<Cause>,
+}
+
+impl Flushed {
+    /// This, and then `other`.
+    fn and(self, other: Flushed) -> Flushed {
+        Flushed {
+            printed: [self.printed, other.printed].concat(),
+            unprinted: self.unprinted + other.unprinted,
+            told: [self.told, other.told].concat(),
+            cause: self.cause.or(other.cause),
+        }
+    }
 }

@@ -1,5 +1,6 @@
 //! Turns bytes into segments of records, and these into items with costs and keys.
 
+mod advice;
 mod canonical;
 mod capacity;
 mod charger;
@@ -21,8 +22,7 @@ mod stamp;
 
 use anyhow::{Error, anyhow};
 
-use crate::printable::excerpt;
-
+pub(crate) use advice::Advice;
 pub(crate) use capacity::LONG_LINE;
 pub use capacity::{Capacity, CommandLine};
 pub use charger::Charger;
@@ -38,12 +38,6 @@ pub use reader::Reader;
 pub(crate) use release_charges::ReleaseCharges;
 pub use segment::Segment;
 pub(crate) use stamp::{Fault, Stamps};
-
-/// The warning of a record whose columns are cut inside the quotes of CSV.
-pub(crate) fn cut_quotes(record: u64, text: &[u8]) -> String {
-    let text = excerpt(text);
-    format!("item {record} {text} has a separator inside quotes, where -F cuts it: for CSV, add --csv")
-}
 
 /// The error for a record that lacks a valid arrival, cost or other part that is needed. `why` has an excerpt of it.
 pub(crate) fn bad_item(record: u64, why: &str) -> Error {

@@ -55,7 +55,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     if position.is_shared() && arrivals.is_now {
         position.advance(review.passed);
     }
-    review.odd.iter().for_each(|odd| reporter.notice(odd));
+    review.told.iter().for_each(|text| reporter.notice(text));
     let exit = exit.and_then(|exit| {
         if exit == Exit::Done && review.audit.releases == 0 {
             reporter.notice(&"no items to audit");
@@ -63,7 +63,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
         let drawn = config.plot.as_ref().map_or(Ok(()), |path| plot::draw(&review.audit, path, out));
         let exit = after_drawing(exit, world.last_stop(), drawn)?;
         if config.as_json {
-            let json = audit_json(&review.audit, &review.keyless, exit).to_string();
+            let json = audit_json(&review.audit, &review.advice.keyless, exit).to_string();
             stderr::tell(&format!("{}\n", escaped_json(&json)));
         }
         Ok(exit)

@@ -14,7 +14,7 @@ use crate::pipe::is_pipe;
 use crate::records::{FailedItems, JobLog};
 use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
-use crate::sink::{Commands, Sink, Stdout};
+use crate::sink::{Commands, Sink, Stdout, Workers};
 use crate::source::Delimiter;
 use crate::store::{self, Policy, Quota, Store};
 use crate::time::SECOND;
@@ -135,7 +135,11 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
     if let Some(run) = &config.command {
         world.watch_commands()?;
         let separator = config.input.separator.as_ref();
-        return Ok(Box::new(Commands::new(Run::clone(run), delimiter, separator, interrupt)?));
+        let run = Run::clone(run);
+        return Ok(match run.worker {
+            Some(answers) => Box::new(Workers::new(run, answers, delimiter, separator, interrupt)?),
+            None => Box::new(Commands::new(run, delimiter, separator, interrupt)?),
+        });
     }
     runtime::sharpen();
     Ok(Box::new(Stdout::new(delimiter, interrupt)))

@@ -6,7 +6,9 @@ use std::time::{Duration, Instant};
 
 use predicates::prelude::*;
 
-use crate::support::{Directory, Running, UNLIMITED, eventually, needs_program, sh, text, throttle};
+use crate::support::{
+    Directory, Running, UNLIMITED, eventually, needs_program, sh, sh_command, text, throttle,
+};
 
 /// A command that obeys the item: it exits with the status, or dies of the signal, that the item names.
 const OBEY: [&str; 5] = ["--", "sh", "-c", "case $1 in *[A-Z]*) kill -$1 $$;; *) exit $1;; esac", "sh"];
@@ -131,6 +133,77 @@ fn a_missing_interpreter_is_told_from_a_missing_script() {
         let why = "script: the interpreter that it names in its first line is missing\n";
         run.code(127).stderr(predicate::str::contains(why));
     }
+}
+
+/// Runs a shell script with directories first in `PATH`, each with a file `prog` of this content and mode. The script
+/// finds the directories in its arguments.
+fn with_programs(programs: &[(&str, u32)], script: &str) -> (Option<i32>, String, String) {
+    let directory = Directory::new();
+    let directories = programs.iter().enumerate().map(|(at, (content, mode))| {
+        let place = directory.path().join(at.to_string());
+        fs::create_dir(&place).expect("a directory");
+        let program = place.join("prog");
+        fs::write(&program, content).expect("a file");
+        fs::set_permissions(&program, PermissionsExt::from_mode(*mode)).expect("it is ours");
+        place
+    });
+    let directories: Vec<_> = directories.collect();
+    let path = std::env::join_paths(&directories).expect("no colons").into_string().expect("UTF-8");
+    let mut command = sh_command(&format!("PATH={path}:$PATH; {script}"));
+    let output = command.arg("sh").args(&directories).output().expect("sh");
+    (output.status.code(), text(&output.stdout), text(&output.stderr))
+}
+
+/// A program is looked up once, and runs as execvp(3) would have found it for each command.
+#[test]
+fn the_program_is_the_first_in_path_that_can_be_run() {
+    let (first, second) = ("#!/bin/sh\necho first $1\n", "#!/bin/sh\necho second $1\n");
+    let run = format!("printf '%s\\n' a b c | throttle {UNLIMITED} prog");
+    let table: [(&[_], _); 6] = [
+        (&[(first, 0o755), (second, 0o755)], "first"),
+        (&[(first, 0o644), (second, 0o755)], "second"),
+        (&[("#!/no/such/interpreter\n", 0o755), (second, 0o755)], "second"),
+        (&[("#!/no/such/interpreter\n", 0o755), (first, 0o644), (second, 0o755)], "second"),
+        // Without #!, sh runs it.
+        (&[("echo first $1\n", 0o755), (second, 0o755)], "first"),
+        (&[(first, 0o644), ("echo second $1\n", 0o755)], "second"),
+    ];
+    for (programs, printed) in table {
+        let printed = ["a", "b", "c"].map(|item| format!("{printed} {item}\n")).concat();
+        for options in ["", "-j2 -k", "--timeout=9"] {
+            let script = run.replace("prog", &format!("{options} prog"));
+            assert_eq!(with_programs(programs, &script), (Some(0), printed.clone(), String::new()));
+        }
+    }
+    let told = "throttle: cannot run prog: Permission denied (os error 13)\nthrottle: ended early: 3 items read and \
+                not released\n";
+    assert_eq!(with_programs(&[(first, 0o644)], &run), (Some(126), String::new(), told.to_owned()));
+    let (code, _, told) = with_programs(&[("#!/no/such/interpreter\n", 0o755)], &run);
+    assert!(
+        code == Some(127) && told.starts_with("throttle: cannot run prog: no such program in $PATH"),
+        "{told}"
+    );
+}
+
+#[test]
+fn a_program_that_moves_is_found_again() {
+    let (moving, other) = ("#!/bin/sh\nrm $0; echo first $1\n", "#!/bin/sh\necho second $1\n");
+    let run = format!("printf '%s\\n' a b c | throttle {UNLIMITED} prog");
+    let (code, printed, told) = with_programs(&[(moving, 0o755), (other, 0o755)], &run);
+    assert_eq!((code, &*printed, &*told), (Some(0), "first a\nsecond b\nsecond c\n", ""));
+    let (code, printed, _) = with_programs(&[(moving, 0o755)], &run);
+    assert_eq!((code, &*printed), (Some(127), "first a\n"));
+}
+
+#[test]
+fn a_program_in_path_is_called_by_its_name() {
+    let link = "ln -s \"$(command -v sh)\" \"$1/named\"";
+    let script = format!("{link}; echo /no/such/script | throttle {UNLIMITED} named");
+    let (_, _, told) = with_programs(&[("", 0o644)], &script);
+    assert!(told.starts_with("named: "), "{told}");
+    // By its path, if it is a script.
+    let script = format!("echo x | throttle {UNLIMITED} prog | grep -cFx \"$1/prog\"");
+    assert_eq!(with_programs(&[("#!/bin/sh\necho $0\n", 0o755)], &script).1, "1\n");
 }
 
 #[test]

@@ -65,3 +65,4 @@ mod tags;
 mod terminal;
 mod vectors;
 mod waits;
+mod workers;

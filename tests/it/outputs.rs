@@ -215,3 +215,16 @@ fn what_a_command_leaves_behind_does_not_add_to_its_output() {
     let output = throttle(&args).write_stdin("1\n2\n3\n").output().unwrap();
     assert_eq!(output.stdout.len(), 100_000);
 }
+
+/// The second command ends only after a process that the first left behind has printed more.
+#[test]
+fn what_a_command_leaves_behind_does_not_add_to_the_output_of_the_next() {
+    let directory = Directory::new();
+    let leave = "(until [ -e second ]; do sleep 0.01; done; echo more; echo more >&2; : >more) & echo one";
+    let follow = ": >second; until [ -e more ]; do sleep 0.01; done; echo two";
+    let script = format!("cd $0; case $1 in 1) {leave};; 2) {follow};; *) echo $1;; esac");
+    let args =
+        [UNLIMITED, "-j2", "-r1/running", "--", "sh", "-c", &script, directory.path().to_str().unwrap()];
+    let run = throttle(&args).write_stdin("1\n2\n3\n4\n").assert();
+    run.success().stdout("one\ntwo\n3\n4\n").stderr("");
+}

@@ -5,7 +5,8 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// Rooms that any other may use, and that use none.
-const COMMON: [&str; 8] = ["time", "exit", "charge", "inherited", "interrupt", "output", "pipe", "printable"];
+const COMMON: [&str; 9] =
+    ["time", "exit", "charge", "inherited", "interrupt", "output", "pipe", "printable", "which"];
 
 /// The other rooms, each with the rooms above it that it may use. The library's docs say what is in them.
 const ROOMS: [(&str, &[&str]); 13] = [

@@ -7,12 +7,14 @@ use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
 use super::report::ReportArgs;
+use super::{FOR_COMMANDS, FOR_ITEMS};
 use crate::config::{
-    Backoff, BatchSize, Feed, Halt, Output, Retry, Run, Template, parse_count, parse_duration,
+    Answers, Backoff, BatchSize, Feed, Halt, Output, Retry, Run, Template, parse_count, parse_duration,
 };
 
 /// The commands made from items, and how many run at once.
 #[derive(Args, Debug)]
+#[group(id = FOR_COMMANDS)]
 #[expect(clippy::doc_markdown)]
 pub(crate) struct CommandArgs {
     /// What stands for the item in COMMAND [default: {}]
@@ -20,14 +22,14 @@ pub(crate) struct CommandArgs {
     /// It is replaced wherever it occurs. A selector in braces, such as {col:2}, {.user.id} or {host}, stands for what
     /// it selects, and {#} for the number of the item ({#:04}: four digits). Without any of these, the item becomes the
     /// last argument. {headers} is the file for headers: see --max-hold.
-    #[arg(short = 'I', value_name = "STR", hide_short_help = true)]
+    #[arg(short = 'I', value_name = "STR", hide_short_help = true, group = FOR_ITEMS)]
     pub(crate) placeholder: Option<OsString>,
 
     /// Release up to N items together, counted as one
     ///
     /// COMMAND gets them as N arguments. A batch grows while the limits hold it back; with DUR, it is closed when it is
     /// full, or DUR after its first item arrived.
-    #[arg(short = 'B', long, value_name = "N[,DUR]")]
+    #[arg(short = 'B', long, value_name = "N[,DUR]", group = FOR_ITEMS)]
     pub(crate) batch: Option<BatchSize>,
 
     /// Run up to N commands at once [default: 1]
@@ -58,6 +60,15 @@ pub(crate) struct CommandArgs {
     /// COMMAND is run unchanged, with no placeholder but {headers}.
     #[arg(long, conflicts_with = "placeholder", hide_short_help = true)]
     pub(crate) pipe: bool,
+
+    /// Start COMMAND up to -j times, and give it item after item
+    ///
+    /// It gets each item as a line on its stdin, and answers with one line, which ends the item. With --worker=status,
+    /// an answer is STATUS<TAB>TEXT, or STATUS<TAB>wait=DUR<TAB>TEXT to ask for a pause.
+    #[arg(long, value_name = "ANSWERS", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
+    #[arg(value_parser = super::choice(&[("line", Answers::Plain), ("status", Answers::Status)]))]
+    #[arg(conflicts_with_all = ["placeholder", "batch", "ungrouped", "pipe"], hide_short_help = true)]
+    pub(crate) worker: Option<Answers>,
 
     /// End a command that runs longer than DUR
     ///
@@ -98,7 +109,7 @@ pub(crate) struct CommandArgs {
 impl CommandArgs {
     /// Runs `command`. If items come `from_file`, standard input is free for it.
     pub(crate) fn run(self, command: &[OsString], from_file: bool, report: ReportArgs) -> Result<Run> {
-        let stdin = match (self.pipe, from_file) {
+        let stdin = match (self.pipe || self.worker.is_some(), from_file) {
             (true, _) => Feed::Items,
             (false, true) => Feed::Ours,
             (false, false) => Feed::Nothing,
@@ -106,6 +117,7 @@ impl CommandArgs {
         let jobs = self.jobs.unwrap_or(NonZeroUsize::MIN);
         let output = match (self.keep_order, self.ungrouped) {
             (true, _) => Output::InOrder,
+            _ if self.worker.is_some() => Output::Whole,
             (false, ungrouped) if ungrouped || jobs == NonZeroUsize::MIN => match self.tag {
                 Some(_) => Output::Lines,
                 None => Output::Shared,
@@ -125,6 +137,7 @@ impl CommandArgs {
             jobs,
             output,
             stdin,
+            worker: self.worker,
             trace: report.trace,
             tag: self.tag,
             timeout: self.timeout,
@@ -138,7 +151,15 @@ impl CommandArgs {
     }
 
     fn template(&self, command: &[OsString]) -> Result<Template> {
-        if self.pipe {
+        if self.worker.is_some() {
+            let place = Template::sole_place(command);
+            ensure!(
+                place.is_none(),
+                "a worker gets its items on standard input: remove {}",
+                place.unwrap_or_default()
+            );
+        }
+        if self.pipe || self.worker.is_some() {
             return Ok(Template::without_items(command));
         }
         let placeholder = self.placeholder.as_deref();

@@ -3,6 +3,7 @@
 use anyhow::{Result, ensure};
 use clap::Args;
 
+use super::{FOR_ITEMS, FOR_RUNS};
 use crate::config::{Arrivals, Until, parse_duration, parse_instant};
 use crate::time::Time;
 
@@ -27,18 +28,18 @@ pub(crate) struct ControlArgs {
     ///
     /// DUR counts from the start of the run; TIME is the next 06:00 or 'Mon 06:00', a date as for --at, or what date
     /// prints, perhaps with ,tz=ZONE. Running commands finish.
-    #[arg(long, value_name = "DUR|TIME", hide_short_help = true)]
+    #[arg(long, value_name = "DUR|TIME", hide_short_help = true, group = FOR_RUNS)]
     pub(crate) until: Option<Until>,
 
     /// Print when each item would go; run nothing
-    #[arg(long)]
+    #[arg(long, group = FOR_ITEMS)]
     pub(crate) dry_run: bool,
 
     /// Check time stamps against limits; release nothing
     ///
     /// Prints each item that was too early, then the worst window of each limit; the status is 75 if any item was too
     /// early. A log of --log, or of parallel --joblog, can be read as it is.
-    #[arg(long)]
+    #[arg(long, group = FOR_ITEMS)]
     #[arg(conflicts_with_all = ["dry_run", "reset_state", "status", "hold", "on_limit", "on_bad", "batch"])]
     #[arg(conflicts_with_all = ["in_order", "lookahead", "progress", "at", "max_wait", "until", "jitter"])]
     pub(crate) audit: bool,
@@ -48,7 +49,7 @@ pub(crate) struct ControlArgs {
     /// SEL[,tz=ZONE][,year=YEAR]: SEL, as for --cost, selects the time stamp [default for --audit: col:1]: seconds, ms,
     /// us or ns, RFC 3339, ISO 8601, or as in syslog and access logs. ZONE and YEAR are for times that name none. now,
     /// for --audit: each item counts when it arrives, and is passed on at once.
-    #[arg(long, value_name = "SEL")]
+    #[arg(long, value_name = "SEL", group = FOR_ITEMS)]
     pub(crate) arrivals: Option<Arrivals>,
 
     /// Start the clock of --dry-run at TIME
@@ -59,7 +60,7 @@ pub(crate) struct ControlArgs {
     pub(crate) at: Option<Time>,
 
     /// Sort items that are out of order by up to DUR
-    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, group = FOR_ITEMS)]
     pub(crate) unsorted: Option<u64>,
 }
 

@@ -5,11 +5,12 @@ use std::path::PathBuf;
 use anyhow::Result;
 use clap::Args;
 
-use super::choice;
+use super::{FOR_ITEMS, choice};
 use crate::config::{Cleaning, InputOptions, OnBad, Separator, parse_delimiter, parse_size};
 
 /// Where items come from, and where each ends.
 #[derive(Args, Debug)]
+#[group(id = FOR_ITEMS)]
 #[expect(clippy::struct_excessive_bools)]
 pub(crate) struct InputArgs {
     /// Read items from FILE and leave stdin to COMMAND

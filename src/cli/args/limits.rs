@@ -1,14 +1,13 @@
 //! The limits, and how items wait for them.
 
-use std::ffi::OsString;
-use std::num::{NonZeroU64, NonZeroUsize};
+use std::num::NonZeroU64;
 
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 
-use super::choice;
-use crate::cli::{help, misplaced};
+use super::{FOR_ITEMS, choice};
+use crate::cli::help;
 use crate::config::{
     Defaults, Jitter, LimitOptions, LimitSource, OnLimit, Rate, RateText, Selector, format_duration,
     parse_count, parse_duration, parse_limit_count, parse_limit_period,
@@ -55,13 +54,13 @@ pub(crate) struct LimitArgs {
     ///
     /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter), .path.to.value
     /// (in JSON) or re:REGEX (the first group, or the whole match).
-    #[arg(short, long, value_name = "SEL", allow_negative_numbers = true)]
+    #[arg(short, long, value_name = "SEL", allow_negative_numbers = true, group = FOR_ITEMS)]
     pub(crate) cost: Option<Selector>,
 
     /// A limit for each value of SEL: col:1, host, .a
     ///
     /// SEL is as for --cost, or host (of a URL). Items with different keys do not hold each other up.
-    #[arg(short = 'K', long, value_name = "SEL", value_parser = Selector::parse_part)]
+    #[arg(short = 'K', long, value_name = "SEL", value_parser = Selector::parse_part, group = FOR_ITEMS)]
     pub(crate) key: Option<Selector>,
 
     /// Item that comes too early: wait, drop, latest, fail
@@ -69,15 +68,15 @@ pub(crate) struct LimitArgs {
     /// drop: discard it. latest: keep only the newest of the waiting items with the same keys. fail: end the run with
     /// status 75.
     #[arg(long, value_name = "WHAT", hide_possible_values = true)]
-    #[arg(value_parser = choice(ON_LIMIT))]
+    #[arg(value_parser = choice(ON_LIMIT), group = FOR_ITEMS)]
     pub(crate) on_limit: Option<OnLimit>,
 
     /// Keep the order of the input, even across keys
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, hide_short_help = true, group = FOR_ITEMS)]
     pub(crate) in_order: bool,
 
     /// Let at most N items wait in lanes [default: 1024]
-    #[arg(long, value_name = "N", value_parser = parse_lookahead, hide_short_help = true)]
+    #[arg(long, value_name = "N", value_parser = parse_lookahead, hide_short_help = true, group = FOR_ITEMS)]
     pub(crate) lookahead: Option<NonZeroU64>,
 
     /// Make every period longer by DUR, against jitter
@@ -95,23 +94,8 @@ pub(crate) struct LimitArgs {
 }
 
 impl LimitArgs {
-    /// All limits, which other runs may share. There may be none only if nothing `is_released`.
-    pub(crate) fn limits(
-        &self,
-        is_released: bool,
-        are_shared: bool,
-        command: &[OsString],
-        jobs: Option<NonZeroUsize>,
-    ) -> Result<LimitOptions> {
-        let defaults = Defaults {
-            algorithm: self.algorithm.unwrap_or_default(),
-            burst: self.burst,
-            margin: self.margin,
-            are_for_commands: !command.is_empty(),
-            are_shared,
-            cost: self.cost.clone(),
-            key: self.key.clone(),
-        };
+    /// Where the limits come from; nowhere if none was given.
+    pub(crate) fn sources(&self) -> Result<Vec<LimitSource>> {
         self.check_count()?;
         let mut sources = Vec::new();
         if self.count.is_some() || self.period.is_some() {
@@ -119,7 +103,25 @@ impl LimitArgs {
             sources.push(LimitSource::Rate(Box::new(rate)));
         }
         sources.extend(self.rate.iter().cloned());
-        ensure!(!is_released || !sources.is_empty(), misplaced::no_limit(command, jobs));
+        Ok(sources)
+    }
+
+    /// These limits, with the options for those that leave them out.
+    pub(crate) fn limits(
+        &self,
+        sources: Vec<LimitSource>,
+        are_for_commands: bool,
+        are_shared: bool,
+    ) -> Result<LimitOptions> {
+        let defaults = Defaults {
+            algorithm: self.algorithm.unwrap_or_default(),
+            burst: self.burst,
+            margin: self.margin,
+            are_for_commands,
+            are_shared,
+            cost: self.cost.clone(),
+            key: self.key.clone(),
+        };
         let limits = LimitOptions { sources, defaults };
         // What is in a file may have a burst, too.
         let takes_burst = limits.given()?.iter().any(|rate| rate.burst.is_some());

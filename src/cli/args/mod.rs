@@ -11,7 +11,7 @@ use std::ffi::OsString;
 
 use clap::builder::{PossibleValuesParser, TypedValueParser};
 use clap::parser::ValueSource;
-use clap::{Arg, ArgAction, CommandFactory, FromArgMatches, Parser, ValueHint};
+use clap::{Arg, ArgAction, ArgGroup, CommandFactory, FromArgMatches, Id, Parser, ValueHint};
 
 use self::command::CommandArgs;
 use self::control::ControlArgs;
@@ -21,6 +21,11 @@ use self::report::ReportArgs;
 use self::state::StateArgs;
 use super::packaged;
 use crate::config::named;
+
+/// Groups of options that make no sense without what is in their names.
+pub(crate) const FOR_ITEMS: &str = "for items";
+pub(crate) const FOR_COMMANDS: &str = "for commands";
+pub(crate) const FOR_RUNS: &str = "for runs";
 
 const EXAMPLES: &str = "\
 Examples:
@@ -43,6 +48,7 @@ More: throttle help; throttle --help";
     after_help = EXAMPLES,
     infer_long_args = true,
     override_usage = "throttle [OPTIONS] [--] [COMMAND [ARG]...]",
+    group = ArgGroup::new(FOR_RUNS).multiple(true),
     term_width = 80
 )]
 pub struct Cli {
@@ -84,22 +90,26 @@ pub struct Cli {
 
     /// The options that were typed, by their short names if they have any: `-n`, `--max-wait`.
     #[arg(skip)]
-    given: Vec<String>,
+    given: Vec<(String, String)>,
 }
 
 impl Cli {
     pub(crate) fn read(args: &[OsString]) -> Result<Self, clap::Error> {
         let mut command = Cli::command();
         let mut matches = command.try_get_matches_from_mut(args)?;
-        let is_given =
-            |arg: &&Arg| matches.value_source(arg.get_id().as_str()) == Some(ValueSource::CommandLine);
-        let given = command.get_arguments().filter(is_given).filter_map(name).collect();
+        let is_given = |id: &&Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
+        let option = |id: &Id| command.get_arguments().find(|option| option.get_id() == id).and_then(name);
+        let given = command.get_groups().flat_map(|group| {
+            let options = group.get_args().filter(is_given).filter_map(option);
+            options.map(|option| (group.get_id().to_string(), option))
+        });
+        let given = given.collect();
         Ok(Cli { given, ..Cli::from_arg_matches_mut(&mut matches)? })
     }
 
-    /// Those of `options`, a list separated by blanks, that were typed.
-    pub(crate) fn given_among<'a>(&self, options: &'a str) -> impl Iterator<Item = &'a str> {
-        options.split(' ').filter(|option| self.given.iter().any(|given| given == option))
+    /// The options of a group that were given.
+    pub(crate) fn given(&self, group: &str) -> impl Iterator<Item = &str> {
+        self.given.iter().filter(move |(of, _)| of == group).map(|(_, option)| option.as_str())
     }
 }
 

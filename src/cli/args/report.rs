@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 use clap::Args;
 use clap::builder::{OsStringValueParser, TypedValueParser};
 
-use super::choice;
+use super::{FOR_COMMANDS, FOR_RUNS, choice};
 use crate::config::{LogFormat, Report, Resume, StatsFormat, When};
 
 /// Extensions of picture formats that are not written.
@@ -16,14 +16,14 @@ const PICTURES: [&str; 11] = ["png", "jpg", "jpeg", "gif", "webp", "pdf", "ps", 
 #[derive(Args, Debug)]
 pub(crate) struct ReportArgs {
     /// Print each command before it runs
-    #[arg(short, long, hide_short_help = true, help_heading = "Commands")]
+    #[arg(short, long, hide_short_help = true, help_heading = "Commands", group = FOR_COMMANDS)]
     pub(crate) trace: bool,
 
     /// Record each command in FILE when it ends
     ///
     /// The columns, separated by tabs, are: seq, start, wait, runtime, attempt, exit, signal, item. An existing FILE is
     /// continued.
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = FOR_COMMANDS)]
     pub(crate) log: Option<PathBuf>,
 
     /// Write a new log as tsv (default) or json
@@ -47,7 +47,7 @@ pub(crate) struct ReportArgs {
     pub(crate) resume: Option<Resume>,
 
     /// Write failed items to FILE, as the next input
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", group = FOR_COMMANDS)]
     pub(crate) failed: Option<PathBuf>,
 
     /// Print the limits first, a summary at the end
@@ -63,14 +63,14 @@ pub(crate) struct ReportArgs {
     /// With --progress=always, also where standard error is no terminal.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
     #[arg(value_parser = choice(&[("auto", When::Auto), ("always", When::Always)]))]
-    #[arg(hide_possible_values = true)]
+    #[arg(hide_possible_values = true, group = FOR_RUNS)]
     pub(crate) progress: Option<When>,
 
     /// Report statistics: json at the end, or prom:FILE
     ///
     /// json: one object, the last line on standard error. prom:FILE: metrics for Prometheus, replaced once a second.
     /// Both may be given.
-    #[arg(long, value_name = "FORMAT", hide_short_help = true)]
+    #[arg(long, value_name = "FORMAT", hide_short_help = true, group = FOR_RUNS)]
     #[arg(value_parser = OsStringValueParser::new().try_map(|text| StatsFormat::parse(&text)))]
     pub(crate) stats: Vec<StatsFormat>,
 
@@ -78,6 +78,7 @@ pub(crate) struct ReportArgs {
     ///
     /// With -, drawn in characters, to the width of the terminal.
     #[arg(long, value_name = "FILE", conflicts_with = "reset_state", hide_short_help = true)]
+    #[arg(group = FOR_RUNS)]
     pub(crate) plot: Option<PathBuf>,
 }
 

@@ -1,7 +1,7 @@
 //! The output of a command, kept until it is printed whole.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read};
+use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
 use std::process::{Command, Stdio};
 use std::rc::Rc;
@@ -9,6 +9,7 @@ use std::rc::Rc;
 use anyhow::Error;
 
 use super::space::Space;
+use super::temp_files::{TempFile, TempFilePool};
 use crate::exit::Exit;
 use crate::sink::Cause;
 use crate::source::FileRange;
@@ -18,7 +19,7 @@ pub(super) const SMALL: usize = 64 << 10;
 
 /// The files that a running command prints to.
 pub(super) struct Capture {
-    pub(super) files: [File; 2],
+    pub(super) files: [TempFile; 2],
     tag: Rc<[u8]>,
 }
 
@@ -36,23 +37,28 @@ pub(super) enum Printed {
 
 impl Capture {
     /// Makes `command` print to files. Each line gets the `tag`.
-    pub(super) fn of(command: &mut Command, tag: &Rc<[u8]>) -> io::Result<Self> {
-        let files = [tempfile::tempfile()?, tempfile::tempfile()?];
-        Space::check_now(&files[0])?;
-        command.stdout(Stdio::from(files[0].try_clone()?));
-        command.stderr(Stdio::from(files[1].try_clone()?));
-        Ok(Capture { files, tag: Rc::clone(tag) })
+    pub(super) fn of(command: &mut Command, tag: &Rc<[u8]>, pool: &mut TempFilePool) -> io::Result<Self> {
+        let [(stdout, for_stdout), (stderr, for_stderr)] = [pool.take()?, pool.take()?];
+        Space::check_now(&stdout.file)?;
+        command.stdout(Stdio::from(for_stdout));
+        command.stderr(Stdio::from(for_stderr));
+        Ok(Capture { files: [stdout, stderr], tag: Rc::clone(tag) })
     }
 
     /// Reads what was printed, if there was space for all of it.
-    pub(super) fn read(self, space: &Space) -> io::Result<Captured> {
-        space.check(&self.files[0])?;
-        let [stdout, stderr] = self.files.map(Printed::of);
+    pub(super) fn read(self, space: &Space, pool: &mut TempFilePool) -> io::Result<Captured> {
+        space.check(&self.files[0].file)?;
+        let [stdout, stderr] = self.files.map(|file| Printed::of(file, pool));
         Ok(Captured { outputs: [stdout?, stderr?], tag: self.tag })
     }
 }
 
 impl Captured {
+    /// The answer of a worker.
+    pub(super) fn answer(text: &[u8], tag: Rc<[u8]>) -> io::Result<Self> {
+        Ok(Captured { outputs: [Printed::keep(text)?, Printed::Small(Vec::new())], tag })
+    }
+
     /// The number of files that hold it.
     pub(super) fn files(&self) -> usize {
         self.outputs.iter().filter(|printed| matches!(printed, Printed::Large(..))).count()
@@ -74,13 +80,23 @@ impl Printed {
         }
     }
 
-    fn of(file: File) -> io::Result<Self> {
-        let length = file.metadata()?.len();
+    fn keep(bytes: &[u8]) -> io::Result<Self> {
+        if bytes.len() <= SMALL {
+            return Ok(Printed::Small(bytes.to_vec()));
+        }
+        let mut file = tempfile::tempfile()?;
+        file.write_all(bytes)?;
+        Ok(Printed::Large(file, bytes.len() as u64))
+    }
+
+    fn of(kept: TempFile, pool: &mut TempFilePool) -> io::Result<Self> {
+        let length = kept.file.metadata()?.len();
         if length > SMALL as u64 {
-            return Ok(Printed::Large(file, length));
+            return Ok(Printed::Large(kept.file, length));
         }
         let mut bytes = vec![0; usize::try_from(length).unwrap_or(0)];
-        file.read_exact_at(&mut bytes, 0)?;
+        kept.file.read_exact_at(&mut bytes, 0)?;
+        pool.give_back(kept, length);
         Ok(Printed::Small(bytes))
     }
 }

@@ -26,18 +26,33 @@ pub(super) struct Job {
     /// The file to which it writes what a server has said.
     pub(super) headers: Option<PathBuf>,
     pub(super) capture: Option<Capture>,
-    /// The instant at which to signal it next for running too long.
-    pub(super) deadline: Option<Time>,
-    /// True once it has run too long.
-    pub(super) is_overdue: bool,
+    pub(super) patience: Patience,
 }
 
-impl Job {
-    /// The signal to send, now that it has run too long. Sets the next deadline.
-    pub(super) fn overrun(&mut self, now: Time) -> Signal {
-        let is_first = !std::mem::replace(&mut self.is_overdue, true);
-        self.deadline = now.checked_add(GRACE.into()).filter(|_| is_first);
-        if is_first { Signal::SIGTERM } else { Signal::SIGKILL }
+/// How long a process may still take.
+#[derive(Default)]
+pub(super) struct Patience {
+    /// The instant at which to signal it next for taking too long.
+    pub(super) ends: Option<Time>,
+    /// True once it has taken too long.
+    pub(super) is_over: bool,
+}
+
+impl Patience {
+    /// It may take this number of nanoseconds from `now` on, or as long as it likes. Changes nothing if it has taken
+    /// too long before.
+    pub(super) fn begin(&mut self, now: Time, timeout: Option<u64>) {
+        if !self.is_over {
+            self.ends = timeout.and_then(|timeout| now.checked_add(timeout.into()));
+        }
+    }
+
+    /// The signal to send at `now`, if it has taken too long. Sets the next deadline.
+    pub(super) fn check(&mut self, now: Time) -> Option<Signal> {
+        self.ends.filter(|ends| *ends <= now)?;
+        let is_first = !std::mem::replace(&mut self.is_over, true);
+        self.ends = now.checked_add(GRACE.into()).filter(|_| is_first);
+        Some(if is_first { Signal::SIGTERM } else { Signal::SIGKILL })
     }
 }
 

@@ -1,5 +1,6 @@
 //! Runs a command for each release.
 
+mod answer;
 mod capture;
 mod dialects;
 mod exec;
@@ -10,12 +11,16 @@ mod hold;
 mod job;
 mod lines;
 mod output;
+mod programs;
 mod room;
 mod shortage;
 mod space;
 mod stdin;
 mod tag;
+mod temp_files;
 mod wait;
+mod worker;
+mod workers;
 
 use std::collections::BTreeSet;
 use std::env;
@@ -37,12 +42,14 @@ use nix::unistd::Pid;
 pub(crate) use self::exec::exec;
 pub(crate) use self::expander::Expander;
 pub use self::hold::{parse as parse_headers, status as parse_status};
+pub(crate) use self::workers::Workers;
 
 use self::capture::Capture;
 use self::header_files::HeaderFiles;
-use self::job::{Job, Parent};
+use self::job::{Job, Parent, Patience};
 use self::lines::Lines;
 use self::output::Outputs;
+use self::programs::Programs;
 use self::room::command_line;
 use self::shortage::Shortage;
 use self::tag::tag;
@@ -71,6 +78,7 @@ pub(crate) struct Commands {
     /// The value of [`VARIABLE`] for commands, if it is set for us.
     state: Option<String>,
     header_files: HeaderFiles,
+    programs: Programs,
 }
 
 impl Commands {
@@ -98,6 +106,7 @@ impl Commands {
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             header_files: HeaderFiles::new(run.retry.times > 0 || run.template.takes_headers()),
+            programs: Programs::default(),
             run,
         })
     }
@@ -125,13 +134,14 @@ impl Commands {
             Output::Shared => (None, None),
             Output::Lines => (None, Some(Lines::capture(&mut command).map_err(StartError::TempFile)?)),
             Output::Whole | Output::InOrder => {
-                (Some(Capture::of(&mut command, &tag).map_err(StartError::TempFile)?), None)
+                let capture = Capture::of(&mut command, &tag, &mut self.outputs.pool);
+                (Some(capture.map_err(StartError::TempFile)?), None)
             }
         };
         match self.parent.start(command) {
             Ok(pid) => {
                 let first = batch.first();
-                self.jobs.push(Job { pid, first, slot, headers, capture, deadline: None, is_overdue: false });
+                self.jobs.push(Job { pid, first, slot, headers, capture, patience: Patience::default() });
                 pipes.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
                 Ok(())
             }
@@ -145,7 +155,7 @@ impl Commands {
 
     fn command(&mut self, batch: &Batch, headers: &Path) -> io::Result<Command> {
         let line = self.line(batch, headers);
-        let mut command = Command::new(&line[0]);
+        let mut command = self.programs.command(&line[0]);
         command.args(&line[1..]);
         if let Some(state) = &self.state {
             command.env(VARIABLE, state);
@@ -186,16 +196,16 @@ impl Commands {
         let at = self.jobs.iter().position(|job| job.pid == pid)?;
         let job = self.jobs.swap_remove(at);
         self.free_slots.insert(job.slot);
-        if job.is_overdue {
+        if job.patience.is_over {
             // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
             self.parent.signal(job.pid, Signal::SIGKILL);
         }
         let end = match end {
-            End::Exited(_) if job.is_overdue => End::Killed(Signal::SIGTERM as i32),
+            End::Exited(_) if job.patience.is_over => End::Killed(Signal::SIGTERM as i32),
             end => end,
         };
         self.outputs.take(job.first, job.capture);
-        let ended = JobEnd { timed_out: job.is_overdue, ..JobEnd::new(job.first, end) };
+        let ended = JobEnd { timed_out: job.patience.is_over, ..JobEnd::new(job.first, end) };
         Some(match job.headers {
             Some(path) => self.header_files.take(&path, SystemTime::now(), ended),
             None => ended,
@@ -226,7 +236,11 @@ impl Sink for Commands {
 
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {
         let slot = self.free_slots.first().copied().unwrap_or(self.jobs.len());
-        match self.start(batch, slot) {
+        let started = match self.start(batch, slot) {
+            Err(StartError::Command(error)) if self.programs.give_up(&error) => self.start(batch, slot),
+            started => started,
+        };
+        match started {
             Ok(()) => {
                 self.free_slots.remove(&slot);
                 self.outputs.open(batch.first());
@@ -246,7 +260,7 @@ impl Sink for Commands {
         Some(quoted(&self.line(batch, headers.as_deref().unwrap_or(Path::new(HEADERS)))))
     }
 
-    fn finish(&mut self) -> Flushed {
+    fn finish(&mut self, _: Time) -> Flushed {
         self.outputs.finish()
     }
 
@@ -258,7 +272,7 @@ impl Sink for Commands {
 impl RunningJobs for Commands {
     fn has_started(&mut self, now: Time) {
         if let Some(job) = self.jobs.last_mut() {
-            job.deadline = self.run.timeout.and_then(|timeout| now.checked_add(timeout.into()));
+            job.patience.begin(now, self.run.timeout);
         }
     }
 
@@ -292,12 +306,13 @@ impl RunningJobs for Commands {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.jobs.iter().filter_map(|job| job.deadline).min()
+        self.jobs.iter().filter_map(|job| job.patience.ends).min()
     }
 
     fn enforce(&mut self, now: Time) {
-        for job in self.jobs.iter_mut().filter(|job| job.deadline.is_some_and(|deadline| deadline <= now)) {
-            self.parent.signal(job.pid, job.overrun(now));
+        for job in &mut self.jobs {
+            let signal = job.patience.check(now);
+            signal.into_iter().for_each(|signal| self.parent.signal(job.pid, signal));
         }
     }
 }

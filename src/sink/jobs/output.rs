@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{self, ErrorKind};
+use std::rc::Rc;
 use std::sync::Arc;
 
 use nix::unistd::{SysconfVar, sysconf};
@@ -10,6 +11,7 @@ use super::capture::{Capture, Captured, Printed, unreadable};
 use super::lines::Lines;
 use super::space::Space;
 use super::tag::Tagged;
+use super::temp_files::{MOST_KEPT, TempFilePool};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
 use crate::sink::writer::print;
@@ -23,7 +25,7 @@ const PIECE: usize = 64 << 10;
 
 /// Descriptors for everything but the outputs of commands: streams, the input, limits, a log, a state and its threads,
 /// and what starting a command takes.
-const OTHER_FILES: usize = 32;
+const OTHER_FILES: usize = 32 + MOST_KEPT;
 
 /// Guaranteed by POSIX.
 const LEAST_FILES: usize = 20;
@@ -32,6 +34,7 @@ const LEAST_FILES: usize = 20;
 pub(super) struct Outputs {
     interrupt: Arc<Interrupt>,
     space: Space,
+    pub(super) pool: TempFilePool,
     buffer: Box<[u8]>,
     in_order: bool,
     /// The numbers of the started items that are not done.
@@ -58,6 +61,7 @@ impl Outputs {
         Outputs {
             interrupt,
             space: Space::default(),
+            pool: TempFilePool::default(),
             buffer: vec![0; PIECE].into(),
             in_order,
             open: BTreeSet::new(),
@@ -97,7 +101,17 @@ impl Outputs {
 
     /// Notes that a command for the item numbered `first` has ended, with its output in `capture` if that is captured.
     pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
-        let output = capture.map(|capture| capture.read(&self.space));
+        let output = capture.map(|capture| capture.read(&self.space, &mut self.pool));
+        self.end(first, output);
+    }
+
+    /// Notes that the item numbered `first` was answered by a worker.
+    pub(super) fn answer(&mut self, first: u64, answer: &[u8], tag: Rc<[u8]>) {
+        self.end(first, Some(Captured::answer(answer, tag)));
+    }
+
+    /// Notes that there will be no more output of the item numbered `first`.
+    pub(super) fn end(&mut self, first: u64, output: Option<io::Result<Captured>>) {
         self.lines.end(first);
         self.files += output.as_ref().map_or(0, files);
         self.waiting.entry(first).or_default().extend(output);
@@ -216,8 +230,8 @@ mod tests {
 
     /// Starts a command for the item numbered `first`, which prints `length` bytes and ends.
     fn end(outputs: &mut Outputs, first: u64, length: usize) {
-        let capture = Capture::of(&mut Command::new("true"), &Rc::default()).unwrap();
-        capture.files[0].write_all_at(&vec![b'x'; length], 0).unwrap();
+        let capture = Capture::of(&mut Command::new("true"), &Rc::default(), &mut outputs.pool).unwrap();
+        capture.files[0].file.write_all_at(&vec![b'x'; length], 0).unwrap();
         outputs.open(first);
         outputs.take(first, Some(capture));
     }

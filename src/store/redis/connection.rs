@@ -1,135 +1,147 @@
 //! A connection that can neither hang nor fill the memory, whatever the other end does.
 //!
 //! The crate's own connections bound neither: their timeout restarts with every byte, and an answer may have any
-//! length. So only its commands and its parser are used here, over our own streams.
+//! length. Nor can they be cut off from outside, as they do not give away their socket. So the crate's commands run
+//! over our own streams.
 
 use redis::{
-    Cmd, FromRedisValue, Parser, Pipeline, RedisError, RedisResult, Value, cmd, from_redis_value, pipe,
+    Cmd, ConnectionLike, ErrorKind, FromRedisValue, Parser, RedisError, RedisResult, ServerErrorKind, Value,
+    cmd,
 };
 
-use super::failure::ServerFailure;
+use super::failure::{away, meaning, of_presenting, of_stream, refused};
 use super::socket::{Socket, Stream, Timeouts};
 #[cfg(feature = "tls")]
 use super::tls;
 use crate::config::{Address, Server};
+use crate::exit::Exit;
 
-pub(super) struct Access<'a> {
-    /// Holds the user and password.
-    pub(super) server: &'a Server,
-    pub(super) patience: Timeouts,
-}
+const NO_SCRIPT: ErrorKind = ErrorKind::Server(ServerErrorKind::NoScript);
 
 /// A connection over which one question is asked at a time.
 pub(super) struct Connection {
     stream: Box<dyn Stream>,
     parser: Parser,
     pub(super) patience: Timeouts,
-    /// True if it has not answered yet, perhaps because it wants TLS.
-    may_want_tls: bool,
+    /// Whether it is encrypted, until it has answered: perhaps the other end wants the opposite.
+    may_want: Option<bool>,
     has_replicas: bool,
-    /// True if it is asked for a key that is being moved to it.
-    pub(super) is_asking: bool,
 }
 
 impl Connection {
-    /// Connects to `address` and presents user and password.
-    pub(super) fn open(address: &Address, access: &Access) -> Result<Self, ServerFailure> {
-        let socket = Socket::open(address, access.patience)?;
-        match address {
-            #[cfg(feature = "tls")]
-            Address::Tcp { host, has_tls: true, .. } => {
-                Connection::over(tls::handshake(host, socket)?, false, access)
-            }
-            Address::Tcp { .. } => Connection::over(socket, true, access),
-            Address::Unix(_) => Connection::over(socket, false, access),
-        }
-    }
-
-    /// Uses an open stream to a server, and presents user and password.
+    /// Uses a socket that is connected to `address`, and presents the user and password of `server`.
     pub(super) fn over(
-        stream: impl Stream + 'static,
-        may_want_tls: bool,
-        &Access { server, patience, .. }: &Access,
-    ) -> Result<Self, ServerFailure> {
-        let mut connection = Connection {
-            stream: Box::new(stream),
-            parser: Parser::new(),
-            patience,
-            may_want_tls,
-            has_replicas: false,
-            is_asking: false,
+        socket: Socket,
+        address: &Address,
+        server: &Server,
+        patience: Timeouts,
+    ) -> RedisResult<Self> {
+        let (stream, may_want): (Box<dyn Stream>, _) = match address {
+            #[cfg(feature = "tls")]
+            Address::Tcp { host, has_tls: true, .. } => (Box::new(tls::encrypted(host, socket)?), Some(true)),
+            Address::Tcp { .. } => (Box::new(socket), Some(false)),
+            Address::Unix(_) => (Box::new(socket), None),
         };
+        let mut connection =
+            Connection { stream, parser: Parser::new(), patience, may_want, has_replicas: false };
         if server.has_credentials() {
             let mut login = cmd("AUTH");
             login.arg(&server.user).arg(server.password.as_deref().unwrap_or_default());
-            connection.ask(&login).map_err(|error| match error.code() {
-                Some(code) => ServerFailure::of_presenting(code),
-                None => connection.failure(&error),
-            })?;
+            login.exec(&mut connection).map_err(of_presenting)?;
         }
         if server.db > 0 {
-            connection.ask(cmd("SELECT").arg(server.db)).map_err(|error| match error.code() {
-                Some("ERR") => ServerFailure::refused(format!("it has no database {} to select", server.db)),
-                _ => connection.failure(&error),
+            let select = cmd("SELECT").arg(server.db).exec(&mut connection);
+            select.map_err(|error| match error.code() {
+                Some("ERR") => refused(format!("it has no database {} to select", server.db)),
+                _ => error,
             })?;
         }
         Ok(connection)
     }
 
-    pub(super) fn ask(&mut self, command: &Cmd) -> RedisResult<Value> {
-        let mut commands = pipe();
-        if self.is_asking {
-            commands.cmd("ASKING");
+    /// Sends a call of a script; and the script, to a server that does not have it.
+    pub(super) fn call<T: FromRedisValue>(&mut self, code: &str, call: &Cmd) -> RedisResult<T> {
+        match call.query(self) {
+            Err(error) if error.kind() == NO_SCRIPT => {
+                // Its reply does not matter: the next answer shows whether it has the script.
+                cmd("SCRIPT").arg("LOAD").arg(code).exec(self)?;
+                call.query(self)
+            }
+            answer => answer,
         }
-        let mut values = self.ask_all(commands.add_command(command.clone()))?;
-        values.pop().unwrap_or(Value::Nil).extract_error()
-    }
-
-    pub(super) fn ask_all(&mut self, commands: &Pipeline) -> RedisResult<Vec<Value>> {
-        self.stream.socket().expect_answer(self.patience.until());
-        self.stream.write_all(&commands.get_packed_pipeline()).and_then(|()| self.stream.flush())?;
-        let receive = |_| self.parser.parse_value(&mut self.stream);
-        let values = (0..commands.len()).map(receive).collect::<RedisResult<_>>()?;
-        self.may_want_tls = false;
-        Ok(values)
-    }
-
-    /// Asks a question to which an answer of another type makes no sense.
-    pub(super) fn query<T: FromRedisValue>(&mut self, command: &Cmd) -> Result<T, ServerFailure> {
-        let value = self.ask(command).map_err(|error| self.failure(&error))?;
-        from_redis_value(value).map_err(|_| ServerFailure::nonsense())
     }
 
     /// Waits until `count` replicas have everything that was written by this connection. Before anything `is_written`,
     /// checks once that there are enough, as otherwise all would be booked in vain.
-    pub(super) fn replicate(&mut self, count: u32, is_written: bool) -> Result<(), ServerFailure> {
+    pub(super) fn replicate(&mut self, count: u32, is_written: bool) -> RedisResult<()> {
         if count == 0 || (self.has_replicas && !is_written) {
             return Ok(());
         }
         // Half of the time allowed for an answer.
         let millis = u64::try_from(self.patience.each.as_millis() / 2).unwrap_or(u64::MAX);
-        match self.ask(cmd("WAIT").arg(count).arg(millis.max(1))) {
-            Ok(Value::Int(found)) if found >= count.into() => {
-                self.has_replicas = true;
+        let found = cmd("WAIT").arg(count).arg(millis.max(1)).query::<u32>(self);
+        match found {
+            Ok(found) if found < count => {
+                Err(away(format!("only {found} of {count} replicas have the bookings")))
+            }
+            // A replica answers like this. The booking will name its master.
+            Err(error) if is_written || error.code() != Some("ERR") => Err(error),
+            found => {
+                self.has_replicas = found.is_ok();
                 Ok(())
             }
-            Ok(Value::Int(found)) => {
-                Err(ServerFailure::away(format!("only {found} of {count} replicas have the bookings")))
-            }
-            Ok(_) => Err(ServerFailure::nonsense()),
-            // A replica answers like this. The booking will name its master.
-            Err(error) if !is_written && error.code() == Some("ERR") => Ok(()),
-            Err(error) => Err(self.failure(&error)),
         }
     }
 
-    /// The failure that an error of this connection means.
-    pub(super) fn failure(&self, error: &RedisError) -> ServerFailure {
-        match ServerFailure::of(error) {
-            ServerFailure::Away(why) if self.may_want_tls && !error.is_timeout() => {
-                ServerFailure::Away(format!("{why}; if that port is for TLS, write rediss://"))
-            }
-            failure => failure,
+    /// An error in the stream, with its meaning.
+    fn explained(&self, error: &RedisError) -> RedisError {
+        let (exit, mut why) = meaning(error);
+        if error.kind() == ErrorKind::Parse {
+            "its reply is not in the protocol of Redis".clone_into(&mut why);
         }
+        match self.may_want {
+            _ if exit == Exit::BadStore => refused(why),
+            Some(false) if !error.is_timeout() => {
+                away(format!("{why}; if that port is for TLS, write rediss://"))
+            }
+            Some(true) => away(format!("{why}; if that port has no TLS, write redis://")),
+            _ => away(why),
+        }
+    }
+}
+
+impl ConnectionLike for Connection {
+    fn req_packed_command(&mut self, command: &[u8]) -> RedisResult<Value> {
+        Ok(self.req_packed_commands(command, 0, 1)?.pop().unwrap_or(Value::Nil))
+    }
+
+    fn req_packed_commands(
+        &mut self,
+        commands: &[u8],
+        offset: usize,
+        count: usize,
+    ) -> RedisResult<Vec<Value>> {
+        let Connection { stream, parser, .. } = self;
+        stream.socket().expect_answer(self.patience.until());
+        let sent = stream.write_all(commands).and_then(|()| stream.flush());
+        let receive = |()| (0..offset + count).map(|_| parser.parse_value(&mut *stream)).collect();
+        let answers: RedisResult<Vec<_>> = sent.map_err(of_stream).and_then(receive);
+        let mut answers = answers.map_err(|error| self.explained(&error))?;
+        self.may_want = None;
+        Ok(answers.split_off(offset))
+    }
+
+    // The rest is for pools of connections. Here, one that fails is dropped.
+
+    fn get_db(&self) -> i64 {
+        0
+    }
+
+    fn check_connection(&mut self) -> bool {
+        true
+    }
+
+    fn is_open(&self) -> bool {
+        true
     }
 }

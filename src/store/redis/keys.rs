@@ -1,32 +1,18 @@
 //! The keys that a server keeps for a name.
 
-use redis::cmd;
+use redis::{RedisResult, cmd};
 
 use super::connection::Connection;
-use super::failure::ServerFailure;
 
 /// The number of keys looked at in one step, so that none takes the server long.
 const STEP: u32 = 1000;
 
-/// Calls `hear` with the keys of a name that a node keeps, some at a time; with some of them perhaps more than once.
-pub(super) fn for_each(
-    connection: &mut Connection,
-    name: &str,
-    mut hear: impl FnMut(&mut Connection, &[Vec<u8>]) -> Result<(), ServerFailure>,
-) -> Result<(), ServerFailure> {
-    let pattern = pattern(name);
-    let mut cursor = 0;
-    loop {
-        let mut step = cmd("SCAN");
-        step.arg(cursor).arg("MATCH").arg(&pattern).arg("COUNT").arg(STEP);
-        let (next, keys): (u64, Vec<Vec<u8>>) = connection.query(&step)?;
-        let ours: Vec<_> = keys.into_iter().filter(|key| limits_key(key, name).is_some()).collect();
-        hear(connection, &ours)?;
-        if next == 0 {
-            return Ok(());
-        }
-        cursor = next;
-    }
+/// The keys of a name that a node keeps, some of them perhaps more than once.
+pub(super) fn kept(connection: &mut Connection, name: &str) -> RedisResult<Vec<Vec<u8>>> {
+    let mut scan = cmd("SCAN");
+    scan.cursor_arg(0).arg("MATCH").arg(pattern(name)).arg("COUNT").arg(STEP);
+    let keys: Vec<Vec<u8>> = scan.iter(connection)?.collect::<RedisResult<_>>()?;
+    Ok(keys.iter().filter_map(|key| limits_key(key, name)).map(<[u8]>::to_owned).collect())
 }
 
 /// The key under which the value of a key of a name is kept.
@@ -41,7 +27,7 @@ fn pattern(name: &str) -> String {
 }
 
 /// The key of a name whose value is kept under `key`.
-pub(super) fn limits_key<'k>(key: &'k [u8], name: &str) -> Option<&'k [u8]> {
+fn limits_key<'k>(key: &'k [u8], name: &str) -> Option<&'k [u8]> {
     let rest = key.strip_prefix(redis_key(name, b"").as_slice())?;
     if rest.is_empty() { Some(rest) } else { rest.strip_prefix(b"/") }
 }

@@ -27,14 +27,12 @@ mod clock;
 mod connection;
 mod distance;
 mod failure;
-mod hash_slot;
 mod keys;
 mod nodes;
 mod offline;
 mod retries;
 mod sentinel;
 mod socket;
-mod stored_script;
 #[cfg(feature = "tls")]
 mod tls;
 
@@ -44,23 +42,23 @@ use std::sync::Arc;
 use std::thread;
 use std::time::Duration;
 
-use redis::{Value as Reply, cmd, from_redis_value};
+use anyhow::anyhow;
+use redis::{RedisResult, Script, cmd};
 
 use self::clock::ServerClock;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
-use self::failure::ServerFailure;
-use self::keys::{limits_key, redis_key};
+use self::failure::away;
+use self::keys::{kept, redis_key};
 use self::nodes::{NodeId, Nodes};
 pub use self::offline::book_over;
 use self::retries::persist;
-use self::socket::Timeouts;
-use self::stored_script::StoredScript;
 use super::hold::LOOK;
 use super::record::VERSION;
 use super::shared::VaultStore;
 use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault};
 use super::{BootClock, Policy, Reserve, StoreError, Tell};
 use crate::config::Server;
+use crate::exit::Exit;
 use crate::time::{SECOND, Time, Wall};
 
 /// The nanoseconds for which a value is kept after it is idle: clocks differ.
@@ -76,14 +74,15 @@ const LATENESS: u64 = 2000;
 /// The most nanoseconds between two looks at the queue.
 const LONGEST_PAUSE: u64 = SECOND / 4;
 
+const SCRIPT: &str = include_str!("vault.lua");
+
 /// Values on a Redis server.
 pub struct ServerVault {
     now: BootClock,
     nodes: Nodes,
-    script: StoredScript,
+    /// The digest of the script.
+    script: String,
     timeout: Duration,
-    /// If it is asked only once: the longest wait for an answer.
-    once: Option<Timeouts>,
     /// D, and the nanoseconds for which a slot may matter.
     terms: (u64, u64),
     /// Its number among those that wait to swap.
@@ -135,9 +134,8 @@ impl ServerVault {
         ServerVault {
             now,
             nodes: Nodes::new(server),
-            script: StoredScript::new(include_str!("vault.lua").to_owned()),
+            script: Script::new(SCRIPT).get_hash().to_owned(),
             timeout,
-            once: None,
             terms: (0, 0),
             id: fastrand::u32(..),
             shortest: SECOND,
@@ -151,14 +149,7 @@ impl ServerVault {
     }
 
     /// Asks the server until it answers.
-    fn persist<T>(
-        &mut self,
-        mut attempt: impl FnMut(&mut Self) -> Result<T, ServerFailure>,
-    ) -> Result<T, StoreError> {
-        if let Some(patience) = self.once {
-            self.nodes.patience = patience;
-            return attempt(self).map_err(ServerFailure::given_up);
-        }
+    fn persist<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> RedisResult<T>) -> Result<T, StoreError> {
         let (server, tell) = (self.nodes.server.clone(), Arc::clone(&self.tell));
         persist(&server, self.timeout, &*tell, |patience| {
             self.nodes.patience = patience;
@@ -168,21 +159,24 @@ impl ServerVault {
 
     /// Reads the value of a key, or swaps the `old` one, of which the beginning is enough, for a `new` one, which is to
     /// be kept for `millis`.
-    fn ask(&mut self, key: &[u8], old: &[u8], new: &[u8], millis: u64) -> Result<Answer, ServerFailure> {
+    fn ask(&mut self, key: &[u8], old: &[u8], new: &[u8], millis: u64) -> RedisResult<Answer> {
+        let keeper = self.keepers.get(key).copied();
         let key = redis_key(&self.nodes.server.name, key);
-        let mut call = self.script.call(&key);
         // Time for an answer, and for a process that wakes up late.
         let turn = if self.shortest > 0 { 3 * self.shortest / 1000 + LATENESS } else { 0 };
+        let mut call = cmd("EVALSHA");
+        call.arg(&self.script).arg(1).arg(&key);
         call.arg(old).arg(new).arg(millis).arg(self.id).arg(turn);
-        let ServerVault { nodes, script, now, .. } = self;
+        let ServerVault { nodes, now, .. } = self;
         let replicas = nodes.server.replicas;
-        nodes.ask(&key, |node, connection| {
+        nodes.ask(keeper, |node, connection| {
             if !new.is_empty() {
                 connection.replicate(replicas, false)?;
             }
             let asked = now();
-            let reply = script.ask(connection, &call)?;
-            let mut answer = read(reply, node, asked, now()).ok_or_else(ServerFailure::nonsense)?;
+            let reply = connection.call(SCRIPT, &call)?;
+            let mut answer =
+                read(reply, node, asked, now()).ok_or_else(|| away("its clock shows no time"))?;
             // The answer to an earlier try may have been lost.
             answer.is_swapped |= answer.value.as_deref() == Some(new);
             if answer.is_swapped {
@@ -236,8 +230,12 @@ impl ServerVault {
 }
 
 /// Reads what the script returns.
-fn read(reply: Reply, node: NodeId, asked: Time, answered: Time) -> Option<Answer> {
-    let (seconds, micros, swapped, value): (u64, u64, i64, Value) = from_redis_value(reply).ok()?;
+fn read(
+    (seconds, micros, swapped, value): (u64, u64, i64, Value),
+    node: NodeId,
+    asked: Time,
+    answered: Time,
+) -> Option<Answer> {
     let shown = seconds.checked_mul(SECOND)?.checked_add(micros.checked_mul(1000)?)?;
     let reading = Reading { asked, shown: Time(shown), answered, wall: Wall::EPOCH };
     let value = Some(value).filter(|value| !value.is_empty());
@@ -285,7 +283,7 @@ impl Vault for ServerVault {
             let answer = vault.ask(key, begins, new, millis)?;
             let (took, deadline) = (answer.reading.took(), vault.terms.0);
             match answer.is_swapped && took > vault.good_for(deadline) {
-                true => Err(ServerFailure::away(too_long(took, deadline, true))),
+                true => Err(away(too_long(took, deadline, true))),
                 false => Ok(answer),
             }
         })?;
@@ -307,13 +305,7 @@ impl Vault for ServerVault {
     fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {
         self.persist(|vault| {
             let name = vault.nodes.server.name.clone();
-            let mut keys = Vec::new();
-            vault.nodes.ask_all(|connection| {
-                keys::for_each(connection, &name, |_, found| {
-                    keys.extend(found.iter().filter_map(|key| limits_key(key, &name)).map(<[u8]>::to_owned));
-                    Ok(())
-                })
-            })?;
+            let mut keys = vault.nodes.ask_all(|connection| kept(connection, &name))?.concat();
             keys.sort_unstable();
             keys.dedup();
             Ok(keys)
@@ -321,19 +313,16 @@ impl Vault for ServerVault {
     }
 
     fn forget(&mut self) -> Result<bool, StoreError> {
+        let mut is_any = false;
         self.persist(|vault| {
             let name = vault.nodes.server.name.clone();
-            let mut is_any = false;
             vault.nodes.ask_all(|connection| {
-                keys::for_each(connection, &name, |connection, found| {
-                    is_any |= !found.is_empty();
-                    found
-                        .iter()
-                        .try_for_each(|key| connection.query::<Reply>(cmd("UNLINK").arg(key)).map(drop))
-                })
-            })?;
-            Ok(is_any)
-        })
+                let keys = kept(connection, &name)?;
+                is_any |= !keys.is_empty();
+                keys.iter().try_for_each(|key| cmd("UNLINK").arg(redis_key(&name, key)).exec(connection))
+            })
+        })?;
+        Ok(is_any)
     }
 
     fn keeps_for(&self) -> u64 {
@@ -359,12 +348,8 @@ impl Vault for ServerVault {
         }
         match given.filter(|given| shortest > given / ROUND_TRIPS) {
             Some(given) => {
-                let why = ServerFailure::refused(format!(
-                    "{}: {}",
-                    self.nodes.server,
-                    too_long(shortest, given, false)
-                ));
-                Err(why.given_up())
+                let error = anyhow!("{}: {}", self.nodes.server, too_long(shortest, given, false));
+                Err(StoreError { exit: Exit::BadStore, error })
             }
             None => Ok(shortest.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)),
         }

@@ -1,20 +1,24 @@
 //! The keeper of a key: the only server, or the nodes of a cluster, any of which may be named.
 //!
-//! A node that does not keep a key names the one that does. So the map of slots, which is requested on connecting to
-//! the named node, may be wrong or missing. It serves to know other nodes after a fail-over.
+//! A node that does not keep a key names the one that does. The map of slots, which is requested on connecting to the
+//! named node, only serves to know other nodes after a fail-over, and to find all keys.
+//!
+//! The crate's own cluster connection knows no way back if the master that it asks has failed: it reads the map again
+//! only when a node that answers tells it to. Nor does it say which node has answered, and slots depend on the clock of
+//! that node.
 
-use std::collections::{BTreeSet, HashMap};
-use std::ops::RangeInclusive;
-use std::time::Duration;
+use std::collections::BTreeSet;
+use std::io;
+use std::time::{Duration, Instant};
 
-use redis::{Value, cmd, from_redis_value, from_redis_value_ref};
+use redis::{ErrorKind, RedisError, RedisResult, Value, cmd, from_redis_value_ref};
 
-use super::connection::{Access, Connection};
-use super::failure::ServerFailure;
-use super::hash_slot::hash_slot;
+use super::connection::Connection;
+use super::failure::{away, meaning, of_stream};
 use super::sentinel;
-use super::socket::Timeouts;
+use super::socket::{Socket, Timeouts};
 use crate::config::{Address, Server};
+use crate::exit::Exit;
 use crate::printable::escaped;
 
 /// The most times that one question is redirected.
@@ -24,7 +28,7 @@ const REDIRECTS: usize = 5;
 const MOST_NODES: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-pub(super) struct NodeId(pub(super) usize);
+pub(super) struct NodeId(usize);
 
 struct Node {
     address: Address,
@@ -37,26 +41,20 @@ pub(super) struct Nodes {
     /// The timeouts of the questions that follow.
     pub(super) patience: Timeouts,
     known: Vec<Node>,
-    by_slot: HashMap<u16, NodeId>,
     /// The node to ask for a key whose keeper is not known.
     entry: NodeId,
     dial: Dial,
 }
 
-/// Connects to an address, as [`Connection::open`] does.
-pub(super) type Dial = Box<dyn FnMut(&Address, &Access) -> Result<Connection, ServerFailure> + Send>;
+/// Connects to an address, as [`Socket::open`] does.
+pub(super) type Dial = Box<dyn FnMut(&Address, Timeouts) -> io::Result<Socket> + Send>;
 
 impl Nodes {
     pub(super) fn new(server: Server) -> Self {
         let named = Node { address: server.address.clone(), connection: None };
-        Nodes {
-            server,
-            patience: Timeouts::within(Duration::ZERO),
-            known: vec![named],
-            by_slot: HashMap::new(),
-            entry: NodeId(0),
-            dial: Box::new(Connection::open),
-        }
+        let patience = Timeouts { each: Duration::ZERO, end: Instant::now() };
+        let dial = Box::new(Socket::open);
+        Nodes { server, patience, known: vec![named], entry: NodeId(0), dial }
     }
 
     /// Connects in this way from now on, even to nodes that it was connected to.
@@ -65,123 +63,124 @@ impl Nodes {
         self.dial = dial;
     }
 
-    /// Asks the node that keeps `key`.
+    /// Asks the node that keeps a key: the last known `keeper`, unless it was lost, or whichever is named instead.
     pub(super) fn ask<T>(
         &mut self,
-        key: &[u8],
-        mut question: impl FnMut(NodeId, &mut Connection) -> Result<T, ServerFailure>,
-    ) -> Result<T, ServerFailure> {
-        let slot = hash_slot(key);
-        let mut node = self.keeper(slot)?;
-        let mut is_for_once = false;
+        keeper: Option<NodeId>,
+        mut question: impl FnMut(NodeId, &mut Connection) -> RedisResult<T>,
+    ) -> RedisResult<T> {
+        let keeper = keeper.filter(|node| self.known[node.0].connection.is_some());
+        let (mut node, mut is_asking) = (keeper.map_or_else(|| self.enter(), Ok)?, false);
         for _ in 0..=REDIRECTS {
             let answer = self.ask_node(node, |connection| {
-                connection.is_asking = is_for_once;
+                if is_asking {
+                    cmd("ASKING").exec(connection)?;
+                }
                 question(node, connection)
             });
-            let Err(ServerFailure::Redirect(name, is_moving)) = answer else { return answer };
-            (node, is_for_once) = (self.node_at(node, &name)?, is_moving);
-            if !is_for_once {
-                self.by_slot.insert(slot, node);
-            }
+            let Err(error) = &answer else { return answer };
+            let Some((name, _)) = error.redirect_node() else { return answer };
+            node = self.node_at(node, name)?;
+            // While the key is being moved. That is for one command: if the script was sent first, it is asked again.
+            is_asking = error.code() == Some("ASK");
         }
-        Err(ServerFailure::away("its nodes redirect to each other"))
+        Err(away("its nodes redirect to each other"))
     }
 
     /// Asks each node that keeps keys.
-    pub(super) fn ask_all(
+    pub(super) fn ask_all<T>(
         &mut self,
-        mut question: impl FnMut(&mut Connection) -> Result<(), ServerFailure>,
-    ) -> Result<(), ServerFailure> {
-        self.by_slot.clear();
-        let entry = self.entry;
-        self.learn(entry)?;
-        let mut keepers: BTreeSet<_> = self.by_slot.values().copied().collect();
-        if keepers.is_empty() {
-            keepers.insert(entry);
-        }
-        keepers.into_iter().try_for_each(|node| self.ask_node(node, &mut question))
+        mut question: impl FnMut(&mut Connection) -> RedisResult<T>,
+    ) -> RedisResult<Vec<T>> {
+        let masters = self.learn()?;
+        masters.into_iter().map(|node| self.ask_node(node, &mut question)).collect()
     }
 
-    fn keeper(&mut self, slot: u16) -> Result<NodeId, ServerFailure> {
-        if !self.by_slot.contains_key(&slot) && self.known[self.entry.0].connection.is_none() {
+    /// The node to ask for a key whose keeper is not known.
+    fn enter(&mut self) -> RedisResult<NodeId> {
+        if self.known[self.entry.0].connection.is_none() {
             self.ask_node(self.entry, |_| Ok(()))?;
-            // Without the permission to ask for the map, it is learned from redirections.
-            if let Err(failure @ ServerFailure::Away(_)) = self.learn(self.entry) {
-                return Err(failure);
-            }
+            // Without the permission to ask for the others, they are learned from redirections.
+            self.learn().map(drop).or_else(|error| match meaning(&error) {
+                (Exit::StoreAway, _) => Err(error),
+                _ => Ok(()),
+            })?;
         }
-        Ok(self.by_slot.get(&slot).copied().unwrap_or(self.entry))
+        Ok(self.entry)
     }
 
     fn ask_node<T>(
         &mut self,
         node: NodeId,
-        question: impl FnOnce(&mut Connection) -> Result<T, ServerFailure>,
-    ) -> Result<T, ServerFailure> {
+        question: impl FnOnce(&mut Connection) -> RedisResult<T>,
+    ) -> RedisResult<T> {
         let answer = self.connect(node).and_then(question);
-        answer.map_err(|failure| match failure {
-            ServerFailure::Away(why) => ServerFailure::Away(self.lose(node, why)),
-            failure => failure,
+        answer.map_err(|error| match meaning(&error) {
+            (Exit::StoreAway, why) if error.redirect_node().is_none() => self.lose(node, why),
+            _ => error,
         })
     }
 
-    fn connect(&mut self, node: NodeId) -> Result<&mut Connection, ServerFailure> {
-        let Node { address, connection } = &mut self.known[node.0];
+    fn connect(&mut self, node: NodeId) -> RedisResult<&mut Connection> {
+        let Nodes { server, patience, known, dial, .. } = self;
+        let Node { address, connection } = &mut known[node.0];
         if connection.is_none() {
-            let access = Access { server: &self.server, patience: self.patience };
-            let address = match &self.server.master {
-                Some(master) => &sentinel::master(master, address, &access)?,
+            let address = match &server.master {
+                Some(master) => &sentinel::master(master, address, server, *patience)?,
                 None => address,
             };
-            *connection = Some((self.dial)(address, &access)?);
+            let socket = dial(address, *patience).map_err(of_stream)?;
+            *connection = Some(Connection::over(socket, address, server, *patience)?);
         }
         let connection = connection.as_mut().expect("it was opened");
-        connection.patience = self.patience;
+        connection.patience = *patience;
         Ok(connection)
     }
 
-    /// Forgets the slots of a node that failed. If it was the entry, the next node is from now on.
-    fn lose(&mut self, node: NodeId, why: String) -> String {
+    /// Closes the connection to a node that failed. If it was the entry, the next node is from now on.
+    fn lose(&mut self, node: NodeId, why: String) -> RedisError {
         self.known[node.0].connection = None;
-        self.by_slot.retain(|_, keeper| *keeper != node);
         if self.entry == node {
             self.entry = NodeId((node.0 + 1) % self.known.len());
         }
         match &self.known[node.0].address {
             Address::Tcp { host, port, .. } if self.known.len() > 1 => {
-                format!("node {}:{port}: {why}", escaped(host))
+                away(format!("node {}:{port}: {why}", escaped(host)))
             }
-            _ => why,
+            _ => away(why),
         }
     }
 
-    /// Learns the nodes and their slots from one of them.
-    fn learn(&mut self, teller: NodeId) -> Result<(), ServerFailure> {
-        let ranges: Vec<Vec<Value>> = self.ask_node(teller, |connection| {
-            match connection.ask(cmd("CLUSTER").arg("SLOTS")) {
-                Ok(ranges) => Ok(from_redis_value(ranges).unwrap_or_default()),
+    /// Learns the other nodes from the entry. Returns those that keep keys.
+    fn learn(&mut self) -> RedisResult<BTreeSet<NodeId>> {
+        let teller = self.entry;
+        let ranges = self.ask_node(teller, |connection| {
+            match cmd("CLUSTER").arg("SLOTS").query::<Vec<Vec<Value>>>(connection) {
                 // It is not in a cluster.
-                Err(error) if error.code() == Some("ERR") => Ok(Vec::new()),
-                Err(error) => Err(connection.failure(&error)),
+                Err(error) if error.code() == Some("ERR") || error.kind() == ErrorKind::Parse => {
+                    Ok(Vec::new())
+                }
+                ranges => ranges,
             }
         })?;
-        for (slots, names) in ranges.iter().filter_map(|range| read_range(range)) {
-            // The master, then its replicas.
-            for (is_replica, name) in names.iter().enumerate() {
-                let node = self.node_at(teller, name)?;
-                if is_replica == 0 {
-                    self.by_slot.extend(slots.clone().map(|slot| (slot, node)));
-                }
+        let mut masters = BTreeSet::new();
+        for range in ranges {
+            // The first and last slot, their master, and its replicas.
+            for (number, name) in range.iter().skip(2).filter_map(read_name).enumerate() {
+                let node = self.node_at(teller, &name)?;
+                masters.extend((number == 0).then_some(node));
             }
         }
-        Ok(())
+        if masters.is_empty() {
+            masters.insert(teller);
+        }
+        Ok(masters)
     }
 
     /// The node that `teller` calls HOST:PORT; the host may be missing.
-    fn node_at(&mut self, teller: NodeId, name: &str) -> Result<NodeId, ServerFailure> {
+    fn node_at(&mut self, teller: NodeId, name: &str) -> RedisResult<NodeId> {
         let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
-        let (host, port) = parts.ok_or_else(|| ServerFailure::away("it redirects without an address"))?;
+        let (host, port) = parts.ok_or_else(|| away("it redirects without an address"))?;
         let (here, has_tls) = match &self.known[teller.0].address {
             Address::Tcp { host, has_tls, .. } => (host.as_str(), *has_tls),
             Address::Unix(_) => ("127.0.0.1", false),
@@ -189,26 +188,20 @@ impl Nodes {
         // A node that does not know its own address sends no host, or `?`.
         let host = if host.is_empty() || host == "?" { here } else { host };
         let address = Address::Tcp { host: host.to_owned(), port, has_tls };
-        if let Some(number) = self.known.iter().position(|node| node.address == address) {
-            return Ok(NodeId(number));
+        let number = self.known.iter().position(|node| node.address == address);
+        if number.is_none() && self.known.len() == MOST_NODES {
+            return Err(away("it keeps naming new nodes"));
         }
-        if self.known.len() == MOST_NODES {
-            return Err(ServerFailure::away("it keeps naming new nodes"));
-        }
-        self.known.push(Node { address, connection: None });
-        Ok(NodeId(self.known.len() - 1))
+        Ok(NodeId(number.unwrap_or_else(|| {
+            self.known.push(Node { address, connection: None });
+            self.known.len() - 1
+        })))
     }
 }
 
-/// The first and last slot, and the names of the nodes that keep them.
-fn read_range(parts: &[Value]) -> Option<(RangeInclusive<u16>, Vec<String>)> {
-    let [first, last, nodes @ ..] = parts else { return None };
-    let slots = from_redis_value_ref(first).ok()?..=from_redis_value_ref(last).ok()?;
-    Some((slots, nodes.iter().filter_map(read_name).collect()))
-}
-
+/// HOST:PORT; the host may be missing.
 fn read_name(node: &Value) -> Option<String> {
-    let (host, port) = node.as_sequence().and_then(|parts| Some((parts.first()?, parts.get(1)?)))?;
+    let [host, port, ..] = node.as_sequence()? else { return None };
     let host: Option<String> = from_redis_value_ref(host).ok()?;
     Some(format!("{}:{}", host.unwrap_or_default(), from_redis_value_ref::<u16>(port).ok()?))
 }

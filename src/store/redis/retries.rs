@@ -4,8 +4,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
+use redis::RedisResult;
 
-use super::failure::{ServerFailure, TOO_LATE};
+use super::failure::{TOO_LATE, meaning};
 use super::socket::Timeouts;
 use crate::config::Server;
 use crate::exit::Exit;
@@ -20,8 +21,8 @@ const MOST_PATIENCE: Duration = Duration::from_secs(2);
 
 const BETWEEN_TELLING: Duration = Duration::from_secs(60);
 
-/// Attempts something again and again as long as there is hope, up to `timeout`. Errors name the server. Calls `tell`
-/// with the reason if it takes long.
+/// Attempts something again and again as long as there is hope, up to `timeout`, and at least once. Errors name the
+/// server. Calls `tell` with the reason if it takes long.
 ///
 /// While the process is stopped, nothing is attempted. If that was for longer than there was time, the last attempt was
 /// cut off whatever the server did, so there is one more, once.
@@ -29,27 +30,26 @@ pub(super) fn persist<T>(
     server: &Server,
     timeout: Duration,
     tell: impl Fn(String),
-    mut attempt: impl FnMut(Timeouts) -> Result<T, ServerFailure>,
+    mut attempt: impl FnMut(Timeouts) -> RedisResult<T>,
 ) -> Result<T, StoreError> {
     let start = Instant::now();
-    let mut patience = Timeouts {
-        each: (timeout / 4).clamp(LEAST_PATIENCE, MOST_PATIENCE),
-        // Some centuries are as good as for ever.
-        end: start + timeout.min(Duration::from_secs(1 << 33)),
-    };
+    let each = (timeout / 4).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+    // Some centuries are as good as for ever.
+    let mut end = start + timeout.min(Duration::from_secs(1 << 33));
     let (mut pause, mut tell_at) = (FIRST_PAUSE, start + Duration::from_secs(BEFORE_TELLING));
     let (mut told, mut is_extended) = (String::new(), false);
     loop {
-        let why = match attempt(patience) {
+        let error = match attempt(Timeouts { each, end: end.max(start + each) }) {
             Ok(done) => return Ok(done),
-            Err(ServerFailure::Final(StoreError { exit, error })) => {
-                return Err(StoreError { exit, error: anyhow!("{server}: {error:#}") });
-            }
-            Err(failure) => failure.given_up().error.to_string(),
+            Err(error) => error,
         };
+        let (exit, why) = meaning(&error);
+        if exit != Exit::StoreAway {
+            return Err(StoreError { exit, error: anyhow!("{server}: {why}") });
+        }
         let now = Instant::now();
         // The last attempt may have had less time than an answer takes.
-        if told.is_empty() || now < patience.end || !why.contains(TOO_LATE) {
+        if told.is_empty() || now < end || !why.contains(TOO_LATE) {
             told = why;
         }
         if now >= tell_at {
@@ -59,23 +59,24 @@ pub(super) fn persist<T>(
         // Processes that lost the server at the same time must not come back at the same time.
         let this_pause = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
         pause = (pause * 2).min(LONGEST_PAUSE);
-        let left = patience.end.saturating_duration_since(now);
+        let left = end.saturating_duration_since(now);
         thread::sleep(this_pause.min(left));
-        if !is_extended && now >= patience.end + patience.each {
-            (is_extended, patience.end) = (true, Instant::now() + patience.each);
+        if !is_extended && now >= end + each {
+            (is_extended, end) = (true, Instant::now() + each);
         } else if this_pause >= left {
             let error = anyhow!("{server}: {told}; gave up after {timeout:?}");
-            return Err(StoreError { exit: Exit::StoreAway, error });
+            return Err(StoreError { exit, error });
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::failure::away;
     use super::*;
 
     /// Attempts for a millisecond; the first attempt takes much longer, as if the process were stopped meanwhile.
-    fn persist_with_a_stop(then: fn() -> Result<(), ServerFailure>) -> Result<(), Exit> {
+    fn persist_with_a_stop(then: fn() -> RedisResult<()>) -> Result<(), Exit> {
         let server: Server = "redis://127.0.0.1:1/web".parse().unwrap();
         let mut is_first = true;
         let attempt = |_: Timeouts| {
@@ -83,7 +84,7 @@ mod tests {
                 return then();
             }
             thread::sleep(LEAST_PATIENCE + Duration::from_millis(1));
-            Err(ServerFailure::away(TOO_LATE))
+            Err(away(TOO_LATE))
         };
         persist(&server, Duration::from_millis(1), drop, attempt).map_err(|error| error.exit)
     }
@@ -94,10 +95,23 @@ mod tests {
     }
 
     #[test]
+    fn a_server_is_asked_once_if_there_is_no_time_to_ask_again() {
+        let server: Server = "redis://127.0.0.1:1/web".parse().unwrap();
+        let mut times = 0;
+        let attempt = |patience: Timeouts| -> RedisResult<()> {
+            times += 1;
+            assert!(patience.until() > Instant::now(), "no time for an answer");
+            Err(away("elsewhere"))
+        };
+        let error = persist(&server, Duration::ZERO, drop, attempt).unwrap_err();
+        assert_eq!((error.exit, times), (Exit::StoreAway, 1));
+    }
+
+    #[test]
     fn a_server_that_is_away_is_given_up_also_by_a_process_that_was_stopped() {
         let stops_again = || {
             thread::sleep(LEAST_PATIENCE * 2);
-            Err(ServerFailure::away(TOO_LATE))
+            Err(away(TOO_LATE))
         };
         assert_eq!(persist_with_a_stop(stops_again), Err(Exit::StoreAway));
     }

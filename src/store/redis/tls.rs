@@ -3,11 +3,12 @@
 use std::io;
 use std::sync::{Arc, OnceLock};
 
+use redis::RedisResult;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
-use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
-use super::failure::ServerFailure;
+use super::failure::refused;
 use super::socket::{Socket, Stream};
 use crate::printable::escaped;
 
@@ -17,21 +18,15 @@ impl Stream for StreamOwned<ClientConnection, Socket> {
     }
 }
 
-/// Encrypts the connection, and checks that `host` is at the other end.
-pub(super) fn handshake(host: &str, mut socket: Socket) -> Result<impl Stream + use<>, ServerFailure> {
-    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
-    let name = name.map_err(|_| ServerFailure::refused(format!("'{}' is not a host name", escaped(host))))?;
-    let mut connection = ClientConnection::new(config()?, name).map_err(ServerFailure::refused)?;
-    while connection.is_handshaking() {
-        connection.complete_io(&mut socket).map_err(|error| of_handshake(&error))?;
-    }
-    Ok(StreamOwned::new(connection, socket))
-}
-
-/// The configuration, which is read once, as that takes some milliseconds.
-fn config() -> Result<Arc<ClientConfig>, ServerFailure> {
+/// Encrypts a connection, and checks that `host` is at the other end, with the first question.
+pub(super) fn encrypted(host: &str, socket: Socket) -> RedisResult<impl Stream + use<>> {
+    /// It is read once, as that takes some milliseconds.
     static CONFIG: OnceLock<Result<Arc<ClientConfig>, String>> = OnceLock::new();
-    CONFIG.get_or_init(trusting_the_system).clone().map_err(ServerFailure::refused)
+    let config = CONFIG.get_or_init(trusting_the_system).clone().map_err(refused)?;
+    let name = ServerName::try_from(host.trim_matches(['[', ']']).to_owned());
+    let name = name.map_err(|_| refused(format!("'{}' is not a host name", escaped(host))))?;
+    let connection = ClientConnection::new(config, name).map_err(refused)?;
+    Ok(StreamOwned::new(connection, socket))
 }
 
 fn trusting_the_system() -> Result<Arc<ClientConfig>, String> {
@@ -47,17 +42,10 @@ fn trusting_the_system() -> Result<Arc<ClientConfig>, String> {
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
 }
 
-fn of_handshake(error: &io::Error) -> ServerFailure {
-    let cause = error.get_ref().and_then(|cause| cause.downcast_ref::<rustls::Error>());
-    match cause {
-        Some(rustls::Error::InvalidCertificate(why)) => {
-            ServerFailure::refused(format!("its certificate is not accepted: {why}"))
-        }
-        _ => match ServerFailure::of_connecting(error) {
-            ServerFailure::Away(why) => ServerFailure::Away(format!(
-                "{why} during the TLS handshake; if that port has no TLS, write redis://"
-            )),
-            failure => failure,
-        },
+/// Why the server's certificate is not accepted, if that is what failed.
+pub(super) fn distrust(error: &io::Error) -> Option<&CertificateError> {
+    match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(why) => Some(why),
+        _ => None,
     }
 }

@@ -136,7 +136,8 @@ fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
         let clock = AtomicU64::new(1_000_000_000_000);
         let slow = move || Time(clock.fetch_add(90_000_000, Relaxed));
         let url = "redis://127.0.0.1/web".parse().unwrap();
-        let mut store = RedisStore::on_server(url, client::policy(&["9/5s,margin=100ms"]), TIMEOUT, slow);
+        let mut store =
+            RedisStore::on_server(url, client::policy(&["9/5s,margin=100ms"]), Duration::ZERO, slow);
         let value = if is_kept { value_of("9/5s,margin=100ms") } else { Vec::new() };
         let reply = |is_swapped: u8, value: &[u8]| {
             let head = format!("*4\r\n$1\r\n1\r\n$1\r\n0\r\n:{is_swapped}\r\n${}\r\n", value.len());

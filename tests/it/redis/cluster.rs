@@ -3,13 +3,14 @@
 use std::io::{Read, Write};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU16, Ordering::Relaxed};
+use std::thread;
 use std::time::Duration;
 
 use ::redis::FromRedisValue;
 use throttle::exit::Exit;
 use throttle::store::Store;
 
-use super::client::{book_out, failure, impatient_failure, keyed, some, store};
+use super::client::{book_out, failure, impatient, impatient_failure, keyed, some, store};
 use super::crowds::goes_on_without_a_burst;
 use super::proxy::listen;
 use super::server::RedisServer;
@@ -204,6 +205,22 @@ fn nodes_that_name_each_other_for_ever() {
     let url = format!("redis://127.0.0.1:{port}/web");
     let exit = impatient_failure(&url, &["1/s"], Duration::from_millis(400), "redirect to each other");
     assert_eq!(exit, Exit::StoreAway);
+}
+
+/// A client that connects to all nodes at once would wait for the one that hangs.
+#[test]
+fn a_node_that_hangs_holds_up_its_own_keys_only() {
+    let Some(cluster) = Cluster::start(3) else { return };
+    let keeper = cluster.keeper("throttle:web");
+    let (named, hangs) = ((keeper + 1) % 3, &cluster.nodes[(keeper + 2) % 3]);
+    thread::scope(|scope| {
+        // The others do not miss it for as long.
+        scope.spawn(|| hangs.stop_for(Duration::from_secs(4)));
+        thread::sleep(Duration::from_millis(200));
+        let url = url(&cluster.nodes[named], "web");
+        let mut store = impatient(&url, &["2/h"], Duration::from_secs(3));
+        assert_eq!(book_out(&mut store, &some(1)).0.len(), 2);
+    });
 }
 
 /// The named node is the one that fails, so the others must be known.

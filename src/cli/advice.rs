@@ -1,0 +1,129 @@
+//! What is told about a mistake: what was probably meant, and how to write it.
+
+use std::ffi::{OsStr, OsString};
+use std::os::unix::ffi::OsStrExt;
+
+use clap::CommandFactory;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+
+use super::args::Cli;
+use super::{Instead, command, foreign};
+use crate::printable::excerpt;
+
+/// A command line that clap could read.
+pub(super) struct Typed<'a> {
+    /// The program name and the options, without the `--` before the command.
+    pub(super) options: &'a [OsString],
+    /// True if there is a `--` before the command: it is one whatever it looks like.
+    pub(super) is_marked: bool,
+    pub(super) command: &'a [OsString],
+    pub(super) placeholder: Option<&'a OsStr>,
+    pub(super) has_pipe: bool,
+}
+
+impl<'a> Typed<'a> {
+    pub(super) fn new(args: &'a [OsString], cli: &'a Cli) -> Self {
+        let (before, command) = args.split_at(args.len() - cli.command.len());
+        let (last, others) = before.split_last().expect("the program name");
+        let is_marked = last == "--";
+        let options = if is_marked { others } else { before };
+        let placeholder = cli.commands.placeholder.as_deref();
+        Typed { options, is_marked, command, placeholder, has_pipe: cli.commands.pipe }
+    }
+}
+
+/// All checks of what clap accepts. The first that has advice on a mistake gives it.
+const CHECKS: [fn(&Typed) -> Option<String>; 7] = [
+    |typed| typed.options[1..].iter().find_map(|option| long_with_one_hyphen(option.to_str()?)),
+    foreign::source_advice,
+    command::shell_line,
+    command::shell_function,
+    command::detached_value,
+    command::rest_of_duration,
+    command::no_command,
+];
+
+/// Advice on a mistake, if there is one.
+pub(super) fn on(typed: &Typed) -> Option<String> {
+    CHECKS.iter().find_map(|check| check(typed))
+}
+
+/// A message of clap; a mistake on one line.
+pub(super) fn on_error(error: &clap::Error, args: &[OsString]) -> Instead {
+    Instead::Mistake(match error.kind() {
+        ErrorKind::DisplayHelp | ErrorKind::DisplayVersion => {
+            return Instead::Help(error.render().to_string());
+        }
+        ErrorKind::InvalidUtf8 => not_utf8(args),
+        ErrorKind::UnknownArgument => one_hyphen(error, args).unwrap_or_else(|| unknown(error, args)),
+        _ => one_hyphen(error, args).unwrap_or_else(|| one_line(&error.render().to_string())),
+    })
+}
+
+/// A long option after one hyphen: `-dry-run` would be `-d ry-run`, and run. Not `-at`, which may well be `-a t`.
+fn long_with_one_hyphen(option: &str) -> Option<String> {
+    let name = option.strip_prefix('-')?.split('=').next()?;
+    let may_be = name.len() > 2 && name.bytes().all(|byte| byte == b'-' || byte.is_ascii_lowercase());
+    let is_long = may_be && Cli::command().get_arguments().any(|option| option.get_long() == Some(name));
+    is_long.then(|| format!("there is no option -{name}: is it --{name}? See 'throttle --help'"))
+}
+
+/// A long option after one hyphen, which clap reads as short ones and finds fault with.
+fn one_hyphen(error: &clap::Error, args: &[OsString]) -> Option<String> {
+    let fault = error.get(ContextKind::InvalidValue).or_else(|| error.get(ContextKind::InvalidArg))?;
+    let fault = fault.to_string();
+    let words = args.iter().skip(1).filter_map(|arg| arg.to_str()?.strip_prefix('-'));
+    let mut words = words.filter(|word| word.contains(fault.trim_start_matches('-')));
+    long_with_one_hyphen(&format!("-{}", words.next()?))
+}
+
+/// There is no such option: says what may have been meant.
+fn unknown(error: &clap::Error, args: &[OsString]) -> String {
+    let Some(ContextValue::String(name)) = error.get(ContextKind::InvalidArg) else {
+        return one_line(&error.render().to_string());
+    };
+    let name = name.split([' ', '=']).next().unwrap_or_default();
+    if let Some(advice) = foreign::advice(name, args) {
+        return advice;
+    }
+    let begun = begun_by(name);
+    if begun.len() > 1 {
+        return format!("{name} is ambiguous: {}", begun.join(", "));
+    }
+    match error.get(ContextKind::SuggestedArg) {
+        Some(ContextValue::String(nearest)) if first_letter(nearest) == first_letter(name) => {
+            format!("there is no option {name}: is it {nearest}? See 'throttle --help'")
+        }
+        _ => format!("there is no option {name}; try 'throttle --help'"),
+    }
+}
+
+/// A similar name that begins with another letter is seldom what was meant.
+fn first_letter(option: &str) -> Option<char> {
+    option.chars().find(|&c| c != '-')
+}
+
+/// clap does not say which argument it is.
+fn not_utf8(args: &[OsString]) -> String {
+    let found = args.iter().find(|arg| arg.to_str().is_none()).map(|arg| excerpt(arg.as_bytes()));
+    let found = found.unwrap_or_default();
+    format!(
+        "{found} is not UTF-8: with -d and -F, write bytes as \\xHH, and in a regular expression as (?-u:\\xHH)"
+    )
+}
+
+/// The long options that begin with `name`.
+fn begun_by(name: &str) -> Vec<String> {
+    let Some(name) = name.strip_prefix("--") else { return Vec::new() };
+    let command = Cli::command();
+    let longs = command.get_arguments().filter_map(clap::Arg::get_long);
+    longs.filter(|long| long.starts_with(name)).map(|long| format!("--{long}")).collect()
+}
+
+fn one_line(text: &str) -> String {
+    // Paragraphs: the mistake, and perhaps a tip.
+    let told = text.split("\n\n").filter(|part| !part.starts_with("Usage:") && !part.starts_with("For more"));
+    let told = told.map(|part| part.split_whitespace().collect::<Vec<_>>().join(" "));
+    let told = told.collect::<Vec<_>>().join("; ");
+    format!("{}; try 'throttle --help'", told.strip_prefix("error: ").unwrap_or(&told))
+}

@@ -1,0 +1,77 @@
+//! What a worker answers: a line that ends its item.
+
+use crate::config::{Answers, parse_duration};
+use crate::exit::{End, JobEnd};
+
+/// An answer to an item.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) struct Answer<'a> {
+    pub(super) status: u8,
+    /// The hold that it asks for, in nanoseconds.
+    pub(super) hold: Option<u64>,
+    /// What is printed, with its newline.
+    pub(super) text: &'a [u8],
+}
+
+impl<'a> Answer<'a> {
+    /// Reads a line that ends with a newline; `None` if it has no status, but should.
+    pub(super) fn read(line: &'a [u8], answers: Answers) -> Option<Self> {
+        if answers == Answers::Plain {
+            return Some(Answer { status: 0, hold: None, text: line });
+        }
+        let (status, rest) = field(line);
+        let status = status.bytes().all(|byte| byte.is_ascii_digit()).then(|| status.parse().ok())??;
+        let (asks, after) = field(rest);
+        let hold = asks.strip_prefix("wait=").and_then(|wait| parse_duration(wait).ok());
+        Some(Answer { status, hold, text: if hold.is_some() { after } else { rest } })
+    }
+
+    /// The end of the item numbered `first`.
+    pub(super) fn end(&self, first: u64) -> JobEnd {
+        JobEnd { retry_after: self.hold, ..JobEnd::new(first, End::Exited(self.status.into())) }
+    }
+}
+
+/// The text up to the first tab, if that is UTF-8, and what follows. Without a tab, nothing follows.
+fn field(line: &[u8]) -> (&str, &[u8]) {
+    let end = memchr::memchr2(b'\t', b'\n', line).unwrap_or(line.len());
+    let after = line.get(end..).and_then(|rest| rest.strip_prefix(b"\t")).unwrap_or_default();
+    (str::from_utf8(&line[..end]).unwrap_or_default(), after)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::time::SECOND;
+
+    #[test]
+    fn an_answer_may_begin_with_a_status_and_ask_for_a_hold() {
+        let second = Some(SECOND);
+        let table: [(&str, Option<(u8, Option<u64>, &str)>); 16] = [
+            ("0\ttext\n", Some((0, None, "text\n"))),
+            ("22\tnot found\n", Some((22, None, "not found\n"))),
+            ("255\t\n", Some((255, None, "\n"))),
+            ("0\n", Some((0, None, ""))),
+            ("7\ta\tb\n", Some((7, None, "a\tb\n"))),
+            ("75\twait=1\ttry later\n", Some((75, second, "try later\n"))),
+            ("75\twait=0.5\t\n", Some((75, Some(SECOND / 2), "\n"))),
+            ("75\twait=1\n", Some((75, second, ""))),
+            ("0\twait=1\tit is done\n", Some((0, second, "it is done\n"))),
+            ("75\twait=soon\tx\n", Some((75, None, "wait=soon\tx\n"))),
+            ("75\twait=-1\tx\n", Some((75, None, "wait=-1\tx\n"))),
+            ("256\tx\n", None),
+            ("-1\tx\n", None),
+            ("ok\tx\n", None),
+            ("\n", None),
+            (" 0\tx\n", None),
+        ];
+        for (line, expected) in table {
+            let answer = Answer::read(line.as_bytes(), Answers::Status);
+            let expected =
+                expected.map(|(status, hold, text)| Answer { status, hold, text: text.as_bytes() });
+            assert_eq!(answer, expected, "{line:?}");
+            let plain = Answer { status: 0, hold: None, text: line.as_bytes() };
+            assert_eq!(Answer::read(line.as_bytes(), Answers::Plain), Some(plain));
+        }
+    }
+}

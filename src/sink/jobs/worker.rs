@@ -1,0 +1,220 @@
+//! A process that is given items one at a time, and answers each with a line.
+
+use std::io::{self, PipeReader, PipeWriter, Read, Write};
+use std::os::fd::AsFd;
+use std::process::Command;
+use std::rc::Rc;
+use std::time::Instant;
+
+use anyhow::{Result, bail};
+use nix::errno::Errno;
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
+use nix::unistd::Pid;
+
+use super::job::Patience;
+use crate::interrupt::Interrupt;
+use crate::printable::excerpt;
+
+/// The longest answer: that of an item.
+const LONGEST_ANSWER: usize = 64 << 20;
+
+/// How much is read at once.
+const PIECE: usize = 16 << 10;
+
+/// Milliseconds until a delivery that waits for its worker looks for a signal.
+const LOOK: u8 = 50;
+
+pub(super) struct Worker {
+    pub(super) pid: Pid,
+    pub(super) slot: usize,
+    /// `None` once it gets no more items.
+    stdin: Option<PipeWriter>,
+    /// `None` once it has closed its standard output.
+    pub(super) stdout: Option<PipeReader>,
+    /// What it has printed and was not taken yet.
+    pub(super) printed: Vec<u8>,
+    /// The item that it is working on.
+    pub(super) item: Option<ItemInHand>,
+    pub(super) has_answered: bool,
+    /// True once it is to end.
+    pub(super) is_dismissed: bool,
+    /// True once it has printed something without an item.
+    is_faulty: bool,
+    pub(super) patience: Patience,
+}
+
+/// An item that a worker has been given.
+pub(super) struct ItemInHand {
+    /// Its number.
+    pub(super) first: u64,
+    pub(super) tag: Rc<[u8]>,
+}
+
+/// The pipes of a worker that is about to start.
+pub(super) struct Pipes {
+    stdin: PipeWriter,
+    stdout: PipeReader,
+}
+
+/// How the delivery of an item ended.
+#[derive(PartialEq, Eq, Debug)]
+pub(super) enum Delivery {
+    /// The worker has all of it.
+    Whole,
+    /// The worker reads no more. It may have part of the item if that `began`.
+    Refused { began: bool },
+    /// A signal came first.
+    Interrupted,
+    /// The worker did not take all of it in time.
+    TimedOut,
+}
+
+impl Pipes {
+    /// Connects `command`.
+    pub(super) fn connect(command: &mut Command) -> io::Result<Self> {
+        let ((its_stdin, stdin), (stdout, its_stdout)) = (io::pipe()?, io::pipe()?);
+        for ours in [stdin.as_fd(), stdout.as_fd()] {
+            fcntl(ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
+        }
+        command.stdin(its_stdin).stdout(its_stdout);
+        Ok(Pipes { stdin, stdout })
+    }
+}
+
+impl Worker {
+    pub(super) fn new(pid: Pid, slot: usize, pipes: Pipes) -> Self {
+        let Pipes { stdin, stdout } = pipes;
+        Worker {
+            pid,
+            slot,
+            stdin: Some(stdin),
+            stdout: Some(stdout),
+            printed: Vec::new(),
+            item: None,
+            has_answered: false,
+            is_dismissed: false,
+            is_faulty: false,
+            patience: Patience::default(),
+        }
+    }
+
+    /// True if it waits for an item.
+    pub(super) fn is_idle(&self) -> bool {
+        self.item.is_none() && self.stdin.is_some() && self.stdout.is_some()
+    }
+
+    /// Lets it end.
+    pub(super) fn dismiss(&mut self) {
+        self.stdin = None;
+        self.is_dismissed = true;
+    }
+
+    /// Reads what it has printed, without waiting. It takes part in the poll of outputs until it closes its output.
+    ///
+    /// # Errors
+    /// The pipe cannot be read.
+    pub(super) fn read(&mut self) -> io::Result<()> {
+        let mut buffer = [0; PIECE];
+        while let Some(stdout) = self.stdout.as_mut().filter(|_| self.printed.len() <= LONGEST_ANSWER) {
+            match stdout.read(&mut buffer) {
+                Ok(0) => self.stdout = None,
+                Ok(length) => {
+                    self.printed.extend_from_slice(&buffer[..length]);
+                    if length < buffer.len() {
+                        break;
+                    }
+                }
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => break,
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(())
+    }
+
+    /// Takes the line that answers its item, if it has come.
+    pub(super) fn take_answer(&mut self) -> Option<Vec<u8>> {
+        self.item.as_ref()?;
+        let end = memchr::memchr(b'\n', &self.printed)? + 1;
+        let rest = self.printed.split_off(end);
+        Some(std::mem::replace(&mut self.printed, rest))
+    }
+
+    /// Checks that it prints nothing but answers.
+    ///
+    /// # Errors
+    /// It has printed something without an item, or more than an answer may be. This is told once.
+    pub(super) fn check_silence(&mut self) -> Result<()> {
+        if self.printed.len() > LONGEST_ANSWER {
+            // As if nobody read it any more.
+            (self.stdin, self.stdout, self.printed) = (None, None, Vec::new());
+            bail!("{} has printed more than 64 MiB without a newline", self.name());
+        }
+        if self.item.is_some() || self.printed.is_empty() {
+            return Ok(());
+        }
+        let printed = std::mem::take(&mut self.printed);
+        if std::mem::replace(&mut self.is_faulty, true) {
+            return Ok(());
+        }
+        let line = printed.split(|&byte| byte == b'\n').next().map(excerpt).unwrap_or_default();
+        bail!(
+            "{} printed {line} without an item: it must print one line for each item, and nothing else, to its \
+             standard output",
+            self.name()
+        )
+    }
+
+    /// What messages call it.
+    pub(super) fn name(&self) -> String {
+        format!("worker {}", self.slot + 1)
+    }
+
+    /// Gives it an item, and waits until it has taken all of it: it may take more than a pipe holds, and print before
+    /// it has read all. An interrupt ends the wait, as does the instant `limit`.
+    ///
+    /// # Errors
+    /// A pipe fails.
+    pub(super) fn deliver(
+        &mut self,
+        bytes: &[u8],
+        interrupt: &Interrupt,
+        limit: Option<Instant>,
+    ) -> io::Result<Delivery> {
+        let mut written = 0;
+        while written < bytes.len() {
+            let Some(stdin) = &mut self.stdin else { break };
+            match stdin.write(&bytes[written..]) {
+                Ok(length) => written += length,
+                Err(error) if error.kind() == io::ErrorKind::WouldBlock => {
+                    if interrupt.is_raised() {
+                        return Ok(Delivery::Interrupted);
+                    }
+                    if limit.is_some_and(|limit| Instant::now() >= limit) {
+                        return Ok(Delivery::TimedOut);
+                    }
+                    self.wait()?;
+                    self.read()?;
+                }
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
+                    self.stdin = None;
+                    return Ok(Delivery::Refused { began: written > 0 });
+                }
+                Err(error) => return Err(error),
+            }
+        }
+        Ok(Delivery::Whole)
+    }
+
+    /// Waits a little until it reads or prints more.
+    fn wait(&self) -> io::Result<()> {
+        let stdin = self.stdin.iter().map(|stdin| PollFd::new(stdin.as_fd(), PollFlags::POLLOUT));
+        let stdout = self.stdout.iter().map(|stdout| PollFd::new(stdout.as_fd(), PollFlags::POLLIN));
+        match poll(&mut stdin.chain(stdout).collect::<Vec<_>>(), PollTimeout::from(LOOK)) {
+            Ok(_) | Err(Errno::EINTR | Errno::EAGAIN | Errno::ENOMEM) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+}

@@ -1,0 +1,398 @@
+//! Commands that stay: each is given items one at a time, and answers each with a line.
+//!
+//! An item leaves when the worker has all of it, and ends with the answer. So all that holds for a command that is run
+//! for an item holds for the item of a worker. Workers are started when an item finds none idle.
+
+use std::collections::BTreeSet;
+use std::env;
+use std::ffi::OsStr;
+use std::io;
+use std::iter;
+use std::os::fd::{AsFd, BorrowedFd};
+use std::process::Command;
+use std::rc::Rc;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, Error, Result, anyhow};
+use nix::sys::signal::Signal;
+use nix::unistd::Pid;
+
+use super::answer::Answer;
+use super::exec;
+use super::expander::Expander;
+use super::job::{Parent, Patience};
+use super::output::Outputs;
+use super::shortage::Shortage;
+use super::tag::tag;
+use super::wait;
+use super::worker::{Delivery, ItemInHand, Pipes, Worker};
+use super::{Cause, Flushed, RunningJobs, Sent, Sink, is_passing};
+use crate::config::{Answers, Output, Run, Separator, State, VARIABLE};
+use crate::exit::{End, Exit, JobEnd, signal_name};
+use crate::inherited::inherited;
+use crate::interrupt::Interrupt;
+use crate::printable::{excerpt, quoted};
+use crate::source::{Batch, Capacity, Delimiter, Segment};
+use crate::time::{SECOND, Time};
+
+/// The number of workers that may end in a row before one has answered.
+const MOST_STILLBORN: usize = 3;
+
+/// The time without a first answer after which a hint says why that may be.
+const HINT_AFTER: u64 = 5 * SECOND;
+
+/// The pause before another worker is given an item that one would not read.
+const PAUSE: u64 = SECOND / 1000;
+
+pub(crate) struct Workers {
+    run: Run,
+    answers: Answers,
+    /// Makes the tag of an answer from its item.
+    tagger: Option<Expander>,
+    delimiter: Delimiter,
+    interrupt: Arc<Interrupt>,
+    parent: Parent,
+    running: Vec<Worker>,
+    free_slots: BTreeSet<usize>,
+    outputs: Outputs,
+    shortage: Shortage,
+    state: Option<String>,
+    /// The number of workers that have ended without an answer since the last one that gave one.
+    stillborn: usize,
+    /// The instant of the hint, unless there was an answer.
+    hint: Patience,
+    has_hinted: bool,
+    /// What the next flush reports.
+    report: Flushed,
+}
+
+impl Workers {
+    /// Workers that run the command of `run`. [`RunningJobs::reap`] must be called when one has printed or ended.
+    /// Printing ends early once `interrupt` is raised.
+    ///
+    /// # Errors
+    /// Standard output was closed.
+    pub(crate) fn new(
+        run: Run,
+        answers: Answers,
+        delimiter: Delimiter,
+        separator: Option<&Separator>,
+        interrupt: Arc<Interrupt>,
+    ) -> Result<Self> {
+        inherited().check_stdout()?;
+        Ok(Workers {
+            answers,
+            tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
+            delimiter,
+            parent: Parent::new(run.timeout.is_some()),
+            running: Vec::new(),
+            free_slots: BTreeSet::new(),
+            outputs: Outputs::new(Arc::clone(&interrupt), run.output == Output::InOrder),
+            interrupt,
+            shortage: Shortage::default(),
+            state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
+            stillborn: 0,
+            hint: Patience::default(),
+            has_hinted: false,
+            report: Flushed::default(),
+            run,
+        })
+    }
+
+    /// The index of an idle worker, started if there is none.
+    fn idle(&mut self) -> io::Result<usize> {
+        if let Some(idle) = self.running.iter().position(Worker::is_idle) {
+            return Ok(idle);
+        }
+        let slot = self.free_slots.first().copied().unwrap_or(self.running.len());
+        let mut command = self.command();
+        command.env("THROTTLE_SLOT", (slot + 1).to_string());
+        let pipes = Pipes::connect(&mut command)?;
+        let pid = self.parent.start(command)?;
+        self.free_slots.remove(&slot);
+        self.running.push(Worker::new(pid, slot, pipes));
+        Ok(self.running.len() - 1)
+    }
+
+    fn command(&self) -> Command {
+        let line = self.expander().expand(&Batch::default(), &self.delimiter, OsStr::new(""));
+        let mut command = Command::new(&line[0]);
+        command.args(&line[1..]);
+        self.state.iter().for_each(|state| _ = command.env(VARIABLE, state));
+        command
+    }
+
+    fn expander(&self) -> Expander {
+        Expander::new(self.run.template.clone(), None)
+    }
+
+    /// Decides what follows when no worker could be started.
+    fn refuse(&mut self, batch: &Batch, error: io::Error) -> Sent {
+        let passes = is_passing(&error);
+        let exit = exec::exit_of(&error);
+        let why = exec::cannot_run(error, &self.command().get_program().to_string_lossy());
+        if passes {
+            let will_pass = self.running.iter().any(|worker| worker.item.is_some());
+            return self.shortage.persists(will_pass || self.outputs.will_free_files(batch.first()), why);
+        }
+        Sent::Partly(0, Cause::Failed(exit, why))
+    }
+
+    /// Gives `batch`, an item, to the worker with this index.
+    fn give(&mut self, index: usize, batch: &Batch) -> io::Result<Sent> {
+        let mut bytes: Vec<u8> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
+        if self.delimiter.trim(&bytes).len() == bytes.len() {
+            bytes.extend_from_slice(self.delimiter.bytes());
+        }
+        let limit =
+            self.run.timeout.and_then(|nanos| Instant::now().checked_add(Duration::from_nanos(nanos)));
+        let worker = &mut self.running[index];
+        match worker.deliver(&bytes, &self.interrupt, limit)? {
+            Delivery::Refused { began: false } => return Ok(Sent::Busy { pause: PAUSE, why: None }),
+            // It must not take a part of the item for the whole.
+            Delivery::Interrupted => {
+                self.parent.signal(worker.pid, Signal::SIGKILL);
+                return Ok(Sent::Partly(0, Cause::Interrupted));
+            }
+            Delivery::Whole | Delivery::Refused { began: true } => {}
+            Delivery::TimedOut => {
+                worker.patience.is_over = true;
+                self.parent.signal(worker.pid, Signal::SIGKILL);
+            }
+        }
+        let first = batch.first();
+        let tag = self.tagger.as_ref().map_or_else(Rc::default, |tagger| tag(tagger, batch, &self.delimiter));
+        self.running[index].item = Some(ItemInHand { first, tag });
+        self.outputs.open(first);
+        Ok(Sent::All)
+    }
+
+    /// Reads what workers have printed, and returns the ends of the items that were answered.
+    fn answered(&mut self) -> Vec<JobEnd> {
+        let mut ended = Vec::new();
+        for index in 0..self.running.len() {
+            let worker = &mut self.running[index];
+            if let Err(error) = worker.read() {
+                let error = Error::new(error).context(format!("cannot read from {}", worker.name()));
+                self.fail(Exit::Error, error);
+            }
+            if let Some(line) = self.running[index].take_answer() {
+                match self.end_of(index, &line) {
+                    Ok(end) => ended.push(end),
+                    Err(error) => self.fail(Exit::Error, error),
+                }
+            }
+            if let Err(error) = self.running[index].check_silence() {
+                self.fail(Exit::Error, error);
+            }
+        }
+        ended
+    }
+
+    /// Notes the answer of a worker.
+    fn end_of(&mut self, index: usize, line: &[u8]) -> Result<JobEnd> {
+        let worker = &mut self.running[index];
+        let answer = Answer::read(line, self.answers).with_context(|| {
+            let line = excerpt(line.trim_ascii_end());
+            format!(
+                "{} answered {line}: with --worker=status, begin with an exit status and a tab",
+                worker.name()
+            )
+        })?;
+        let ItemInHand { first, tag } = worker.item.take().expect("an item that was answered");
+        worker.has_answered = true;
+        if !worker.patience.is_over {
+            worker.patience = Patience::default();
+        }
+        (self.stillborn, self.hint.ends) = (0, None);
+        self.has_hinted = true;
+        self.outputs.answer(first, answer.text, tag);
+        Ok(answer.end(first))
+    }
+
+    /// Handles the end of a child. `None` if it is not a worker with an item.
+    fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
+        let index = self.running.iter().position(|worker| worker.pid == pid)?;
+        let mut worker = self.running.swap_remove(index);
+        self.free_slots.insert(worker.slot);
+        if worker.patience.is_over {
+            // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
+            self.parent.signal(worker.pid, Signal::SIGKILL);
+        }
+        if !worker.has_answered && !worker.patience.is_over && !worker.is_dismissed {
+            self.count_stillborn(&worker, end);
+        }
+        let Some(item) = worker.item.take() else {
+            if (worker.has_answered || worker.is_dismissed) && end != End::Exited(0) {
+                self.report.told.push(format!("{} {}", worker.name(), how(end)));
+            }
+            return None;
+        };
+        if end == End::Exited(0) {
+            self.report.told.push(format!(
+                "{} {} without an answer to item {}",
+                worker.name(),
+                how(end),
+                item.first
+            ));
+        }
+        let end = match end {
+            End::Exited(_) if worker.patience.is_over => End::Killed(Signal::SIGTERM as i32),
+            End::Exited(0) => End::Exited(1),
+            end => end,
+        };
+        self.outputs.end(item.first, None);
+        Some(JobEnd { timed_out: worker.patience.is_over, ..JobEnd::new(item.first, end) })
+    }
+
+    fn count_stillborn(&mut self, worker: &Worker, end: End) {
+        self.stillborn += 1;
+        if self.stillborn < MOST_STILLBORN {
+            return;
+        }
+        let exit = match end {
+            End::Exited(127) => Exit::NotFound,
+            End::Exited(126) => Exit::CannotRun,
+            End::Exited(status @ 1..=255) => Exit::Worker(status),
+            end => Exit::of_command(end).max(Exit::CommandFailed),
+        };
+        let line = quoted(&self.expander().expand(&Batch::default(), &self.delimiter, OsStr::new("")));
+        self.fail(
+            exit,
+            anyhow!(
+                "{MOST_STILLBORN} workers in a row ended before their first answer; {} {}: try one alone: echo item | \
+                 {line}",
+                worker.name(),
+                how(end)
+            ),
+        );
+    }
+
+    /// Ends the run: nothing more is asked of a worker that does not follow the rules, nor of the others.
+    fn fail(&mut self, exit: Exit, error: Error) {
+        self.report.cause.get_or_insert(Cause::Failed(exit, error));
+        self.dismiss();
+    }
+
+    /// Lets workers end.
+    fn dismiss(&mut self) {
+        self.running.iter_mut().for_each(Worker::dismiss);
+    }
+}
+
+fn how(end: End) -> String {
+    match end {
+        End::Exited(status) => format!("exited with status {status}"),
+        End::Killed(signal) => format!("was killed by {}", signal_name(signal)),
+    }
+}
+
+impl Sink for Workers {
+    fn capacity(&self) -> Capacity {
+        let busy = self.running.iter().filter(|worker| !worker.is_idle()).count();
+        let vacancies = self.run.jobs.get().saturating_sub(busy) as u64;
+        let before = self.outputs.bound(busy).unwrap_or(u64::MAX);
+        Capacity { vacancies, before, at_once: 1, ..Capacity::UNLIMITED }
+    }
+
+    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+        let sent = match self.idle() {
+            Ok(index) => self.give(index, batch),
+            Err(error) => return self.refuse(batch, error),
+        };
+        self.shortage.over();
+        sent.unwrap_or_else(|error| {
+            Sent::Partly(0, Cause::Failed(Exit::Error, Error::new(error).context("cannot write to a worker")))
+        })
+    }
+
+    fn trace(&mut self, _: &Batch) -> Option<String> {
+        let starts = self.run.trace && !self.running.iter().any(Worker::is_idle);
+        starts.then(|| quoted(&self.expander().expand(&Batch::default(), &self.delimiter, OsStr::new(""))))
+    }
+
+    fn finish(&mut self, now: Time) -> Flushed {
+        for worker in self.running.iter_mut().filter(|worker| !worker.is_dismissed) {
+            worker.dismiss();
+            worker.patience.begin(now, self.run.timeout);
+        }
+        self.outputs.finish().and(std::mem::take(&mut self.report))
+    }
+
+    fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
+        Some(self)
+    }
+}
+
+impl RunningJobs for Workers {
+    fn has_started(&mut self, now: Time) {
+        let timeout = self.run.timeout;
+        let started = self.running.iter_mut().filter(|worker| worker.item.is_some());
+        for worker in started.filter(|worker| worker.patience.ends.is_none()) {
+            worker.patience.begin(now, timeout);
+        }
+        if !self.has_hinted && self.hint.ends.is_none() {
+            self.hint.begin(now, Some(HINT_AFTER));
+        }
+    }
+
+    fn reap(&mut self) -> Vec<JobEnd> {
+        let mut ended = self.answered();
+        if ended.is_empty() {
+            let children: Vec<_> = iter::from_fn(wait::next_ended).collect();
+            // What one printed before it ended counts.
+            ended.extend(self.answered());
+            ended.extend(children.into_iter().filter_map(|(pid, end)| self.end(pid, end)));
+        }
+        ended
+    }
+
+    fn linger(&self) -> bool {
+        !self.running.is_empty()
+    }
+
+    fn captures(&self) -> bool {
+        true
+    }
+
+    fn outputs(&self) -> Vec<BorrowedFd<'_>> {
+        self.running.iter().filter_map(|worker| worker.stdout.as_ref().map(AsFd::as_fd)).collect()
+    }
+
+    fn retire(&mut self, first: u64, next: u64) {
+        self.outputs.retire(first, next);
+    }
+
+    fn supersede(&mut self, first: u64) {
+        self.outputs.supersede(first);
+    }
+
+    fn flush(&mut self) -> Flushed {
+        self.outputs.flush().and(std::mem::take(&mut self.report))
+    }
+
+    fn signal(&mut self, signal: Signal) {
+        self.running.iter().for_each(|worker| self.parent.signal(worker.pid, signal));
+    }
+
+    fn deadline(&self) -> Option<Time> {
+        let hint = self.hint.ends.filter(|_| !self.has_hinted);
+        self.running.iter().filter_map(|worker| worker.patience.ends).chain(hint).min()
+    }
+
+    fn enforce(&mut self, now: Time) {
+        for worker in &mut self.running {
+            let signal = worker.patience.check(now);
+            signal.into_iter().for_each(|signal| self.parent.signal(worker.pid, signal));
+        }
+        if !self.has_hinted && self.hint.check(now).is_some() {
+            self.has_hinted = true;
+            self.report.told.push(
+                "no worker has answered yet: does it buffer its output? Use python3 -u, stdbuf -oL, or flush after \
+                 each line"
+                    .to_owned(),
+            );
+        }
+    }
+}

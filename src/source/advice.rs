@@ -1,0 +1,145 @@
+//! Advice on items that are not what the options expect: each kind is told once.
+
+use std::mem;
+
+use super::{Charger, Fields, Intake, Keyless};
+use crate::config::{InputOptions, Rate, Selector, Separator};
+use crate::printable::excerpt;
+
+/// The kinds of advice that were not given yet, and the items without a key.
+#[expect(clippy::struct_excessive_bools)]
+pub(crate) struct Advice {
+    /// Items are lines, and there was none yet that ends in CR.
+    tells_line_end: bool,
+    /// The input was not yet checked for a byte order mark.
+    looks_for_mark: bool,
+    /// The command has these texts in braces, which may be meant for members of JSON; none once an item was checked.
+    members: Vec<Selector>,
+    /// There was no item yet whose columns are cut inside of quotes.
+    tells_quotes: bool,
+    pub(crate) keyless: Keyless,
+    /// The advice on all items together was given.
+    has_ended: bool,
+}
+
+impl Advice {
+    /// `members` are what texts in braces in the command may be meant for.
+    pub(crate) fn new(input: &InputOptions, members: &[Selector], rates: &[Rate]) -> Self {
+        Advice {
+            tells_line_end: input.delimiter == b"\n",
+            looks_for_mark: true,
+            members: members.to_vec(),
+            tells_quotes: matches!(input.separator, Some(Separator::Text(_))),
+            keyless: Keyless::new(rates),
+            has_ended: false,
+        }
+    }
+
+    /// The keys may be others from now on.
+    pub(crate) fn change_limits(&mut self, rates: &[Rate]) {
+        self.keyless = Keyless::new(rates);
+    }
+
+    /// On text from Windows, before its first item is looked at: it may begin with a byte order mark, which selectors
+    /// and commands take for part of the item, or be in UTF-16, which they cannot read.
+    pub(crate) fn on_encoding(&mut self, intake: &Intake, is_argument: bool) -> Option<String> {
+        if !self.looks_for_mark || intake.is_empty() {
+            return None;
+        }
+        self.looks_for_mark = false;
+        let is_read = is_argument || intake.charger.uniform().is_none();
+        let advice = match intake.beginning().filter(|_| is_read)? {
+            [0xef, 0xbb, 0xbf, ..] => {
+                "item 1 begins with a byte order mark, which becomes part of it: remove it with tail -c +4"
+            }
+            [0xff, 0xfe, ..] | [0xfe, 0xff, ..] => {
+                "the items are in UTF-16: convert them with iconv -f UTF-16 -t UTF-8"
+            }
+            _ => return None,
+        };
+        Some(advice.to_owned())
+    }
+
+    /// On the front item, which was looked at.
+    pub(crate) fn on_item(
+        &mut self,
+        intake: &Intake,
+        is_argument: bool,
+    ) -> impl Iterator<Item = String> + use<> {
+        let (item, record) = (intake.first(), intake.record());
+        let key = self.on_key(&intake.charger, item, record);
+        let quotes = self.on_quotes(item, record, || intake.cuts_quotes());
+        let line_end = if is_argument { self.on_line_end(item, record) } else { None };
+        [key, self.on_member(record), quotes, line_end].into_iter().flatten()
+    }
+
+    /// On an item that `charger` has just charged, if it lacks a part that limits go by: all such items have the same
+    /// key, so they wait for each other.
+    fn on_key(&mut self, charger: &Charger, item: u64, record: &[u8]) -> Option<String> {
+        let key = self.keyless.count(charger, item)?;
+        let (what, need) = match (key, record.trim_ascii_start().first()?) {
+            (Selector::Host, _) => ("has no host".to_owned(), ": URLs need a scheme, such as https://"),
+            (Selector::Path(_), first) if !b"{[".contains(first) => {
+                ("is no JSON object or array".to_owned(), "")
+            }
+            _ => (format!("has no {key}"), ""),
+        };
+        let record = excerpt(record);
+        Some(format!("item {item} {record} {what}, so key={key} puts it under the empty key{need}"))
+    }
+
+    /// On a member of the first item whose name is in braces in the command, without the dot.
+    fn on_member(&mut self, record: &[u8]) -> Option<String> {
+        if self.members.is_empty() {
+            return None;
+        }
+        let members = mem::take(&mut self.members);
+        if !record.trim_ascii_start().starts_with(b"{") {
+            return None;
+        }
+        let fields = Fields::new(&members, None);
+        let found = fields.select(record, record.len()).position(|part| part.is_some())?;
+        let selector = members[found].to_string();
+        let typed = selector.trim_start_matches('.');
+        Some(format!("{{{typed}}} is passed on unchanged: for that member of the item, write {{{selector}}}"))
+    }
+
+    /// On an item of which `cuts` says that a column is looked for without regard to its quotes.
+    pub(crate) fn on_quotes(
+        &mut self,
+        item: u64,
+        record: &[u8],
+        cuts: impl FnOnce() -> bool,
+    ) -> Option<String> {
+        if !self.tells_quotes || !cuts() {
+            return None;
+        }
+        self.tells_quotes = false;
+        let record = excerpt(record);
+        Some(format!(
+            "item {item} {record} has a separator inside quotes, where -F cuts it: for CSV, add --csv"
+        ))
+    }
+
+    /// On a line that ends in CR LF, as on Windows: few commands expect the CR in an argument.
+    fn on_line_end(&mut self, item: u64, record: &[u8]) -> Option<String> {
+        if !self.tells_line_end || !record.ends_with(b"\r") {
+            return None;
+        }
+        self.tells_line_end = false;
+        Some(format!(
+            "item {item} ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'"
+        ))
+    }
+
+    /// On all items together: limits for a key that never came, which are probably mistakes, if the run
+    /// `has_looked_at_all` items; and the number of items without a key.
+    pub(crate) fn at_end(&mut self, charger: &Charger, has_looked_at_all: bool) -> Vec<String> {
+        if mem::replace(&mut self.has_ended, true) {
+            return Vec::new();
+        }
+        let unmatched = charger.unmatched().filter(|_| has_looked_at_all);
+        let unmatched = unmatched.map(|limit| format!("no item matched the limit {limit}"));
+        unmatched.chain(self.keyless.told()).collect()
+    }
+}

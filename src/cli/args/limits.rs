@@ -81,14 +81,13 @@ pub(crate) struct LimitArgs {
 
     /// Make every period longer by DUR, against jitter
     ///
-    /// By default, sliding, fixed and calendar limits on commands have a margin of 2 % of their period, at most 50ms,
-    /// except with from=exit and with -s. 0 is none.
+    /// Windows on commands have one by default: 2 % of the period, at most 50ms, but none with from=exit or if shared.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     pub(crate) margin: Option<u64>,
 
     /// Delay each release at random by up to DUR
     ///
-    /// With DUR,seed=N, the delays are the same each time; -v prints the seed of a run without one.
+    /// With DUR,seed=N, delays are the same each time; -v prints the seed.
     #[arg(long, value_name = "DUR", hide_short_help = true)]
     pub(crate) jitter: Option<Jitter>,
 }

@@ -40,7 +40,7 @@ pub(crate) struct StateArgs {
 
     /// Print how much of STATE's limits is used
     ///
-    /// Also what is held, and what waits. Without -s, the names of all states.
+    /// Also holds and what waits. Without -s, the names of all states.
     #[arg(long, hide_short_help = true)]
     #[arg(conflicts_with_all = ["reset_state", "dry_run", "stats"])]
     pub(crate) status: bool,

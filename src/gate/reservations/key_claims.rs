@@ -72,8 +72,8 @@ impl KeyClaims {
         }
     }
 
-    /// Takes the answer of a store, at `now`.
-    pub(super) fn hear(&mut self, now: Time, order: &Order, answer: &Answer) {
+    /// Applies the answer of a store, at `now`.
+    pub(super) fn apply(&mut self, now: Time, order: &Order, answer: &Answer) {
         if answer.lost {
             self.leases.iter_mut().for_each(|lease| lease.slots.clear());
         }

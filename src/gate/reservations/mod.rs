@@ -463,23 +463,23 @@ impl Reservations {
         }
         let known = self.of(&order.key);
         let (was_held, is_unconfirmed) = (known.held_until > now, known.has_unconfirmed());
-        self.note(now, order, answer);
+        self.apply(now, order, answer);
         self.version += 1;
         if !order.is_for_slots() || was_held || answer.held.is_some() {
-            self.tell(now, &order.key);
+            self.may_be_sooner(now, &order.key);
         }
         if is_unconfirmed || order.within == 0 && answer.next.is_some() {
-            self.tell(Time::NEVER, &order.key);
+            self.may_be_sooner(Time::NEVER, &order.key);
         }
         // New slots may be earlier than those held: slots that other runs gave back.
         if let Some(first) = answer.slots.first() {
-            self.tell(first.at, &order.key);
+            self.may_be_sooner(first.at, &order.key);
         }
     }
 
     /// Records an answer.
-    fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
-        self.of(&order.key).hear(now, order, answer);
+    fn apply(&mut self, now: Time, order: &Order, answer: &Answer) {
+        self.of(&order.key).apply(now, order, answer);
         self.forget(&order.key);
         self.eviction.retain(&mut self.keys, |_, known| {
             known.forget_past(now);
@@ -502,12 +502,12 @@ impl Reservations {
         known.reports += 1;
         known.hold(until.max(known.held_until));
         self.version += 1;
-        self.tell(now, &key);
+        self.may_be_sooner(now, &key);
         Task::book(self.by_present_limits(Order { hold: Some(until), ..Order::new(key, costs, 0) }))
     }
 
     /// Notes that answers for this key from `at` on may have become more lenient.
-    fn tell(&mut self, at: Time, key: &Key) {
+    fn may_be_sooner(&mut self, at: Time, key: &Key) {
         let are_keyed = self.by_key;
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
     }

@@ -86,13 +86,16 @@ impl Limit {
 
     /// Checks releases in order of time, against all that were before them.
     pub(super) fn check(&self, releases: &[Charged]) {
+        // What costs more than the burst goes later; no slot can be for it.
+        let dearest = releases.iter().map(|release| release.cost).max().filter(|_| self.is_local);
+        let burst = dearest.unwrap_or(0).max(self.burst);
         for (at, last) in releases.iter().enumerate().filter(|(_, last)| self.is_asked(last.shown)) {
             let mut before = 0;
             for first in releases[..at].iter().rev() {
                 before += first.cost;
                 let together = before + last.cost;
                 assert!(
-                    self.allows(first, before, last),
+                    self.allows(burst, first, before, last),
                     "{self}: {together} at once, {first:?}, {releases:?}"
                 );
             }
@@ -100,7 +103,7 @@ impl Limit {
     }
 
     /// Whether releases from `first` on, which cost as much as is said, allow one more, the `last`.
-    fn allows(&self, first: &Charged, before: u64, last: &Charged) -> bool {
+    fn allows(&self, burst: u64, first: &Charged, before: u64, last: &Charged) -> bool {
         let (apart, period) = (last.at - first.at, self.period * MILLI);
         let accrued = u128::from(apart) * u128::from(self.count);
         let is_paid = |cost: u64| accrued >= u128::from(cost) * u128::from(period);
@@ -113,7 +116,7 @@ impl Limit {
             // Of what was released before the hours, no debt is left.
             _ if !self.is_asked(first.shown) => true,
             "fixed" => apart >= period || together <= 2 * self.count,
-            _ => is_paid(together.saturating_sub(self.burst)),
+            _ => is_paid(together.saturating_sub(burst)),
         }
     }
 }
@@ -161,7 +164,11 @@ fn options(random: &mut Rng, has_costs: bool) -> Vec<String> {
         options.push("--in-order".to_owned());
     }
     if random.u8(0..3) == 0 && (batch.is_none() || !has_costs) {
-        options.push("--on-limit=drop".to_owned());
+        let mode = random.choice(["drop", "drop", "latest"]).expect("one");
+        options.push(format!("--on-limit={mode}"));
+    }
+    if random.u8(0..6) == 0 {
+        options.push(format!("--max-wait={}ms", random.u64(90..900)));
     }
     options.extend(batch);
     options
@@ -197,7 +204,7 @@ fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
         println!("{args:?} {faults:?}\n{arrivals:?}");
         let args: Vec<_> = args.iter().map(String::as_str).collect();
         let (mut batches, _) = run_lines(&args, arrivals.clone(), span, seed, faults);
-        let drops = args.contains(&"--on-limit=drop");
+        let drops = args.iter().any(|arg| arg.starts_with("--on-limit") || arg.starts_with("--max-wait"));
         for (process, arrivals) in arrivals.iter().enumerate() {
             let own: Vec<_> = batches.iter().filter(|batch| batch.process == process).collect();
             check_order(arrivals, &own, !drops && faults.death == u64::MAX);

@@ -203,7 +203,7 @@ _throttle()
     elif [[ $current =~ ^-[0kutvqhV]*([nprAbcKsadFIBjP])(.+)$ ]]; then
         _throttle_value "-${BASH_REMATCH[1]}" "${current%"${BASH_REMATCH[2]}"}" "${BASH_REMATCH[2]}"
     else
-        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin --jitter -s --state --store-timeout --reset-state --status --json --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --csv --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --worker --timeout --retries --backoff --max-hold --halt --once --max-wait --until --dry-run --audit --arrivals --at --unsorted -t --trace --log --log-format --resume --failed -v --verbose -q --quiet --progress --stats --plot -h --help --generate -V --version)
+        candidates=(-n --count -p --period -r --rate -A --algorithm -b --burst -c --cost -K --key --on-limit --in-order --lookahead --margin --jitter -s --state --store-timeout --reset-state --set-limits --status --json --hold -a --arg-file -0 --null -d --delimiter -F --field-separator --csv --max-record --trim --skip-blank --on-bad -I -B --batch -j -P --jobs -k --keep-order -u --ungrouped --tag --pipe --worker --timeout --retries --backoff --max-hold --halt --once --max-wait --until --dry-run --audit --arrivals --at --unsorted -t --trace --log --log-format --resume --failed -v --verbose -q --quiet --progress --stats --plot -h --help --generate -V --version)
     fi
     # Only what bash takes for the word is replaced.
     cut=${current%"$2"}

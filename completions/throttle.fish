@@ -131,6 +131,7 @@ complete -c throttle -n 'not __throttle_in_command' -l jitter -x -d 'Delay each 
 complete -c throttle -n 'not __throttle_in_command' -s s -l state -x -a '(__throttle_states)' -d 'Share the limits with all runs that use STATE'
 complete -c throttle -n 'not __throttle_in_command' -l store-timeout -x -d 'Longest wait for a server, then 69 [default: 1m]'
 complete -c throttle -n 'not __throttle_in_command' -l reset-state -d 'Forget what STATE has recorded; do nothing else'
+complete -c throttle -n 'not __throttle_in_command' -l set-limits -d 'Replace STATE\'s limits; what was used stays used'
 complete -c throttle -n 'not __throttle_in_command' -l status -d 'Print how much of STATE\'s limits is used'
 complete -c throttle -n 'not __throttle_in_command' -l json -d 'With --status: print it as JSON'
 complete -c throttle -n 'not __throttle_in_command' -l hold -x -d 'Hold all runs of STATE for DUR; do nothing else'

@@ -54,8 +54,9 @@
 //! **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`, an example in its tests,
 //! and WHAT A SERVER SAYS in `man/throttle-cookbook.7`.
 //!
-//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/any.rs`. Then ALGORITHMS in `man/throttle.1.in`. Help and completions come
-//! from the facts, and the random tests pick up the name; the compiler asks what they are to expect of the rule.
+//! **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/any.rs`. Then ALGORITHMS in
+//! `man/throttle.1.in`. Help and completions come from the facts, and the random tests pick up the name; the compiler
+//! asks what they are to expect of the rule.
 //!
 //! **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/limit.rs` and
 //! `gate/change.rs` (apply), `config/state.rs` (refuse with `-s`) or `store/policy.rs`; `cli/help/rates.txt`, `--rate`

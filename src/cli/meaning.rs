@@ -22,8 +22,11 @@ impl Cli {
         }
         self.state.check_upkeep(&self.command)?;
         let shared = self.shared()?;
-        self.limits(shared.is_some())?;
-        self.state.upkeep(shared).map(Some)
+        let limits = self.limits(shared.is_some())?;
+        if self.state.set_limits {
+            check_shareable(&limits, &self.queue())?;
+        }
+        self.state.upkeep(shared, limits.given()?).map(Some)
     }
 
     /// The run that was asked for.
@@ -39,11 +42,11 @@ impl Cli {
         let metrics = self.report.metrics(self.only_computes())?;
         let plot = self.report.plot()?;
         ensure!(
-            !rates.iter().any(Rate::counts_exits)
+            !rates.iter().any(Rate::is_for_commands)
                 || !self.command.is_empty()
                 || self.control.once
                 || self.control.audit,
-            "from=exit and N/running are for a command: add one, such as -- curl"
+            "LOW..HIGH, from=exit and N/running are for a command: add one, such as -- curl"
         );
         self.check_waits(&queue)?;
         let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));
@@ -98,7 +101,11 @@ impl Cli {
     fn limits(&self, are_shared: bool) -> Result<LimitOptions> {
         let sources = self.limits.sources()?;
         let (is_upkeep, has_command) = (self.state.is_upkeep(), !self.command.is_empty());
-        ensure!(is_upkeep || !sources.is_empty(), no_limit(&self.command, self.commands.jobs));
+        if !is_upkeep && sources.is_empty() {
+            // A state has its limits.
+            ensure!(are_shared, no_limit(&self.command, self.commands.jobs));
+            self.limits.check_no_options()?;
+        }
         self.limits.limits(sources, has_command, are_shared)
     }
 

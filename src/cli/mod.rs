@@ -70,8 +70,8 @@ mod tests {
     use super::*;
 
     /// Options that may stand beside `--once`, or need something that it refuses.
-    const ONCE: &str = "--once -n -p -r -A -b --margin --jitter -s --store-timeout --reset-state --status --json \
-        --hold --max-wait -t --log-format --resume --at -v -q -h --generate -V";
+    const ONCE: &str = "--once -n -p -r -A -b --margin --jitter -s --store-timeout --reset-state --set-limits --status \
+        --json --hold --max-wait -t --log-format --resume --at -v -q -h --generate -V";
 
     /// Options that may stand beside `--audit`, or are refused by a check.
     const AUDIT: &str = "-n -p -r -A -b -c -K --margin --jitter -s --store-timeout --json -a -0 -d -F --csv \

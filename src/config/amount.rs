@@ -1,5 +1,7 @@
 //! A count for each period: `10/s`, `1.5/s`, `100/2m`, `60rpm`, `10 per second`.
 
+use std::num::NonZeroU64;
+
 use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::{format_duration, has_month, parse_duration};
@@ -11,6 +13,24 @@ use super::report::Report;
 /// Units of rates written as one word, and their periods.
 pub(super) const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
 
+/// Parses a rate that is to be found, `1..100/s`.
+fn parse_range(least: &str, most: &str, period: &str) -> Result<Rate> {
+    let parse = |number: &str| parse_amount(&format!("{}/{period}", number.trim()));
+    let (least, most) = (parse(least)?, parse(most)?);
+    let common = (least.period / gcd(least.period, most.period)).checked_mul(most.period);
+    let count = |rate: &Rate| rate.count.checked_mul(common? / rate.period);
+    let counts = count(&least).zip(count(&most)).zip(common);
+    let ((least, count), period) = counts.context("the bounds have too many decimals")?;
+    let least =
+        NonZeroU64::new(least).context("the lowest rate must be more than 0: that is where it begins")?;
+    ensure!(least.get() < count, "the range is reversed or empty: put the lower rate first, as in 1..100/s");
+    Ok(Rate { least: Some(least), count, period, remark: most.remark, ..Rate::default() })
+}
+
+fn gcd(a: u64, b: u64) -> u64 {
+    if b == 0 { a.max(1) } else { gcd(b, a % b) }
+}
+
 /// Parses an amount exactly, `1.5/s` as 3 per 2 s, as a limit with nothing else filled in. With too many decimals for
 /// that, rounds down. The count may be 0.
 pub(super) fn parse_amount(text: &str) -> Result<Rate> {
@@ -18,7 +38,11 @@ pub(super) fn parse_amount(text: &str) -> Result<Rate> {
         bail!("a rate needs a period");
     };
     if period == RUNNING {
+        ensure!(!number.contains(".."), "only a rate can be found: write the number of commands");
         return Ok(Rate { count: parse_count(number)?, from: CountFrom::Running, ..Rate::default() });
+    }
+    if let Some((least, most)) = number.split_once("..") {
+        return parse_range(least, most, period);
     }
     let (digits, scale) = parse_scaled(number)?;
     ensure!(digits / scale <= u64::MAX.into(), "too large: the maximum is 2^64-1");

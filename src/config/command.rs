@@ -107,6 +107,16 @@ pub struct Retry {
     pub max_hold: u64,
 }
 
+impl Retry {
+    /// True of a command that a server has throttled: it exited with a status that `--backoff` lists, or with 75 if
+    /// that lists none, or was answered with an HTTP status that says so.
+    pub fn is_throttled(&self, exit: i32, http: Option<u16>) -> bool {
+        let on = self.backoff.as_ref().map_or(&[][..], |backoff| &backoff.on);
+        let by_exit = if on.is_empty() { exit == 75 } else { on.contains(&RetryOn::Exit(exit)) };
+        by_exit || matches!(http, Some(429 | 503))
+    }
+}
+
 impl Default for Retry {
     fn default() -> Self {
         Retry { times: 0, backoff: None, max_hold: 3600 * SECOND }

@@ -58,7 +58,7 @@ pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use separator::Separator;
 pub use server::{Address, Server};
-pub use state::{Shared, State, VARIABLE, check_shareable};
+pub use state::{Shared, State, VARIABLE, check_shareable, check_shared};
 pub(crate) use table::Header;
 pub use table::Table;
 pub use template::{HEADERS, Piece, Template};
@@ -137,6 +137,8 @@ impl Config {
 pub enum Upkeep {
     /// Forgets the state: the next run begins a new one.
     Reset(Shared),
+    /// Replaces the limits by these, or begins the state with them.
+    SetLimits(Shared, Vec<Rate>),
     /// Prints how much of the limits is used, as JSON if true.
     Status(Shared, bool),
     /// Holds releases for this number of nanoseconds.

@@ -46,6 +46,10 @@ impl Once {
         );
         let part = if rate.from == CountFrom::Exit { "from=exit of " } else { "" };
         ensure!(!rate.counts_exits(), "--once cannot see the end of COMMAND: leave out {part}{rate}");
+        ensure!(
+            rate.least.is_none(),
+            "--once is a single release, which finds no rate: write one rate for {rate}"
+        );
         ensure!(!rate.local, "--once is a single release, so {rate} would never limit it: leave it out");
         rate.check_cost()
     }

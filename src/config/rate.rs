@@ -1,6 +1,7 @@
 //! A limit with all options filled in, and the options themselves.
 
 use std::fmt;
+use std::num::NonZeroU64;
 
 use anyhow::{Result, ensure};
 
@@ -52,6 +53,8 @@ pub struct Defaults {
 pub struct Rate {
     /// N: the cost per period. 0 pauses: only in a file, or with `during=`.
     pub count: u64,
+    /// If the rate is to be found: the lowest one, a cost per period. N is the highest.
+    pub least: Option<NonZeroU64>,
     /// P in nanoseconds, without the margin. 0 with [`CountFrom::Running`].
     pub period: u64,
     /// The rule.
@@ -114,6 +117,11 @@ impl Rate {
         self.from != CountFrom::Start
     }
 
+    /// True if it needs to know how commands end.
+    pub fn is_for_commands(&self) -> bool {
+        self.counts_exits() || self.least.is_some()
+    }
+
     /// True if it is of each run alone, whatever limits are shared. Others cannot see how many commands run.
     pub fn is_local(&self) -> bool {
         self.local || self.from == CountFrom::Running
@@ -149,6 +157,9 @@ impl Rate {
 
 impl fmt::Display for Rate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        if let Some(least) = self.least {
+            write!(f, "{least}..")?;
+        }
         match self.from {
             CountFrom::Running => write!(f, "{}/{RUNNING}", self.count)?,
             _ => write!(f, "{}/{},algo={}", self.count, format_duration(self.period), self.algorithm)?,

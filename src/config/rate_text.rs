@@ -114,7 +114,12 @@ impl RateText {
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
         let written = &self.rate;
         let is_rate = written.from != CountFrom::Running;
-        let algorithm = self.algorithm.unwrap_or(defaults.algorithm);
+        let usual = if written.least.is_some() { Algorithm::Interval } else { defaults.algorithm };
+        let algorithm = self.algorithm.unwrap_or(usual);
+        ensure!(
+            written.least.is_none() || [Algorithm::Interval, Algorithm::Sliding].contains(&algorithm),
+            "a rate that is to be found is paced by interval or sliding: leave out algo={algorithm}"
+        );
         let algorithm = if is_rate { algorithm } else { Algorithm::Sliding };
         let margin = self.margin.or(defaults.margin).filter(|_| is_rate);
         let margin = margin.unwrap_or_else(|| self.default_margin(algorithm, defaults));

@@ -172,16 +172,28 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         "-r @FILE cannot be shared: all runs must have the same limits, and files change: use -r RATE"
     );
     let all = limits.given()?;
-    let rates: Vec<_> = all.iter().filter(|rate| !rate.is_local()).cloned().collect();
+    // Without any, those of the state.
     ensure!(
-        !rates.is_empty(),
+        all.is_empty() || !all.iter().all(Rate::is_local),
         "all limits are of this run alone, so there is nothing to share: leave out -s"
     );
+    check_shared(&all, queue)
+}
+
+/// Checks that these limits can be shared, except for those of this run alone, and with this queue.
+///
+/// # Errors
+/// They cannot, and why.
+pub fn check_shared(all: &[Rate], queue: &QueueOptions) -> Result<()> {
+    let rates: Vec<_> = all.iter().filter(|rate| !rate.is_local()).cloned().collect();
     if let Some(rate) = rates.iter().find(|rate| rate.counts_exits()) {
         bail!(
             "{rate} cannot be shared: other runs cannot see how long commands run: add ,local to limit this run \
              alone, or leave out from=exit or -s"
         );
+    }
+    if let Some(rate) = rates.iter().find(|rate| rate.least.is_some()) {
+        bail!("{rate} cannot be shared: what one run finds, others do not know: add ,local, or leave out -s");
     }
     if let Some(rate) = rates.iter().find(|rate| rate.burst == Some(0)) {
         bail!("{rate} cannot be shared: a slot is not for one item only: use algo=interval, or leave out -s");

@@ -66,6 +66,17 @@ impl<S: Clone> Accounts<S> {
         if self.are_keyed() { &self.entries[account].0 } else { &[] }
     }
 
+    /// The key of an account, empty if all share a state, and its state.
+    pub(crate) fn entry(&mut self, account: usize) -> (&[u8], &mut S) {
+        match self.index {
+            Some(_) => {
+                let (key, state) = &mut self.entries[account];
+                (key, state)
+            }
+            None => (&[], &mut self.fresh),
+        }
+    }
+
     pub(crate) fn get_mut(&mut self, account: usize) -> &mut S {
         if self.are_keyed() { &mut self.entries[account].1 } else { &mut self.fresh }
     }

@@ -2,7 +2,6 @@
 
 use std::rc::Rc;
 
-use super::limit::key_parts;
 use super::{Limit, Request};
 use crate::config::Rate;
 use crate::time::{Time, Wall};
@@ -17,11 +16,10 @@ pub(super) struct Paused {
 }
 
 impl Paused {
-    fn all(known: Vec<OldLimit>, new: &[Rate]) -> Vec<Self> {
-        let parts = key_parts(new);
+    fn all(known: Vec<OldLimit>, new: &[(&Rate, Option<usize>)]) -> Vec<Self> {
         let paused = known.into_iter().filter(|known| is_paused(&known.rate, new)).map(|known| {
-            let alike = new.iter().position(|rate| charges_alike(rate, &known.rate));
-            let key = alike.and_then(|at| parts[at]);
+            let alike = new.iter().position(|(rate, _)| charges_alike(rate, &known.rate));
+            let key = alike.and_then(|at| new[at].1);
             Paused { limit: Rc::unwrap_or_clone(known.limit).with_key(key), rate: known.rate, alike }
         });
         paused.collect()
@@ -32,9 +30,10 @@ impl Paused {
         self.limit.set_wall(now, &self.rate, wall);
     }
 
-    /// Notes that a release that was charged before the pause ended at `now`.
-    pub(super) fn finish(&mut self, now: Time, request: &Request) {
-        let cost = self.alike.and_then(|at| request.costs.get(at)).copied().unwrap_or(0);
+    /// Notes that a release that was charged before the pause ended at `now`, with its `costs` under the limits in
+    /// force.
+    pub(super) fn finish(&mut self, now: Time, request: &Request, costs: &[u64]) {
+        let cost = self.alike.and_then(|at| costs.get(at)).copied().unwrap_or(0);
         self.limit.finish(now, request, cost);
     }
 }
@@ -46,7 +45,7 @@ struct OldLimit {
     limit: Rc<Limit>,
 }
 
-/// The `new` limits, which at `now` replace the `old` ones and those that are paused.
+/// The `new` limits, each with the index of its key, which at `now` replace the `old` ones and those that are paused.
 ///
 /// A limit that is in both keeps its history. Any other continues the history of the nearest one with the same
 /// algorithm, cost and key, as all of these have seen the same releases. If there is none, it begins as its `start=`
@@ -55,16 +54,17 @@ pub(super) fn change(
     old: &[Rate],
     in_force: Vec<Limit>,
     paused: Vec<Paused>,
-    new: &[Rate],
+    new: &[(&Rate, Option<usize>)],
     now: Time,
     wall: Wall,
 ) -> (Vec<Limit>, Vec<Paused>, Vec<bool>) {
     let known = known(old, in_force, paused);
-    let sources: Vec<_> = new.iter().map(|rate| nearest(rate, &known).cloned()).collect();
-    let counts_anew = |(rate, source): (&Rate, &Option<_>)| rate.counts_exits() && source.is_none();
+    let sources: Vec<_> = new.iter().map(|(rate, _)| nearest(rate, &known).cloned()).collect();
+    let counts_anew =
+        |((rate, _), source): (&(&Rate, _), &Option<_>)| rate.counts_exits() && source.is_none();
     let is_new = new.iter().zip(&sources).map(counts_anew).collect();
     let paused = Paused::all(known, new);
-    let limits = new.iter().zip(sources).zip(key_parts(new)).map(|((rate, source), key)| match source {
+    let limits = new.iter().zip(sources).map(|(&(rate, key), source)| match source {
         Some(source) => go_on(source, rate, new, now, wall).with_key(key),
         None => Limit::new(rate, key, now, wall),
     });
@@ -78,11 +78,18 @@ fn known(old: &[Rate], in_force: Vec<Limit>, paused: Vec<Paused>) -> Vec<OldLimi
     known.map(|(rate, limit)| OldLimit { rate, limit: Rc::new(limit) }).collect()
 }
 
-/// The history that a limit continues, if there is one: its own if it is known.
+/// The history that a limit continues, if there is one.
 fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
-    let candidates = known.iter().filter(|known| !rate.pauses() && has_same_history(&known.rate, rate));
+    predecessor(rate, known.iter().map(|known| &known.rate)).map(|at| &known[at])
+}
+
+/// The index of the limit whose history a limit continues, if there is one: its own if it is `known`.
+pub fn predecessor<'a>(rate: &Rate, known: impl Iterator<Item = &'a Rate>) -> Option<usize> {
+    let candidates = known.enumerate().filter(|(_, known)| !rate.pauses() && has_same_history(known, rate));
     // One with a count of 0 tells the least of when each release was.
-    candidates.min_by_key(|known| (known.rate != *rate, known.rate.count == 0, distance(&known.rate, rate)))
+    let nearest =
+        candidates.min_by_key(|(_, known)| (*known != rate, known.count == 0, distance(known, rate)));
+    nearest.map(|(at, _)| at)
 }
 
 /// The distance between two limits: the ratio of their periods, then of their counts, then of their bursts.
@@ -97,11 +104,11 @@ fn ratio(a: u64, b: u64) -> u128 {
 }
 
 /// The limit that continues the history of another, which may itself stay in force.
-fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time, wall: Wall) -> Limit {
+fn go_on(source: OldLimit, rate: &Rate, new: &[(&Rate, Option<usize>)], now: Time, wall: Wall) -> Limit {
     let mut limit = Rc::unwrap_or_clone(source.limit);
     if source.rate != *rate {
         limit.set_rate(now, rate, wall);
-        if rate.starts_empty && new.contains(&source.rate) {
+        if rate.starts_empty && new.iter().any(|(other, _)| **other == source.rate) {
             limit.exhaust(now);
         }
     }
@@ -109,9 +116,9 @@ fn go_on(source: OldLimit, rate: &Rate, new: &[Rate], now: Time, wall: Wall) -> 
 }
 
 /// True of a limit that is not among the `new` ones, if these pause everything that it applies to.
-fn is_paused(rate: &Rate, new: &[Rate]) -> bool {
+fn is_paused(rate: &Rate, new: &[(&Rate, Option<usize>)]) -> bool {
     let pauses = |pause: &Rate| pause.pauses() && (charges_alike(pause, rate) || is_for_all(pause, rate));
-    !new.contains(rate) && new.iter().any(pauses)
+    new.iter().all(|(other, _)| *other != rate) && new.iter().any(|(other, _)| pauses(other))
 }
 
 /// True if a pause covers all items. Not for a limit that counts beyond the start: it learns of ends from a limit in

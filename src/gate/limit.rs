@@ -1,10 +1,12 @@
 //! One of several limits: a rule, what was released under it, its key, and the hours at which it is asked.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use foldhash::fast::RandomState;
 
 use super::accounts::Accounts;
+use super::learning::{Learned, Learning};
 use super::memory::Memory;
 use super::{Opening, Request};
 use crate::charge::Key;
@@ -44,6 +46,8 @@ pub struct Limit {
     /// So with a sliding window, at most `count` are running or ended less than `period` ago. With a minimum gap, each
     /// starts at least the gap after the end of the one before, and they never overlap.
     running: Option<HashMap<Key, u64, RandomState>>,
+    /// What is known of its rate, if that is to be found. Its rule is that of the highest.
+    learning: Option<Box<Learning>>,
     memory: Memory,
     /// A history at least as strict as any that was evicted.
     evicted: AnyState,
@@ -66,6 +70,7 @@ impl Limit {
         let mut limit = Limit::of(rate.algorithm, Terms { wall, ..rate.padded_terms() }, key);
         limit.running = rate.counts_exits().then(HashMap::default);
         limit.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
+        limit.learning = Learning::of(rate);
         if rate.starts_empty {
             limit.exhaust(start);
         }
@@ -83,6 +88,7 @@ impl Limit {
             key,
             hours: None,
             running: None,
+            learning: None,
             memory: Memory::default(),
             pause: terms.period.max(SECOND),
             evict_at: Time::NEVER,
@@ -109,6 +115,11 @@ impl Limit {
         self.running.as_ref().and_then(|running| running.get(key)).copied().unwrap_or(0)
     }
 
+    /// The rule for a key.
+    fn rule(&self, key: &[u8]) -> Cow<'_, AnyRule> {
+        rule_for(&self.rule, self.learning.as_deref(), key)
+    }
+
     /// The first opening for a key, at or after `from`: inside the hours, the rule's answer or the end of the hours,
     /// whichever is first.
     pub fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
@@ -127,7 +138,7 @@ impl Limit {
     fn by_rule(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
         let running = self.running(key);
         match ask.cost.checked_add(running).filter(|_| running == 0 || !self.rule.facts().accrues) {
-            Some(cost) => Opening::of(&self.rule, self.accounts.of(key), Ask { cost, ..ask }, from),
+            Some(cost) => Opening::of(&self.rule(key), self.accounts.of(key), Ask { cost, ..ask }, from),
             None => Opening::NEVER,
         }
     }
@@ -150,12 +161,13 @@ impl Limit {
             None => pending,
             Some(_) => pending.saturating_add(self.running(self.accounts.key(account))),
         };
+        let rule = rule_for(&self.rule, self.learning.as_deref(), self.accounts.key(account));
         let state = self.accounts.get_mut(account);
-        if most == 1 && self.rule.is_plenty(state, ask.cost, pending) {
+        if most == 1 && rule.is_plenty(state, ask.cost, pending) {
             return 1;
         }
-        self.rule.expire(state, now);
-        self.rule.available(state, now, ask, pending).min(most)
+        rule.expire(state, now);
+        rule.available(state, now, ask, pending).min(most)
     }
 
     /// Its availability at `now`, for display.
@@ -165,14 +177,14 @@ impl Limit {
         }
         let ask = Ask { since: now, cost: 1 };
         Availability::Common {
-            available: self.rule.available(&self.accounts.fresh, now, ask, self.running(&[])),
+            available: self.rule(&[]).available(&self.accounts.fresh, now, ask, self.running(&[])),
         }
     }
 
     /// The instant of the last of `count` releases, if each goes as soon as this limit alone allows it and commands
     /// take no time.
     pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Time {
-        let last = || self.rule.last_of(self.accounts.of(key), ask, count);
+        let last = || self.rule(key).last_of(self.accounts.of(key), ask, count);
         self.hours.as_ref().map_or_else(last, |hours| match hours.first(ask.since, false) {
             end if end <= ask.since => end,
             end => last().min(end),
@@ -198,8 +210,40 @@ impl Limit {
                 let sum = running.entry(self.accounts.key(account).into()).or_default();
                 *sum = sum.saturating_add(ask.cost);
             }
-            None => self.rule.commit(self.accounts.get_mut(account), now, ask),
+            None => self.release(account, now, ask),
         }
+    }
+
+    fn release(&mut self, account: usize, now: Time, ask: Ask) {
+        let Some(learning) = &mut self.learning else {
+            return self.rule.commit(self.accounts.get_mut(account), now, ask);
+        };
+        let (key, state) = self.accounts.entry(account);
+        learning.commit(key, state, now, ask);
+    }
+
+    /// Notes at `now` whether an attempt that was made at `started` was throttled. Returns whether the rate has fallen.
+    pub(super) fn answered(
+        &mut self,
+        request: &Request,
+        started: Time,
+        now: Time,
+        is_throttled: bool,
+    ) -> bool {
+        let account = self.account(self.key_of(request), now);
+        let Some(learning) = &mut self.learning else { return false };
+        let (key, state) = self.accounts.entry(account);
+        learning.answered(key, state, (started, now), is_throttled)
+    }
+
+    /// True if its rate is to be found.
+    pub(super) fn learns(&self) -> bool {
+        self.learning.is_some()
+    }
+
+    /// What was learned of the rates of keys, if they are to be found.
+    pub fn learned(&self) -> impl Iterator<Item = (&[u8], &Learned)> {
+        self.learning.iter().flat_map(|learning| learning.all())
     }
 
     /// Notes that a release that was charged `cost` ended at `now`.
@@ -219,7 +263,7 @@ impl Limit {
             left => _ = running.insert(key.into(), left),
         }
         self.memory.note(now);
-        self.rule.commit(self.accounts.get_mut(account), now, ask);
+        self.release(account, now, ask);
     }
 
     /// Uses up the whole limit at `at`, for every key.
@@ -236,6 +280,10 @@ impl Limit {
     /// Becomes the limit of another RATE with the same algorithm, cost and key from `now` on, keeping its history.
     pub(super) fn set_rate(&mut self, now: Time, rate: &Rate, wall: Wall) {
         self.retune(now, AnyRule::new(rate.algorithm, Terms { wall, ..rate.padded_terms() }));
+        self.learning = match self.learning.take() {
+            Some(learning) => learning.set_rate(rate),
+            None => Learning::of(rate),
+        };
         self.pause = rate.padded_terms().period.max(SECOND);
         self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
     }
@@ -251,6 +299,8 @@ impl Limit {
     /// Changes the rule at `now`, as by [`Rule::carry_over`](crate::rule::Rule::carry_over).
     fn retune(&mut self, now: Time, new: AnyRule) {
         let forgotten = self.memory.change_terms(now, self.rule.memory());
+        // A log that was kept for a lower rate is shorter.
+        let forgotten = if self.learning.is_some() { Some(now) } else { forgotten };
         self.evict_idle(now);
         let Limit { rule, accounts, evicted, .. } = self;
         accounts.iter_mut().for_each(|state| {
@@ -277,6 +327,7 @@ impl Limit {
         }
         if self.idle_from <= horizon {
             self.evict_idle(horizon);
+            self.learning.iter_mut().for_each(|learning| learning.evict(horizon));
         }
         let again = now.saturating_add(self.pause).max(self.idle_from);
         self.evict_at = if self.accounts.len() == 0 { Time::NEVER } else { again };
@@ -284,10 +335,11 @@ impl Limit {
 
     /// Evicts the histories that were idle by `horizon`, and notes when the first of the rest will be.
     fn evict_idle(&mut self, horizon: Time) {
-        let Limit { rule, accounts, running, evicted, idle_from, .. } = self;
+        let Limit { rule, accounts, running, learning, evicted, idle_from, .. } = self;
         *idle_from = Time::NEVER;
         accounts.retain(|key, state| {
             let runs = running.as_ref().is_some_and(|running| running.contains_key(key));
+            let rule = rule_for(rule, learning.as_deref(), key);
             let idle_at = if runs { Time::NEVER } else { rule.idle_at(state) };
             let is_idle = idle_at <= horizon;
             if is_idle {
@@ -298,6 +350,10 @@ impl Limit {
             !is_idle
         });
     }
+}
+
+fn rule_for<'a>(rule: &'a AnyRule, learning: Option<&Learning>, key: &[u8]) -> Cow<'a, AnyRule> {
+    learning.map_or(Cow::Borrowed(rule), |learning| Cow::Owned(learning.rule(key)))
 }
 
 #[cfg(test)]

@@ -13,6 +13,7 @@ mod accounts;
 mod change;
 mod evict;
 mod last_release;
+mod learning;
 mod limit;
 mod memory;
 mod opening;
@@ -24,13 +25,15 @@ mod reservations;
 mod tests;
 
 use std::borrow::Cow;
-use std::mem;
+use std::{iter, mem};
 
 use smallvec::SmallVec;
 
 pub(crate) use self::accounts::Accounts;
+pub use self::change::predecessor;
 pub(crate) use self::evict::Eviction;
 pub use self::last_release::last_release;
+pub use self::learning::Learned;
 pub use self::limit::{Availability, Limit};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
@@ -39,7 +42,8 @@ pub use self::pending::{Charged, Pending};
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Blocked, By, Kind, Request, Scope};
 pub use self::reservations::{
-    Answer, BookedBy, BookingTerms, Demand, News, Order, Overruns, Reservations, Slot, Steps, Task, Turn,
+    Answer, BookedBy, BookingTerms, Demand, NewLimits, News, Order, Overruns, Reservations, Slot, Steps,
+    Task, Turn,
 };
 
 use self::change::{Paused, change};
@@ -69,7 +73,7 @@ pub struct Gate {
     versions: (u64, u64),
     /// Answers of these limits from this instant on may have become more lenient since the last news.
     lenient_from: Option<Time>,
-    /// For each limit: true if it counts beyond the start of a release and did not continue a history.
+    /// For each limit of this run: true if it counts beyond the start of a release and did not continue a history.
     is_new: Vec<bool>,
     wall: Wall,
 }
@@ -144,7 +148,7 @@ impl Gate {
     pub fn version(&self, scope: Scope) -> u64 {
         let of_slots = self.reservations.as_ref().map_or(0, Reservations::version);
         match scope {
-            Scope::Common => self.versions.0,
+            Scope::Common | Scope::Local => self.versions.0,
             Scope::Keyed => self.versions.1 + of_slots,
             Scope::All => self.versions.0 + of_slots,
         }
@@ -153,7 +157,7 @@ impl Gate {
     /// The first opening for a release at or after `from`, by these limits.
     pub fn opening(&self, scope: Scope, request: &Request, from: Time) -> Opening {
         let from = request.since.max(from);
-        let slots = self.reservations.as_ref().filter(|_| scope != Scope::Common);
+        let slots = self.reservations.as_ref().filter(|_| matches!(scope, Scope::Keyed | Scope::All));
         let asked = self.asked(scope, request).map(Some).chain(slots.map(|_| None));
         Opening::agreed(from, &asked, |limit, from| match (limit, slots) {
             (Some((limit, cost)), _) => limit.opening(limit.key_of(request), request.ask(cost), from),
@@ -173,16 +177,9 @@ impl Gate {
             let is_meant = match scope {
                 Scope::Common => limit.is_common(),
                 Scope::Keyed => !limit.is_common(),
-                Scope::All => true,
+                Scope::Local | Scope::All => true,
             };
             *cost > 0 && is_meant
-        })
-    }
-
-    /// The first opening by the limits of this run alone.
-    fn opening_here(&self, request: &Request, from: Time) -> Opening {
-        Opening::agreed(request.since.max(from), &self.asked(Scope::All, request), |(limit, cost), from| {
-            limit.opening(limit.key_of(request), request.ask(cost), from)
         })
     }
 
@@ -190,7 +187,7 @@ impl Gate {
     pub fn judged(&self, request: &Request) -> Opening {
         let is_judged = |slots: &&Reservations| {
             slots.expected(request).is_none()
-                && self.opening_here(request, request.since).from <= request.since
+                && self.opening(Scope::Local, request, request.since).from <= request.since
         };
         let slots = self.reservations.as_ref().filter(is_judged);
         slots.map_or(Opening::at(request.since), |slots| slots.opening(request, request.since))
@@ -227,7 +224,7 @@ impl Gate {
         if self.rates[shared..].iter().any(|rate| rate.during.is_some()) {
             // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
             // binding limit is the one that refuses it just before all agree.
-            let agreed = self.opening_here(request, from).from.known();
+            let agreed = self.opening(Scope::Local, request, from).from.known();
             from = agreed.map_or(from, |at| from.max(Time(at.0.saturating_sub(1))));
         }
         let answers = self.limits.iter().zip(&request.costs[shared..]).map(|(limit, &cost)| match cost {
@@ -377,12 +374,25 @@ impl Gate {
     pub fn finish(&mut self, now: Time, request: &Request) {
         let costs = &request.costs[self.shared()..];
         self.limits.iter_mut().zip(costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
-        self.paused.iter_mut().for_each(|paused| paused.finish(now, request));
+        self.paused.iter_mut().for_each(|paused| paused.finish(now, request, costs));
         if self.rates.iter().any(Rate::counts_exits) {
             // Until a command ends, a limit with hours answers with the end of these, and then perhaps with an earlier
             // instant.
             let has_hours = |rate: &Rate| rate.counts_exits() && rate.during.is_some();
             self.answers_change(if self.rates.iter().any(has_hours) { Time::ZERO } else { Time::NEVER });
+        }
+    }
+
+    /// Notes at `now` whether a release that was made at `started` was throttled by a server, for limits whose rate is
+    /// to be found.
+    pub fn learn(&mut self, now: Time, request: &Request, started: Time, is_throttled: bool) {
+        let costs = &request.costs[self.shared()..];
+        let charged = self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0);
+        let fallen = charged
+            .filter(|(limit, _)| limit.learns())
+            .map(|(limit, _)| limit.answered(request, started, now, is_throttled));
+        if fallen.fold(false, |any, fallen| any | fallen) {
+            self.answers_change(Time::NEVER);
         }
     }
 
@@ -401,17 +411,23 @@ impl Gate {
         }
     }
 
-    /// Replaces the limits at `now`, keeping their history. Shared ones stay as they are.
+    /// Replaces the limits at `now`. Those of this run keep their history; the first ones are shared, as many as there
+    /// are terms for.
     pub fn set_limits(&mut self, now: Time, rates: Vec<Rate>) {
+        let shared = self.reservations.as_ref().map_or(0, |slots| slots.terms().most.len());
+        let old = &self.rates[self.shared()..];
         let (limits, paused) = (mem::take(&mut self.limits), mem::take(&mut self.paused));
-        (self.limits, self.paused, self.is_new) = change(&self.rates, limits, paused, &rates, now, self.wall);
+        let new: Vec<_> = rates.iter().zip(key_parts(&rates)).skip(shared).collect();
+        self.reservations.iter_mut().for_each(|slots| slots.change(now, &rates[..shared]));
+        (self.limits, self.paused, self.is_new) = change(old, limits, paused, &new, now, self.wall);
         self.set_rates(rates);
     }
 
     /// After a change of limits: a release that was charged before is still running, and this is its request under the
     /// new limits.
     pub fn resume(&mut self, now: Time, request: &Request) {
-        let costs = request.costs.iter().zip(&self.is_new);
+        let is_new = iter::repeat_n(&false, self.shared()).chain(&self.is_new);
+        let costs = request.costs.iter().zip(is_new);
         let costs: Vec<_> = costs.map(|(&cost, &is_new)| if is_new { cost } else { 0 }).collect();
         self.charge_start(now, &Request { costs: &costs, ..*request });
     }
@@ -506,7 +522,7 @@ impl Gate {
                 continue;
             }
             trial.rows.truncate(row);
-            let at = self.opening_here(&demand.request, now).from;
+            let at = self.opening(Scope::Local, &demand.request, now).from;
             // Otherwise it is only held up by what is allowed above.
             opens = if at > now { opens.min(at) } else { opens };
         }

@@ -35,6 +35,8 @@ pub enum Scope {
     Common,
     /// The limits by key, and slots.
     Keyed,
+    /// The limits of this run alone.
+    Local,
     /// All of them.
     All,
 }
@@ -48,8 +50,8 @@ pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 pub struct Blocked {
     /// What it waits for, or is refused by.
     pub by: By,
-    /// An instant before which it may not go; others may make it later. `None` if it depends on an event, such as the end
-    /// of a command or the answer of a store, or was not looked for.
+    /// An instant before which it may not go; others may make it later. `None` if it depends on an event, such as the
+    /// end of a command or the answer of a store, or was not looked for.
     pub until: Option<Time>,
 }
 

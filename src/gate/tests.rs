@@ -100,3 +100,23 @@ fn the_binding_limit_is_the_one_that_allows_last() {
     assert_eq!(limits.blocked(&request(5, &[1, 0], &[]), Time(7)), Some(by(0, 10)));
     assert_eq!(limits.blocked(&request(5, &[1, 0], &[]), Time(10)), None);
 }
+
+/// The shared ones have no history here.
+#[test]
+fn limits_of_the_run_keep_their_history_when_all_are_replaced() {
+    let rates = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Rate>>();
+    let mut gate = Gate::new(rates(&["9/s", "2/100ns,key=col:1,local"]), Time(0), Wall::EPOCH);
+    gate.share(
+        BookingTerms { span: 1, longest_span: 1, most: vec![9], deadline: 0, patience: 0, changes: 0 },
+        true,
+    );
+    let (a, answer) = ([Key::from_slice(b"a")], |at| Answer { slots: vec![at], ..Answer::default() });
+    let order = Order::new(Key::new(), [1], 1);
+    let slot = Slot { at: Time(0), until: Time(5) };
+    gate.reservations_mut().unwrap().heard(Time(0), &order, &answer(slot));
+    release(&mut gate, 0, &request(0, &[1, 1], &a));
+    assert_eq!(gate.charged(), [Charged { releases: 1, cost: 1 }; 2]);
+    gate.set_limits(Time(1), rates(&["7/s", "1/100ns,key=col:1,local"]));
+    assert_eq!((gate.limits().count(), gate.rates().len()), (1, 2));
+    assert_eq!(gate.opening(Scope::Local, &request(1, &[1, 1], &a), Time(1)).from, Time(100));
+}

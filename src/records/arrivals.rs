@@ -11,7 +11,7 @@ use crate::source::{Delimiter, Reader, Segment, bad_item};
 use crate::time::Time;
 
 /// Puts values in the order of the instants of their records: holds each until no earlier one can come.
-pub(crate) struct InOrder<T> {
+pub(crate) struct ReorderBuffer<T> {
     recorded: Recorded,
     /// The most nanoseconds by which records may be out of order: in force, and as given.
     slack: u64,
@@ -25,10 +25,10 @@ pub(crate) struct InOrder<T> {
     last: Time,
 }
 
-impl<T> InOrder<T> {
+impl<T> ReorderBuffer<T> {
     /// Reads the records of `input` as `arrivals` says.
     pub(crate) fn new(arrivals: &Arrivals, input: &InputOptions) -> Self {
-        InOrder {
+        ReorderBuffer {
             recorded: Recorded::new(arrivals, input.separator.as_ref(), input.cleaning),
             slack: arrivals.unsorted.unwrap_or(0),
             given: arrivals.unsorted,
@@ -105,7 +105,7 @@ impl<T> InOrder<T> {
 }
 
 /// The values that are due, with their instants and numbers.
-impl<T> Iterator for InOrder<T> {
+impl<T> Iterator for ReorderBuffer<T> {
     type Item = (Time, u64, T);
 
     fn next(&mut self) -> Option<Self::Item> {
@@ -122,7 +122,7 @@ pub(crate) fn stamped<R: Read>(
     arrivals: &Arrivals,
     input: &InputOptions,
 ) -> impl Iterator<Item = Result<Segment>> + use<R> {
-    let mut in_order = InOrder::new(arrivals, input);
+    let mut reorder = ReorderBuffer::new(arrivals, input);
     let (delimiter, cleaning) = (Delimiter::of(input), input.cleaning);
     let mut gathered = (Vec::new(), 0);
     reader.map(Some).chain([None]).flat_map(move |read| {
@@ -130,20 +130,20 @@ pub(crate) fn stamped<R: Read>(
         let segment = |(at, _, (bytes, records))| Ok(Segment::of(bytes, records, at));
         let result = read.transpose().and_then(|read| {
             let Some(read) = read else {
-                in_order.end();
-                stamped.extend(in_order.by_ref().map(segment));
+                reorder.end();
+                stamped.extend(reorder.by_ref().map(segment));
                 return Ok(());
             };
             delimiter.split_inclusive(read.bytes()).try_for_each(|whole| {
                 let record = delimiter.trim(whole);
-                let moment = in_order.read(record)?;
+                let moment = reorder.read(record)?;
                 if moment.is_some() || cleaning.skips(record) {
                     gathered.0.extend_from_slice(whole);
                     gathered.1 += 1;
                 }
                 if let Some(moment) = moment {
-                    in_order.put(moment.at, moment.number, std::mem::take(&mut gathered))?;
-                    stamped.extend(in_order.by_ref().map(segment));
+                    reorder.put(moment.at, moment.number, std::mem::take(&mut gathered))?;
+                    stamped.extend(reorder.by_ref().map(segment));
                 }
                 Ok(())
             })
@@ -161,7 +161,7 @@ mod tests {
     fn sorted(slack: u64, instants: &[u64]) -> Result<Vec<u64>, String> {
         let input = cli::parse(["throttle", "-r", "1/s"].map(Into::into)).unwrap().input;
         let arrivals = Arrivals { unsorted: Some(slack), ..Arrivals::default() };
-        let (mut order, mut out) = (InOrder::new(&arrivals, &input), Vec::new());
+        let (mut order, mut out) = (ReorderBuffer::new(&arrivals, &input), Vec::new());
         for (&at, number) in instants.iter().zip(1..) {
             order.put(Time(at), number, ()).map_err(|error| error.to_string())?;
             out.extend(order.by_ref().map(|(_, number, ())| number));

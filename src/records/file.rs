@@ -16,8 +16,8 @@ use crate::source::FileRange;
 const BLOCK: usize = 64 << 10;
 
 /// If a run is killed while it starts a command, the child holds the lock until it calls `exec`.
-const PATIENCE: Duration = Duration::from_millis(500);
-const PAUSE: Duration = Duration::from_millis(5);
+const LONGEST_LOCK_WAIT: Duration = Duration::from_millis(500);
+const LOCK_RETRY: Duration = Duration::from_millis(5);
 
 /// An open log, which is locked.
 pub(super) struct LogFile {
@@ -94,7 +94,7 @@ fn lock(file: &File, path: &Path) -> Result<()> {
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(()),
-            Err(TryLockError::WouldBlock) if start.elapsed() < PATIENCE => thread::sleep(PAUSE),
+            Err(TryLockError::WouldBlock) if start.elapsed() < LONGEST_LOCK_WAIT => thread::sleep(LOCK_RETRY),
             Err(TryLockError::WouldBlock) => {
                 bail!("{name} is in use by another run: give each run its own log")
             }
@@ -190,7 +190,7 @@ mod tests {
         let killed = LogFile::open(file.path(), HEADER).unwrap();
         thread::scope(|scope| {
             scope.spawn(|| {
-                thread::sleep(10 * PAUSE);
+                thread::sleep(10 * LOCK_RETRY);
                 drop(killed);
             });
             LogFile::open(file.path(), HEADER).unwrap();

@@ -12,7 +12,7 @@ mod recorded;
 mod row;
 mod tsv;
 
-pub(crate) use self::arrivals::{InOrder, stamped};
+pub(crate) use self::arrivals::{ReorderBuffer, stamped};
 pub use self::failed::FailedItems;
 pub use self::log::{Completed, JobLog};
 pub(crate) use self::recorded::Moment;

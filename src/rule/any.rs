@@ -162,6 +162,7 @@ forward! {
     set expire(now: Time);
     set exhaust(at: Time);
     set silence(at: Time);
+    set recede(at: Time);
     set restart();
 }
 

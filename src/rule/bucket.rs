@@ -130,6 +130,10 @@ impl Rule for Bucket {
         *lacking = Lacking { used: self.full(), at };
     }
 
+    fn recede(&self, lacking: &mut Lacking, at: Time) {
+        *lacking = Lacking { used: lacking.used.max(self.full()), at };
+    }
+
     fn restart(&self, lacking: &mut Lacking) {
         lacking.at = Time::ZERO;
     }

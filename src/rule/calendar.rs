@@ -186,12 +186,15 @@ impl Rule for Calendar {
         **state = LastPeriod { forgotten, ..self.state_at(shown, used.max(self.count)) };
     }
 
+    /// A period that has begun does not begin again.
+    fn recede(&self, _: &mut Box<LastPeriod>, _: Time) {}
+
     /// The wall clock does not restart.
     fn restart(&self, _: &mut Box<LastPeriod>) {}
 
     /// Under other terms, the current period may also include releases from before the last one, which are not known:
     /// then all of it counts as used, whatever the new count.
-    fn carry_over(&self, state: &mut Box<LastPeriod>, new: &Self, now: Time, _: Option<Time>) {
+    fn carry_over(&self, state: &mut Box<LastPeriod>, new: &Self, now: Time, unknown: Option<Time>) {
         let is_same = (self.civil, self.zone) == (new.civil, new.zone);
         if is_same && state.used > 0 && state.forgotten <= state.end {
             return;
@@ -203,7 +206,9 @@ impl Rule for Calendar {
         let is_within = state.used > 0 && state.end > period.start;
         let forgotten = if is_within { state.forgotten } else { state.last_end() };
         **state = match is_within {
-            _ if forgotten > period.start => LastPeriod { forgotten, ..period },
+            _ if forgotten > period.start || unknown.is_some() && !is_same => {
+                LastPeriod { forgotten, ..period }
+            }
             true => LastPeriod { used: state.used, forgotten, ..period },
             false => LastPeriod { forgotten, ..LastPeriod::default() },
         };

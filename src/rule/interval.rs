@@ -91,7 +91,11 @@ impl Rule for Interval {
         last.at = Time::ZERO;
     }
 
-    fn carry_over(&self, _: &mut Usage, _: &Self, _: Time, _: Option<Time>) {}
+    fn carry_over(&self, last: &mut Usage, _: &Self, _: Time, forgotten: Option<Time>) {
+        if let Some(at) = forgotten.filter(|_| last.cost == 0) {
+            *last = Usage { at, cost: 1 };
+        }
+    }
 
     /// As if the latest release had cost as much as the dearest.
     fn note_evicted(&self, evicted: &mut Usage, last: &Usage) {

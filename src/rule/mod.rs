@@ -10,6 +10,7 @@
 mod any;
 mod bucket;
 mod calendar;
+mod cubic;
 mod facts;
 mod fixed;
 mod in_hours;
@@ -23,6 +24,7 @@ pub(crate) mod tests;
 pub use any::{Algorithm, AnyRule, AnyState};
 pub use bucket::Bucket;
 pub use calendar::Calendar;
+pub use cubic::Cubic;
 pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
 pub use in_hours::{InHours, RuleInHours};
@@ -121,6 +123,12 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
 
     /// Uses up an unused limit at `at`, by releases of unknown cost.
     fn silence(&self, state: &mut Self::State, at: Time) {
+        self.exhaust(state, at);
+    }
+
+    /// Forgets what was charged after `at`. What is no longer known before counts as used then.
+    fn recede(&self, state: &mut Self::State, at: Time) {
+        *state = Self::State::default();
         self.exhaust(state, at);
     }
 

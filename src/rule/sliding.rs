@@ -228,6 +228,22 @@ impl Rule for Sliding {
         *log = ReleaseLog { newest: Usage { at, cost: used }, older: None };
     }
 
+    /// A run counts as made at its last instant, so the first one after `at` may have begun before. Beyond the count,
+    /// what was before the runs is part of the first one.
+    fn recede(&self, log: &mut ReleaseLog, at: Time) {
+        let mut runs: Vec<_> = log.runs().copied().collect();
+        let known = runs.partition_point(|run| run.at <= at);
+        let unknown = match runs.get(known) {
+            Some(_) if known == 0 && log.used() > self.count => self.count,
+            Some(run) if self.grain > 1 => run.cost,
+            _ => 0,
+        };
+        runs.truncate(known);
+        runs.extend(Some(Usage { at, cost: unknown }).filter(|run| run.cost > 0));
+        *log = ReleaseLog::default();
+        runs.into_iter().rev().for_each(|run| log.prepend(run));
+    }
+
     fn restart(&self, log: &mut ReleaseLog) {
         *log = ReleaseLog { newest: Usage { at: Time::ZERO, cost: log.used() }, older: None };
     }
@@ -346,6 +362,40 @@ mod tests {
             limiter.commit(at, Ask { cost, ..one(at) });
         }
         assert_eq!(limiter.instants(&[10]), [13]);
+    }
+
+    /// It is as strict as if nothing had been released later, and no stricter unless more was released than the count.
+    #[test]
+    fn what_is_later_can_be_forgotten() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..2000 {
+            let terms = Terms { instants: random.u64(1..9), ..terms(random.u64(1..9), random.u64(1..40)) };
+            let (rule, at) = (Sliding::new(terms), Time(random.u64(0..60)));
+            let [mut log, mut known] = [ReleaseLog::default(), ReleaseLog::default()];
+            let (mut now, mut used) = (0, 0);
+            for _ in 0..random.u64(0..20) {
+                now += random.u64(0..6);
+                let ask = Ask { since: Time(now), cost: random.u64(1..=terms.count) };
+                rule.commit(&mut log, Time(now), ask);
+                used += ask.cost;
+                if now <= at.0 {
+                    Sliding::new(Terms { instants: u64::MAX, ..terms }).commit(&mut known, Time(now), ask);
+                }
+            }
+            rule.recede(&mut log, at);
+            // By then, these may have been forgotten.
+            [&mut log, &mut known].into_iter().for_each(|log| rule.expire(log, Time(now)));
+            let is_exact = used <= terms.count && rule.grain == 1;
+            for cost in 1..=terms.count {
+                let ask = Ask { since: at.max(known.newest.at), cost };
+                let [found, exact] = [&log, &known].map(|log| rule.earliest(log, ask));
+                assert!(found >= exact && (found == exact || !is_exact), "{log:?}, not {known:?}");
+            }
+            assert!(
+                log.runs().all(|run| run.at <= at)
+                    && log.used() == log.runs().map(|run| run.cost).sum::<u64>()
+            );
+        }
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! Asks a store for slots on a thread of its own: a store may take as long as a network does.
 
+use std::collections::VecDeque;
 use std::convert::Infallible;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -11,7 +12,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 use super::waker::Waker;
 use super::world::{Event, Task};
 use crate::interrupt::Interrupt;
-use crate::store::Store;
+use crate::store::{Order, Store};
 
 /// Takes orders and slots to give back; answers come as events. When it is dropped, the store does everything that it
 /// was asked and is closed, if that does not take long.
@@ -80,27 +81,50 @@ impl Drop for BookingThread {
 fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, reports: &AtomicUsize, waker: &Waker) {
     let told = waker.clone();
     store.tell_waits_to(Arc::new(move |why| _ = told.send(Event::BookingWaits(why))));
-    let mut is_heard = true;
-    for task in tasks {
+    let (mut is_heard, mut waiting) = (true, VecDeque::new());
+    while let Some(task) = waiting.pop_front().or_else(|| tasks.recv().ok()) {
         match task {
             // Once the run is over, no one uses slots, but other runs need its reports.
-            Task::Book(order) if is_heard || !order.is_for_slots() => {
-                let answer = store.book(&order);
-                if !order.is_for_slots() {
-                    reports.fetch_sub(1, Ordering::Relaxed);
+            Task::Book(order) if order.is_for_slots() && !is_heard => {}
+            Task::Book(order) => {
+                waiting.extend(tasks.try_iter());
+                let orders = together(*order, &mut waiting);
+                let answers = store.book_some(&orders);
+                let is_over = answers.is_err();
+                let answers =
+                    answers.map_or_else(|error| vec![Err(error)], |all| all.into_iter().map(Ok).collect());
+                let mut orders = orders.into_iter().map(Box::new);
+                for (answer, order) in answers.into_iter().zip(&mut orders) {
+                    if !order.is_for_slots() {
+                        reports.fetch_sub(1, Ordering::Relaxed);
+                    }
+                    is_heard = waker.send(Event::Booked(order, answer));
                 }
-                let is_over = answer.is_err();
-                is_heard = waker.send(Event::Booked(order, answer));
                 if is_over {
                     break;
                 }
+                orders.rev().for_each(|order| waiting.push_front(Task::Book(order)));
             }
-            Task::Book(_) => {}
             // If this fails, the slots stay booked: that costs throughput but never breaks the limit. The next order
             // reports why.
             Task::GiveBack(order, slots) => _ = store.give_back(&order, &slots),
         }
     }
+}
+
+/// An order, and those waiting right behind it.
+fn together(order: Order, waiting: &mut VecDeque<Task>) -> Vec<Order> {
+    let mut orders = vec![order];
+    while let Some(task) = waiting.pop_front() {
+        match task {
+            Task::Book(order) => orders.push(*order),
+            Task::GiveBack(..) => {
+                waiting.push_front(task);
+                break;
+            }
+        }
+    }
+    orders
 }
 
 #[cfg(test)]
@@ -110,7 +134,7 @@ mod tests {
     use super::*;
     use crate::charge::Key;
     use crate::runtime::waker::Events;
-    use crate::store::{Answer, Order, StoreError};
+    use crate::store::{Answer, StoreError};
     use crate::time::Time;
 
     /// Takes this long for each order, and notes it.

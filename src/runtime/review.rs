@@ -9,7 +9,7 @@ use crate::audit::{Audit, Violation};
 use crate::charge::{Charge, Draft};
 use crate::config::{self, Arrivals, Rate, Selector};
 use crate::exit::Exit;
-use crate::records::{InOrder, Moment};
+use crate::records::{Moment, ReorderBuffer};
 use crate::sink::{Cause, Sent, Sink};
 use crate::source::{Advice, Batch, Charger, Delimiter, ReleaseCharges, Segment, bad_item};
 use crate::time::{Time, Wall};
@@ -18,7 +18,7 @@ use crate::ui::audit::AuditReport;
 /// Records on their way from an input to an audit.
 pub(crate) struct Review {
     /// Records with their charges; none, if it is the charge of every item.
-    in_order: InOrder<Vec<Draft>>,
+    reorder: ReorderBuffer<Vec<Draft>>,
     charger: Charger,
     /// The charge of every item, if all have the same.
     uniform: Option<Draft>,
@@ -54,7 +54,7 @@ impl Review {
         let charger = Charger::new(rates, input.separator.as_ref()).without_bounds();
         let draft = |Charge { costs, keys }: &Charge| Draft { costs: costs.to_vec(), keys: keys.to_vec() };
         Review {
-            in_order: InOrder::new(arrivals, input),
+            reorder: ReorderBuffer::new(arrivals, input),
             uniform: charger.uniform().map(draft),
             charger,
             delimiter: Delimiter::of(input),
@@ -160,8 +160,8 @@ impl Review {
         for whole in delimiter.split_inclusive(block.bytes()) {
             let record = delimiter.trim(whole);
             let moment = match arrived {
-                Some(at) => self.in_order.arrived(record, at),
-                None => self.in_order.read(record)?,
+                Some(at) => self.reorder.arrived(record, at),
+                None => self.reorder.read(record)?,
             };
             let Some(moment) = moment else { continue };
             let ending = whole.len() - record.len();
@@ -172,7 +172,7 @@ impl Review {
             if let Some(last) = moment.last.filter(|_| self.counts_bytes) {
                 self.note_end(last, &moment, ending)?;
             }
-            self.in_order.put(moment.at, moment.number, charges)?;
+            self.reorder.put(moment.at, moment.number, charges)?;
             self.judge(report)?;
             report.is_calendar = moment.is_calendar;
             report.has_batches |= moment.items.len() > 1;
@@ -194,16 +194,16 @@ impl Review {
     fn finish(&mut self, report: &mut AuditReport) -> Result<()> {
         // A log does not say whether the last item of the input had a delimiter; nothing is called too early for that.
         for End { row: (at, number), charges, .. } in self.ends.drain(..) {
-            self.in_order.replace(at, number, charges);
+            self.reorder.replace(at, number, charges);
         }
-        self.in_order.end();
+        self.reorder.end();
         self.judge(report)?;
         Ok(report.summary(&self.audit, &self.advice.keyless)?)
     }
 
     /// Judges the records whose turn it is.
     fn judge(&mut self, report: &mut AuditReport) -> Result<()> {
-        for (at, number, charges) in self.in_order.by_ref() {
+        for (at, number, charges) in self.reorder.by_ref() {
             let charges = if charges.is_empty() { self.uniform.as_slice() } else { &charges };
             let mut told = Ok(());
             let tell = |violation: &Violation| {

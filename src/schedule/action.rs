@@ -28,7 +28,7 @@ pub enum Action {
         next: u64,
     },
     /// Tell the user.
-    Tell(Notice),
+    Tell(Box<Notice>),
     /// Wait until something happens, or until an instant.
     Wait {
         /// The instant, if there is one.

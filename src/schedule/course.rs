@@ -29,7 +29,7 @@ impl Course {
     }
 
     pub(super) fn tell(&mut self, notice: Notice) {
-        self.push(Action::Tell(notice));
+        self.push(Action::Tell(Box::new(notice)));
     }
 
     /// Raises the exit: of several, the highest decides the exit status.

@@ -1,10 +1,10 @@
 //! Events: the input of the scheduler. The driver reports each with the instant at which it happens.
 
-use anyhow::Error;
+use anyhow::{Context, Error};
 
 use super::jobs::Attempt;
 use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule};
-use crate::config::{OnLimit, Rate};
+use crate::config::{OnLimit, Rate, check_shared};
 use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, Order, Request, Reservations};
 use crate::source::{LONG_LINE, Segment};
@@ -105,6 +105,7 @@ impl Schedule {
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.results.jobs.end(ended.first) else { return };
         self.queue.gate.finish(now, &attempt.request());
+        self.learn(now, ended, &attempt);
         let is_shared = self.hold(now, ended, &attempt);
         self.tell_unread(ended, &attempt);
         let Schedule { queue, results, .. } = self;
@@ -136,6 +137,16 @@ impl Schedule {
             queue.requeue(again);
         } else {
             results.jobs.retries.backing_off.insert((until, ended.first), again.collect());
+        }
+    }
+
+    /// What the end of a command says of a rate that is to be found. What fails otherwise says nothing.
+    fn learn(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) {
+        let Schedule { queue, results, .. } = self;
+        let asks = ended.retry_after.is_some();
+        let is_throttled = asks || results.jobs.retries.rules.is_throttled(ended.end.code(), ended.http);
+        if is_throttled || ended.end == End::Exited(0) {
+            queue.gate.learn(now, &attempt.request(), attempt.started, is_throttled);
         }
     }
 
@@ -178,6 +189,16 @@ impl Schedule {
         let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
         begun.into_iter().for_each(|until| course.tell(Notice::SharedHold(until)));
         slots.heard(now, order, &answer);
+        if let Some(limits) = answer.limits.filter(|limits| slots.follow(&limits.terms)) {
+            let local = self.queue.gate.rates().iter().filter(|rate| rate.is_local()).cloned();
+            let rates: Vec<_> = limits.rates.into_iter().chain(local).collect();
+            let options = &self.queue.lanes.options;
+            match check_shared(&rates, options).context("the shared limits were changed to others") {
+                Ok(()) => self.change_limits(now, rates),
+                Err(error) => self.fail(Exit::BadState, error),
+            }
+            return;
+        }
         if let Some(what) = answer.warning {
             let first = answer.slots.first().map(|slot| slot.at);
             let silent = first.or(answer.next).or(answer.held).map(|until| until.since(now));

@@ -44,6 +44,8 @@ pub struct Now {
     pub next: Option<Time>,
     /// For a limit by key, the number of keys whose items it makes wait.
     pub waiting: u64,
+    /// The rate that was found, in thousandths a second, if it is to be and all items share the limit.
+    pub found: Option<u64>,
 }
 
 impl Metrics {
@@ -68,7 +70,10 @@ impl Now {
         let of_any = || limit.opening(&[], Ask { since: now, cost: 1 }, now).from;
         let next = asked.iter().map(|(_, verdict)| *verdict).min();
         let next = next.or_else(|| limit.key().is_none().then(of_any));
-        Now { standing: limit.standing(now), next, waiting: waiting.len() as u64 }
+        let mut learned = limit.learned().filter(|_| limit.key().is_none());
+        #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+        let found = learned.next().map(|(_, learned)| (learned.rate() * 1000.0) as u64);
+        Now { standing: limit.standing(now), next, waiting: waiting.len() as u64, found }
     }
 }
 

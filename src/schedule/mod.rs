@@ -53,7 +53,7 @@ use self::queue::Queue;
 use self::results::Results;
 use crate::config::{Plan, Rate, Run};
 use crate::exit::Exit;
-use crate::gate::{BookingTerms, Scope};
+use crate::gate::{BookingTerms, Learned, Scope};
 use crate::source::{Capacity, Done};
 use crate::time::{Time, Wall};
 
@@ -285,6 +285,17 @@ impl Schedule {
     /// The counters of all limits, past and present.
     pub fn limit_stats(&self) -> Vec<LimitStats> {
         self.results.account.limits.limits(self.queue.gate.charged())
+    }
+
+    /// What was learned of each limit whose rate is to be found, by key: those first that were asked for most.
+    pub fn learned(&self) -> impl Iterator<Item = (&Rate, Vec<(&[u8], &Learned)>)> {
+        let gate = &self.queue.gate;
+        let limits = gate.limits().filter(|(at, _)| gate.rates()[*at].least.is_some());
+        limits.map(|(at, limit)| {
+            let mut keys: Vec<_> = limit.learned().collect();
+            keys.sort_by_key(|(key, learned)| (std::cmp::Reverse(learned.attempts), *key));
+            (&gate.rates()[at], keys)
+        })
     }
 
     /// The state of the run at `now`, for monitoring.

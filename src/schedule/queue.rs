@@ -62,7 +62,8 @@ impl Queue {
         self.spare = self.spare.take().map(|_| Box::default());
         self.lanes.batcher.terms = self.gate.properties().batches.clone();
         let waiting = self.lanes.take_all(now, are_other);
-        self.supply.recharge(waiting, rates);
+        let bound = self.gate.reservations().map_or(&[][..], Reservations::bound);
+        self.supply.recharge(waiting, rates, bound);
     }
 
     /// There will be no more items; with an error if that is not the end of the input.

@@ -53,8 +53,9 @@ impl Supply {
         }
     }
 
-    pub(super) fn recharge(&mut self, waiting: Vec<Segment>, rates: &[Rate]) {
+    pub(super) fn recharge(&mut self, waiting: Vec<Segment>, rates: &[Rate], bound: &[u64]) {
         let mut charger = Charger::new(rates, self.separator.as_ref());
+        charger.bound(bound);
         charger.keep_matched(&self.intake.charger);
         self.advice.change_limits(rates);
         self.intake.put_back(waiting, charger);

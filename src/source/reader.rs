@@ -119,7 +119,7 @@ impl<R: Read> Reader<R> {
         Ok(self.is_over())
     }
 
-    /// Reads at most once. Returns the next segment if it is then complete. A segment without items comes with a header.
+    /// Reads at most once. Returns the next segment if it is then complete; one without items comes with a header.
     ///
     /// # Errors
     /// The input cannot be read, a record is too long or its quotes are not closed, or the header cannot be used.

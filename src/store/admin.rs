@@ -1,34 +1,16 @@
 //! Manages a state in any vault, without knowing its limits beforehand.
 
-use anyhow::Context;
-
 use super::ledger::Ledger;
-use super::record::Record;
 use super::shared::{Booking, VaultStore};
 use super::status::MOST_KEYS;
 use super::vault::Vault;
-use super::{Hold, KeysInUse, LimitStatus, Policy, Reserve, Status, StoreError};
+use super::{Hold, KeysInUse, LimitStatus, Status, StoreError};
 use crate::config::Rate;
-use crate::exit::Exit;
-
-/// The state that a vault keeps, with its limits; `None` if there is none.
-fn find<V: Vault>(mut vault: V) -> Result<Option<(VaultStore<V>, Vec<Rate>)>, StoreError> {
-    let loaded = vault.load(&[b""], false);
-    vault.release();
-    let Some(value) = loaded?.values.pop().flatten() else { return Ok(None) };
-    let (name, state) = (vault.name(), vault.state());
-    let record = Record::decode(b"", &value).map_err(|flaw| flaw.refusal(&name, &state))?;
-    let rates = Policy::rates(&record.limits).with_context(|| format!("{name}: its limits cannot be read"));
-    let rates = rates.map_err(|error| StoreError { exit: Exit::BadState, error })?;
-    // All margins are given, so no reserve adds any.
-    let policy = Policy::new(&rates, Reserve::LOCAL);
-    Ok(Some((VaultStore::new(vault, policy, &[], Reserve::LOCAL), rates)))
-}
 
 /// Holds everything in a state for `length` nanoseconds from now on; 0 ends all holds. Returns whether there is such a
 /// state.
 pub(super) fn hold<V: Vault>(vault: V, length: u64) -> Result<bool, StoreError> {
-    let Some((mut shared, _)) = find(vault)? else { return Ok(false) };
+    let Some(mut shared) = VaultStore::found(vault)? else { return Ok(false) };
     let lift = |booking: &mut Booking| booking.record.ledger.hold = Hold::default();
     shared.update(b"", |booking| {
         let now = booking.reading.shown;
@@ -37,28 +19,26 @@ pub(super) fn hold<V: Vault>(vault: V, length: u64) -> Result<bool, StoreError> 
             lift(booking);
         }
     })?;
-    let keys = if length == 0 { shared.vault.keys()? } else { Vec::new() };
-    for key in keys.iter().filter(|key| !key.is_empty()) {
-        shared.update(key, lift)?;
-    }
+    let keys = if length == 0 { shared.keys()? } else { Vec::new() };
+    keys.iter().try_for_each(|key| shared.update(key, lift).map(drop))?;
     Ok(true)
 }
 
 /// The use of a state; `None` if there is none. Writes nothing.
 pub(super) fn status<V: Vault>(vault: V) -> Result<Option<Status>, StoreError> {
-    let Some((mut shared, rates)) = find(vault)? else { return Ok(None) };
+    let Some(mut shared) = VaultStore::found(vault)? else { return Ok(None) };
     let lock = shared.vault.lock()?;
-    let mut status = shared.look(b"", |booking| of_all(booking, &rates))?;
+    let mut status = shared.look(b"", of_all)?;
     status.lock = lock;
-    let keys = if rates.iter().any(Rate::is_by_key) { shared.vault.keys()? } else { Vec::new() };
-    for key in keys {
+    for key in shared.keys()? {
         shared.look(&key, |booking| add_key(&mut status, &key, booking))?;
     }
     Ok(Some(status))
 }
 
 /// The status as far as the state's own record tells.
-fn of_all(booking: &Booking, rates: &[Rate]) -> Status {
+fn of_all(booking: &Booking) -> Status {
+    let rates = &booking.rules.policy().rates;
     let (rules, ledger, now) = (booking.rules, &booking.record.ledger, booking.reading.shown);
     let limit = |(at, rate): (usize, &Rate)| {
         let capacity = rules.policy().quotas[at].at_once();
@@ -66,7 +46,7 @@ fn of_all(booking: &Booking, rates: &[Rate]) -> Status {
         let keys = rate.is_by_key().then(KeysInUse::default);
         LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now), keys }
     };
-    let by_key = rates.iter().any(Rate::is_by_key);
+    let by_key = rules.policy().key().is_some();
     // An item may have an empty key, which has its numbers in the state's own record.
     let held = booking.held.max(ledger.hold.in_force(now).filter(|_| !by_key));
     let held = held.map(|until| (None, until.since(now)));

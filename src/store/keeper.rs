@@ -43,6 +43,18 @@ pub trait Keeper {
     /// It is unavailable.
     fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError>;
 
+    /// Replaces the limits of the state, or begins it with these.
+    ///
+    /// # Errors
+    /// It is unavailable or damaged, or the limits leave no slots.
+    fn set_limits(&self, rates: &[Rate], now: BootClock) -> Result<(), StoreError>;
+
+    /// The limits of the state, with their margins; `None` if there is no such state.
+    ///
+    /// # Errors
+    /// It is unavailable or damaged.
+    fn limits(&self, now: BootClock) -> Result<Option<Vec<Rate>>, StoreError>;
+
     /// The use of the state; `None` if there is no such state. Books and writes nothing.
     ///
     /// # Errors
@@ -62,10 +74,19 @@ trait Place {
 
 impl<P: Place> Keeper for P {
     fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
-        let policy = Policy::new(rates, P::RESERVE);
-        policy.check().map_err(|error| StoreError { exit: Exit::Usage, error })?;
+        let policy = policy(rates, P::RESERVE)?;
         let store = VaultStore::opened(self.vault(now)?, policy.clone(), rates, P::RESERVE)?;
         Ok((Box::new(store), policy))
+    }
+
+    fn set_limits(&self, rates: &[Rate], now: BootClock) -> Result<(), StoreError> {
+        let policy = policy(rates, P::RESERVE)?;
+        VaultStore::set_limits(self.vault(now)?, policy, rates, P::RESERVE)
+    }
+
+    fn limits(&self, now: BootClock) -> Result<Option<Vec<Rate>>, StoreError> {
+        let found = VaultStore::found(self.vault(now)?)?;
+        Ok(found.map(|shared| shared.rules.policy().rates.clone()))
     }
 
     fn reset(&self) -> Result<(), StoreError> {
@@ -79,6 +100,13 @@ impl<P: Place> Keeper for P {
     fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {
         admin::status(self.vault(Box::new(move || now))?)
     }
+}
+
+/// The policy for these limits, which leave some slots.
+fn policy(rates: &[Rate], reserve: Reserve) -> Result<Policy, StoreError> {
+    let policy = Policy::new(rates, reserve);
+    policy.check().map_err(|error| StoreError { exit: Exit::Usage, error })?;
+    Ok(policy)
 }
 
 /// A server, and the longest that it is tried.

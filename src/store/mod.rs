@@ -90,7 +90,7 @@ use std::sync::Arc;
 use anyhow::Error;
 
 use crate::exit::Exit;
-pub use crate::gate::{Answer, BookedBy, Order, Overruns, Slot, Turn};
+pub use crate::gate::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Turn};
 
 mod admin;
 #[cfg(feature = "sqlite")]
@@ -111,9 +111,7 @@ pub mod record;
 #[cfg(feature = "redis")]
 mod redis;
 mod reserve;
-mod returnable;
 mod shared;
-mod shared_policy;
 mod status;
 pub mod vault;
 
@@ -165,6 +163,14 @@ pub trait Store: Send {
     /// # Errors
     /// There is no hope.
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError>;
+
+    /// As [`Store::book`], for the first of some orders, at least one: as many as are better booked together.
+    ///
+    /// # Errors
+    /// There is no hope, for any of them.
+    fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
+        Ok(vec![self.book(&orders[0])?])
+    }
 
     /// Calls `tell` with the reason why a booking takes long: after 2 s and, if it goes on, once a minute.
     fn tell_waits_to(&mut self, _tell: Tell) {}

@@ -3,7 +3,8 @@
 use anyhow::{Result, ensure};
 
 use super::reserve::{MILLISECOND, Reserve};
-use crate::config::{Defaults, Rate, RateText, format_duration};
+use crate::config::{Defaults, Rate, RateText, Selector, format_duration};
+use crate::gate::BookingTerms;
 use crate::rule::{Algorithm, AnyRule, Extra, InHours, RuleInHours, Terms};
 use crate::time::{Civil, Hours, SECOND, Wall};
 
@@ -61,6 +62,8 @@ pub struct Policy {
     pub horizon: u64,
     /// The most slots that one order may ask for.
     pub span: u64,
+    /// The limits, with their margins.
+    pub rates: Vec<Rate>,
     /// The limits in words. Processes that share a state must agree on them.
     pub text: String,
 }
@@ -82,6 +85,28 @@ impl Policy {
             span: rates.iter().filter(|rate| rate.count > 0).map(span).min().unwrap_or(MOST),
             text: rates.iter().map(text).collect::<Vec<_>>().join(" "),
             quotas: rates.iter().map(quota).collect(),
+            rates,
+        }
+    }
+
+    /// The policy that a [`text`](Self::text) stands for. All margins are given, so no reserve adds any.
+    ///
+    /// # Errors
+    /// It is not the text of a policy.
+    pub fn of(text: &str) -> Result<Self> {
+        Ok(Policy::new(&Policy::rates(text)?, Reserve::LOCAL))
+    }
+
+    /// The terms of its slots, after this number of changes of the limits, for a run that waits for an answer at its
+    /// end for `patience` nanoseconds.
+    pub fn booking_terms(&self, patience: u64, changes: u64) -> BookingTerms {
+        BookingTerms {
+            span: self.span,
+            longest_span: self.longest_span(),
+            most: self.quotas.iter().map(Quota::most).collect(),
+            deadline: self.deadline,
+            patience,
+            changes,
         }
     }
 
@@ -109,6 +134,11 @@ impl Policy {
         Ok(())
     }
 
+    /// What tells keys apart, if each has its own slots.
+    pub fn key(&self) -> Option<&Selector> {
+        self.rates.iter().find(|rate| rate.is_by_key()).and_then(|rate| rate.key.as_ref())
+    }
+
     /// True if a limit goes by the calendar or by hours.
     pub fn goes_by_wall(&self) -> bool {
         self.quotas.iter().any(|quota| quota.terms.zone.is_some())
@@ -134,8 +164,8 @@ impl Policy {
     }
 
     /// The most slots of an order if answers take long: a quarter of the smallest count.
-    pub fn longest_span(rates: &[Rate]) -> u64 {
-        let counts = rates.iter().map(|rate| rate.count).filter(|count| *count > 0);
+    fn longest_span(&self) -> u64 {
+        let counts = self.quotas.iter().map(|quota| quota.terms.count).filter(|count| *count > 0);
         counts.map(|count| (count / 4).clamp(1, MOST)).min().unwrap_or(MOST)
     }
 }
@@ -255,7 +285,10 @@ mod tests {
         let pausing =
             |text: &str| RateText::parse_pausing(text).unwrap().resolve(&Defaults::default()).unwrap();
         let both = [pausing(pause), pausing("10000/s")];
-        let span = |rates: &[Rate]| (Policy::new(rates, Reserve::LOCAL).span, Policy::longest_span(rates));
+        let span = |rates: &[Rate]| {
+            let policy = Policy::new(rates, Reserve::LOCAL);
+            (policy.span, policy.longest_span())
+        };
         assert_eq!(span(&both), span(&both[1..]));
         assert_eq!(span(&both[..1]), (MOST, MOST));
     }
@@ -293,7 +326,7 @@ mod tests {
 
     #[test]
     fn from_afar_a_quarter_of_the_least_count_is_booked_at_once() {
-        let longest = |texts: &[&str]| Policy::longest_span(&rates(texts));
+        let longest = |texts: &[&str]| policy(texts).longest_span();
         assert_eq!((longest(&["100/s", "40/m"]), longest(&["1/s"]), longest(&["1M/s"])), (10, 1, 1000));
     }
 

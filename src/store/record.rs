@@ -29,6 +29,13 @@ pub struct Record {
     pub limits: String,
     /// The number of times that the limits were replaced by others.
     pub revision: u64,
+    /// When that was done last.
+    pub changed: Time,
+    /// No slot was further ahead than this number of nanoseconds, under any of the limits.
+    pub horizon: u64,
+    /// In the state's own record, what is to be taken of a key that has none; `None` if it is unused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unknown: Option<Ledger>,
     /// For the record of a key, the [`epoch`](Record::epoch) of the state's own record when it was written.
     pub era: u64,
     /// The instant at which there was nothing yet. The state that this one replaced, if any, was gone by then.
@@ -109,6 +116,9 @@ impl Record {
             format: FORMAT,
             limits: limits.to_owned(),
             revision: 0,
+            changed: Time::ZERO,
+            horizon: 0,
+            unknown: None,
             era: 0,
             began: now,
             quarantine: None,

@@ -33,6 +33,17 @@ pub trait Vault: Send {
     /// Ends what [`Vault::load`] began, if nothing is to be swapped.
     fn release(&mut self) {}
 
+    /// From now on, swaps may be put off until [`Vault::flush`].
+    fn gather(&mut self) {}
+
+    /// Makes the swaps that were put off.
+    ///
+    /// # Errors
+    /// None of them was made.
+    fn flush(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// All keys.
     ///
     /// # Errors
@@ -56,6 +67,12 @@ pub trait Vault: Send {
 
     /// The nanoseconds for which it keeps a value that is idle.
     fn keeps_for(&self) -> u64 {
+        0
+    }
+
+    /// The nanoseconds for which the state's own value may have been replaced without anyone noticing who books for a
+    /// key.
+    fn lags_by(&self) -> u64 {
         0
     }
 

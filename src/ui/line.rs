@@ -13,6 +13,8 @@ pub(crate) struct Progress {
     pub(crate) running: u64,
     pub(crate) forecast: Forecast,
     pub(crate) wall: Wall,
+    /// The rate that was found, if it is to be.
+    pub(crate) found: Option<String>,
 }
 
 /// Recently released items and the time that they took, in nanoseconds: the basis of the pace.
@@ -87,6 +89,7 @@ fn counts(progress: &Progress, recent: Recent, has: impl Fn(LinePart) -> bool) -
     // A burst at the start is not a rate yet.
     let has_pace = has(LinePart::Pace) && recent.items > 0 && recent.nanos >= 10 * SECOND;
     all.extend(pace(recent.items, recent.nanos).filter(|_| has_pace));
+    all.extend(progress.found.iter().filter(|_| has(LinePart::Pace)).map(|rate| format!("found {rate}")));
     all
 }
 
@@ -173,7 +176,7 @@ mod tests {
         let next = Some(Time(67 * SECOND));
         let forecast = Forecast { wait_reason, next, total, done: 30, left: 270, ends: None };
         let stats = Stats { released: 30, settled: 30, read: 300, ..Stats::default() };
-        Progress { stats, running: 0, forecast, wall: Wall::default() }
+        Progress { stats, running: 0, forecast, wall: Wall::default(), found: None }
     }
 
     fn shown(progress: &Progress, width: usize) -> String {

@@ -2,6 +2,7 @@
 
 pub(crate) mod audit;
 pub(crate) mod hints;
+mod learned;
 mod line;
 mod notice;
 pub(crate) mod plot;

@@ -3,6 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::VecDeque;
 
+use super::learned;
 use super::line::{Progress, Recent, cut, last, line};
 use super::terminal::Terminal;
 use super::{stderr, terminal};
@@ -176,7 +177,7 @@ impl Display {
 
 fn progress(schedule: &Schedule, now: Time, total: Option<Total>, wall: Wall) -> Progress {
     let (stats, running) = (schedule.stats(), schedule.running() as u64);
-    Progress { stats, running, forecast: schedule.forecast(now, total), wall }
+    Progress { stats, running, forecast: schedule.forecast(now, total), wall, found: learned::now(schedule) }
 }
 
 /// The last column of the terminal stays empty, or the cursor would move to the next line.

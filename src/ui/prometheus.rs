@@ -76,6 +76,11 @@ fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics], wall: Wall) 
         Availability::Common { available } => Some(available.to_string()),
         Availability::Keyed { .. } => None,
     });
+    let help = "The rate a second that is found, for a limit LOW..HIGH without a key.";
+    metric("throttle_limit_found_rate", help, &|limit| {
+        let found = limit.now?.found?;
+        Some(format!("{}.{:03}", found / 1000, found % 1000))
+    });
     let help = "Keys that the limit remembers; absent for limits without a key.";
     metric("throttle_limit_keys", help, &|limit| Some(keys(limit)?.0.to_string()));
     let help = "Keys of which items wait for the limit; absent for limits without a key.";
@@ -231,7 +236,8 @@ mod tests {
         limit.stats.charged = Charged { releases: 3, cost: 12 };
         limit.stats.waited = 61 * SECOND;
         let next = Some(Time(65 * SECOND));
-        limit.now = Some(Now { standing: Availability::Common { available: 4 }, next, waiting: 0 });
+        limit.now =
+            Some(Now { standing: Availability::Common { available: 4 }, next, waiting: 0, found: None });
         let lines = lines(&metrics(vec![limit]), None);
         let expected = [
             ("throttle_limit_released_total", "3"),
@@ -250,7 +256,7 @@ mod tests {
     fn keys_are_counted_and_not_named() {
         let mut limit = limit("10/m,key=col:1");
         let standing = Availability::Keyed { keys: 1_000_000 };
-        limit.now = Some(Now { standing, next: Some(Time::NEVER), waiting: 7 });
+        limit.now = Some(Now { standing, next: Some(Time::NEVER), waiting: 7, found: None });
         let lines = lines(&metrics(vec![limit]), None);
         let labels = "{run=\"mail\",limit=\"10/1m,key=col:1\"}";
         let expected = [

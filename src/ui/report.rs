@@ -5,10 +5,10 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-use super::hints;
 use super::progress::Display;
 use super::stats::{self, count_of, items};
 use super::stderr;
+use super::{hints, learned};
 use crate::config::{Config, Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
 use crate::printable::{escaped, escaped_json};
@@ -248,5 +248,6 @@ impl Reporter {
         let stats = schedule.stats();
         self.say(level, &stats::line(&stats, now, releases));
         stats::waits(&stats, &schedule.limit_stats()).iter().for_each(|text| self.say(level, text));
+        learned::lines(schedule).iter().for_each(|text| self.say(level, text));
     }
 }

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use serde_json::json;
 
+use super::learned;
 use super::wall::words;
 use crate::config::{CountFrom, Rate, format_duration};
 use crate::exit::Exit;
@@ -18,7 +19,8 @@ pub(super) fn short(rate: &Rate) -> String {
         CountFrom::Start | CountFrom::Exit => format_duration(rate.period),
     };
     let hours = rate.during.as_ref().map(|hours| format!(" during {}", hours.week));
-    format!("{}/{period}{}{}", rate.count, key.unwrap_or_default(), hours.unwrap_or_default())
+    let least = rate.least.map_or_else(String::new, |least| format!("{least}.."));
+    format!("{least}{}/{period}{}{}", rate.count, key.unwrap_or_default(), hours.unwrap_or_default())
 }
 
 /// The units of a pace, in seconds. The first unit with at least one item is used.
@@ -40,6 +42,7 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let limits = schedule.limit_stats().into_iter().map(|limit| {
         json!({
             "limit": limit.rate.to_string(),
+            "learned": learned::json(schedule, &limit.rate),
             "releases": limit.charged.releases,
             "cost": limit.charged.cost,
             "refused": limit.refused,

@@ -18,16 +18,16 @@ use crate::output::Target;
 use crate::printable::escaped;
 
 /// The longest that writing a message may block.
-const PATIENCE: Duration = Duration::from_millis(30);
+const LONGEST_WRITE: Duration = Duration::from_millis(30);
 
 /// The longest that messages may delay the end of a run, unless it was interrupted.
-const LAST_PATIENCE: Duration = Duration::from_secs(1);
+const LONGEST_FLUSH: Duration = Duration::from_secs(1);
 
 /// The longest wait for the thread while stderr accepts more.
-const LONGEST: Duration = Duration::from_secs(5);
+const LONGEST_WHILE_ACCEPTING: Duration = Duration::from_secs(5);
 
 /// The most bytes that may wait to be written. The excess is dropped.
-const MOST: usize = 64 << 10;
+const MOST_PENDING: usize = 64 << 10;
 
 static QUEUE: Mutex<MessageQueue> =
     Mutex::new(MessageQueue { pending: Vec::new(), is_writing: false, is_stuck: false, has_thread: None });
@@ -70,7 +70,7 @@ pub(crate) fn show(text: &str) {
 
 /// Waits until everything is written, but only for a short time, and a shorter one after a signal.
 pub fn flush(exit: Exit) {
-    wait(queue(), if matches!(exit, Exit::Signal(_)) { PATIENCE } else { LAST_PATIENCE });
+    wait(queue(), if matches!(exit, Exit::Signal(_)) { LONGEST_WRITE } else { LONGEST_FLUSH });
 }
 
 /// Reports whether nobody has read messages for a moment.
@@ -87,18 +87,18 @@ fn put(mut queue: MutexGuard<MessageQueue>, text: &[u8]) {
         let _ = Target::Stderr.write_all(text);
         return;
     }
-    if queue.pending.len() + text.len() > MOST && queue.is_busy() {
+    if queue.pending.len() + text.len() > MOST_PENDING && queue.is_busy() {
         return;
     }
     queue.pending.extend_from_slice(text);
     CHANGED.notify_all();
     if !queue.is_stuck {
-        wait(queue, PATIENCE);
+        wait(queue, LONGEST_WRITE);
     }
 }
 
 fn wait(mut queue: MutexGuard<MessageQueue>, patience: Duration) {
-    let give_up = Instant::now() + LONGEST;
+    let give_up = Instant::now() + LONGEST_WHILE_ACCEPTING;
     loop {
         let waited = CHANGED.wait_timeout_while(queue, patience, |queue| queue.is_busy());
         let result;

@@ -52,6 +52,10 @@ impl<'a> Setup<'a> {
         }
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(config));
         let mut rates = files.load()?;
+        if let Some(shared) = config.shared.as_ref().filter(|_| rates.is_empty()) {
+            rates = state::stored_limits(shared, &config.queue)?;
+            rates.iter().try_for_each(check_for(config))?;
+        }
         if config.shared.is_some() {
             // A gate has those first that it shares.
             rates.sort_by_key(Rate::is_local);
@@ -131,7 +135,7 @@ fn done(config: &Config) -> Result<Option<Done>> {
 fn check_for(config: &Config) -> impl Fn(&Rate) -> Result<()> + Send + use<> {
     let check: fn(&Rate) -> Result<()> = match config.action {
         Verb::Run | Verb::DryRun { .. } if config.command.is_none() => |rate| {
-            ensure!(!rate.counts_exits(), "{rate} is for a command: add one, such as -- curl");
+            ensure!(!rate.is_for_commands(), "{rate} is for a command: add one, such as -- curl");
             Ok(())
         },
         Verb::Once(_) => Once::check,

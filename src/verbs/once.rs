@@ -13,6 +13,7 @@ use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
 use crate::schedule::Schedule;
 use crate::sink::{PermitSink, exec};
+use crate::store::{Answer, Order, Slot, Store, StoreError, Tell};
 use crate::ui::stderr;
 
 /// Waits until the limits admit a release, and charges it. Returns only if there is no command, if it could not be run,
@@ -21,9 +22,14 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let Setup { config, files, rates, reader, reporter, .. } = setup;
     let reporter = reporter.with_explanation();
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };
+    let rates: Vec<_> = rates.iter().map(|rate| priced(rate, once)).collect();
     let plain: Vec<_> = rates.iter().map(|rate| plain(rate, once)).collect();
     let shared = shared_among(&plain);
     let store = config.shared.as_ref().map(|state| open(state, shared, clock)).transpose()?;
+    let store = store.map(|(store, policy)| {
+        let priced = Priced { store, once: once.clone() };
+        (Box::new(priced) as Box<dyn Store>, policy)
+    });
     let mut world = RealWorld::start(reader, clock)?;
     world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
@@ -52,6 +58,36 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     let (exit, error) = if is_late { exec(&ourselves()?) } else { exec(&once.command) };
     reporter.error(&error);
     Ok(exit)
+}
+
+/// A store whose limits are those of a single release, whatever they are replaced by.
+struct Priced {
+    store: Box<dyn Store>,
+    once: Once,
+}
+
+impl Store for Priced {
+    fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
+        let mut answer = self.store.book(order)?;
+        for rate in answer.limits.iter_mut().flat_map(|limits| &mut limits.rates) {
+            *rate = priced(rate, &self.once);
+            Once::check(rate).map_err(|error| StoreError { exit: Exit::BadState, error })?;
+        }
+        Ok(answer)
+    }
+
+    fn tell_waits_to(&mut self, tell: Tell) {
+        self.store.tell_waits_to(tell);
+    }
+
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        self.store.give_back(order, slots)
+    }
+}
+
+/// A limit with the cost of this release.
+fn priced(rate: &Rate, once: &Once) -> Rate {
+    Rate { cost: rate.cost.clone().or(once.cost.map(Selector::Constant)), ..rate.clone() }
 }
 
 /// A limit as others share it, without the cost of this release.

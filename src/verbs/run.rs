@@ -16,7 +16,7 @@ use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout, Workers};
 use crate::source::Delimiter;
-use crate::store::{self, Policy, Quota, Store};
+use crate::store::{self, Policy, Store};
 use crate::time::SECOND;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
@@ -120,14 +120,7 @@ pub(super) fn share(
     }
     let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };
     world.book_with(store, Duration::from_nanos(patience))?;
-    let most = policy.quotas.iter().map(Quota::most).collect();
-    Ok(BookingTerms {
-        span: policy.span,
-        longest_span: Policy::longest_span(rates),
-        most,
-        deadline: policy.deadline,
-        patience,
-    })
+    Ok(policy.booking_terms(patience, 0))
 }
 
 fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {

@@ -4,11 +4,22 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::help;
-use crate::config::{Shared, Upkeep};
+use crate::config::{QueueOptions, Rate, Shared, Upkeep, check_shared};
 use crate::exit::Exit;
 use crate::printable::{escaped, escaped_json};
 use crate::runtime::Clock;
 use crate::{store, ui};
+
+/// The limits of a state, for a run that gives none.
+pub(super) fn stored_limits(shared: &Shared, queue: &QueueOptions) -> Result<Vec<Rate>> {
+    let limits = store::keeper(shared)?.limits(Box::new(|| Clock::Boot.now()))?;
+    let state = &shared.state;
+    let limits = limits.with_context(|| {
+        format!("no limit given, and there is no state {state} yet, whose limits would hold: add one, such as -r 10/s")
+    })?;
+    check_shared(&limits, queue)?;
+    Ok(limits)
+}
 
 /// Lists states; describes, holds or resets one.
 pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
@@ -31,6 +42,10 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
         Upkeep::Hold(shared, length) => {
             let is_there = store::keeper(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;
             ensure!(is_there, missing(shared));
+            Ok(Exit::Done)
+        }
+        Upkeep::SetLimits(shared, rates) => {
+            store::keeper(shared)?.set_limits(rates, Box::new(|| Clock::Boot.now()))?;
             Ok(Exit::Done)
         }
         Upkeep::Reset(shared) => {

@@ -1,6 +1,7 @@
 //! Many processes share their limits in the simulated world: no window is exceeded, whoever is late or dead and
 //! whatever is lost.
 
+mod changes;
 mod lines;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod losses;

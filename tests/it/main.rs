@@ -18,6 +18,7 @@ mod exec;
 mod faults;
 mod fleet;
 mod forecast;
+mod found_rates;
 mod fuzz;
 mod generated;
 mod habits;

@@ -189,6 +189,7 @@ fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
         (&["--max-hold=1s"], "leave out --max-hold"),
         (&["--log=x"], "leave out --log"),
         (&["-r1/s,from=exit"], "leave out from=exit"),
+        (&["-r1/s,local"], ",local would never limit it: leave it out"),
         (&["--status"], "--once"),
     ] {
         let args = [&["--once", "-r1/s"], args, &["--", "true"]].concat();

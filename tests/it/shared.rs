@@ -208,7 +208,7 @@ fn a_state_is_for_the_same_limits_until_it_is_reset() {
     let before = closed(&state);
     let other = || throttle(&["-r2/h", "-s", &state]).write_stdin("1\n").assert();
     let why = contains("this state has other limits: '1/1h,").and(contains("not '2/1h,"));
-    other().code(65).stdout("").stderr(why.and(contains(format!("throttle --reset-state -s {state}"))));
+    other().code(65).stdout("").stderr(why.and(contains(format!("throttle --set-limits -s {state}"))));
     assert!(fs::read(&state).expect("a state") == before, "it was changed");
     throttle(&["--reset-state", "-s", &state]).assert().success().stdout("").stderr("");
     other().success();

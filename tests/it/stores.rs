@@ -148,6 +148,26 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
     });
 }
 
+/// Before any of them is answered, all are in the state.
+#[test]
+fn orders_for_many_keys_are_booked_together() {
+    for_each_store(|store, open| {
+        let policy = policy(&["1/10m,key=col:1,margin=1m"]);
+        let mut stores = [open("together", policy.clone()), open("together", policy)];
+        let orders: Vec<_> = (0..100u8)
+            .map(|key| Order { within: 0, ..Order::new(Key::from_slice(&[key]), [1], 1) })
+            .collect();
+        let mut left = &orders[..];
+        while !left.is_empty() {
+            let answers = stores[0].book_some(left).expect("booked");
+            assert!(answers.iter().all(|answer| answer.slots.len() == 1), "{store}: {answers:?}");
+            let second = stores[1].book(&left[answers.len() - 1]).expect("booked");
+            assert_eq!(second.slots, [], "{store}");
+            left = &left[answers.len()..];
+        }
+    });
+}
+
 /// Under a limit of one in ten minutes, books one slot and gives the next one back. Returns that one.
 fn with_a_slot_given_back(store: &mut dyn Store, costs: &[u64]) -> Slot {
     let one = order(costs, 1);
@@ -170,7 +190,7 @@ fn whoever_does_not_wait_hears_of_a_slot_that_was_given_back() {
     });
 }
 
-fn keeper_of(name: &str) -> Box<dyn Keeper> {
+pub(crate) fn keeper_of(name: &str) -> Box<dyn Keeper> {
     let state = match name.parse() {
         Ok(server) => State::Server(Box::new(server)),
         Err(_) => State::File(name.into()),
@@ -229,7 +249,45 @@ fn a_state_of_other_limits_is_told_with_both() {
         let with = |count: &str| format!("{count}/1h,algo=sliding,margin=1m,key=re:^\\d+\"\u{e9}'");
         let run = |count| throttle(&["-r", &with(count), "-s", state]).write_stdin("1\n").assert();
         run("1").success();
-        run("2").code(65).stderr(contains(format!("'{}', not '{}'", with("1"), with("2"))));
+        let both = contains(format!("'{}', not '{}'", with("1"), with("2")));
+        run("2").code(65).stderr(both.and(contains("--set-limits")));
+    });
+}
+
+#[test]
+fn limits_are_replaced_and_keep_their_history() {
+    for_each_state(|state| {
+        let run = |args: &[&str]| {
+            let args = [&["--on-limit", "drop", "-s", state], args].concat();
+            throttle(&args).write_stdin("1\n2\n").assert()
+        };
+        let set = |rate: &str| throttle(&["-s", state, "--set-limits", "-r", rate]).assert().success();
+        run(&[]).code(1).stderr(contains("there is no state").and(contains("such as -r 10/s")));
+        set("3/h,margin=1m");
+        run(&[]).success().stdout("1\n2\n");
+        set("2/h,margin=1m");
+        run(&[]).success().stdout("");
+        run(&["-r3/h,margin=1m"]).code(65).stderr(contains("this state has other limits"));
+        run(&["-r2/h"]).success().stdout("");
+        set("3/h,margin=1m");
+        run(&["-r3/h"]).success().stdout("1\n");
+        run(&["-Kcol:1"]).code(2).stderr(contains("-K is for limits"));
+        throttle(&["-s", state, "--status"]).assert().stdout(contains("3/1h,algo=sliding,margin=1m: 3 used"));
+    });
+}
+
+/// A job, and a single release that costs 2.
+#[test]
+fn what_waits_follows_a_change_of_limits() {
+    for_each_state(|state| {
+        throttle(&["-s", state, "-r2/h,margin=1m"]).write_stdin("1\n2\n").assert().success();
+        let mut job = Running::throttle(&["-s", state]);
+        let mut once = Running::throttle(&["-s", state, "--once", "-c2", "--", "echo", "done"]);
+        job.write("3\n");
+        thread::sleep(Duration::from_millis(300));
+        throttle(&["-s", state, "--set-limits", "-r9/h,margin=1m"]).assert().success();
+        assert_eq!((job.line(), once.line()), ("3\n".to_owned(), "done\n".to_owned()), "{state}");
+        throttle(&["-s", state, "--status"]).assert().stdout(contains(": 5 used, 4 free"));
     });
 }
 

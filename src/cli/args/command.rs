@@ -67,8 +67,8 @@ pub(crate) struct CommandArgs {
     /// an answer is STATUS<TAB>TEXT, or STATUS<TAB>wait=DUR<TAB>TEXT to ask for a pause.
     #[arg(long, value_name = "ANSWERS", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
     #[arg(value_parser = super::choice(&[("line", Answers::Plain), ("status", Answers::Status)]))]
-    #[arg(conflicts_with_all = ["placeholder", "batch", "ungrouped", "pipe"], hide_short_help = true)]
-    #[arg(hide_possible_values = true)]
+    #[arg(conflicts_with_all = ["placeholder", "batch", "ungrouped", "pipe"])]
+    #[arg(hide_short_help = true, hide_possible_values = true)]
     pub(crate) worker: Option<Answers>,
 
     /// End a command that runs longer than DUR

@@ -12,9 +12,8 @@ use crate::time::Time;
 pub(crate) struct ControlArgs {
     /// Wait for one release, then become COMMAND
     ///
-    /// For scripts that share a limit: throttle --once -s NAME -r 1/s -- COMMAND. COMMAND takes over the process; {} is
-    /// not replaced. -c N is the cost of the release.
-    #[arg(long, conflicts_with_all = ["reset_state", "status", "hold"])]
+    /// For scripts that share a limit: COMMAND takes over the process, {} is not replaced, and -c N is the cost.
+    #[arg(long, conflicts_with_all = ["reset_state", "set_limits", "status", "hold"])]
     pub(crate) once: bool,
 
     /// Wait at most DUR for a release, or end with 75
@@ -40,7 +39,8 @@ pub(crate) struct ControlArgs {
     /// Prints each item that was too early, then the worst window of each limit; the status is 75 if any item was too
     /// early. A log of --log, or of parallel --joblog, can be read as it is.
     #[arg(long, group = FOR_ITEMS)]
-    #[arg(conflicts_with_all = ["dry_run", "reset_state", "status", "hold", "on_limit", "on_bad", "batch"])]
+    #[arg(conflicts_with_all = ["dry_run", "reset_state", "set_limits", "status", "hold"])]
+    #[arg(conflicts_with_all = ["on_limit", "on_bad", "batch"])]
     #[arg(conflicts_with_all = ["in_order", "lookahead", "progress", "at", "max_wait", "until", "jitter"])]
     pub(crate) audit: bool,
 

@@ -32,12 +32,12 @@ pub(crate) struct LimitArgs {
 
     /// A limit: 10/s, 100/2m, 5000/h; or a file, @FILE
     ///
-    /// N/DUR, then options after commas: algo=NAME, burst=N, margin=DUR, cost=SEL and key=SEL (as -A, -b, --margin, -c
-    /// and -K), only=VALUE (limits only items with this key), start=full|empty (empty: as if just used up),
-    /// from=start|exit (exit: a command counts while it runs and for one period after that), during=HOURS (delays items
-    /// only then, as in Mon-Fri@09:00-17:00), tz=ZONE (of these hours, or of the calendar) and local (of this run
-    /// alone, also with -s). N/running limits how many commands run at once. If there are several limits, all of them
-    /// apply. @FILE is read again whenever it changes; 0/s pauses.
+    /// N/DUR, or LOW..HIGH/DUR (finds the rate that a server bears), then options after commas: algo=NAME, burst=N,
+    /// margin=DUR, cost=SEL and key=SEL (as -A, -b, --margin, -c and -K), only=VALUE (limits only items with this key),
+    /// start=full|empty (empty: as if just used up), from=start|exit (exit: a command counts while it runs and for one
+    /// period after that), during=HOURS (delays items only then, as in Mon-Fri@09:00-17:00), tz=ZONE (of these hours,
+    /// or of the calendar) and local (of this run alone, also with -s). N/running limits how many commands run at once.
+    /// If there are several limits, all of them apply. @FILE is read again whenever it changes; 0/s pauses.
     #[arg(short, long, value_name = "RATE")]
     pub(crate) rate: Vec<LimitSource>,
 
@@ -81,14 +81,13 @@ pub(crate) struct LimitArgs {
 
     /// Make every period longer by DUR, against jitter
     ///
-    /// By default, sliding, fixed and calendar limits on commands have a margin of 2 % of their period, at most 50ms,
-    /// except with from=exit and with -s. 0 is none.
+    /// Windows on commands have one by default: 2 % of the period, at most 50ms, but none with from=exit or if shared.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
     pub(crate) margin: Option<u64>,
 
     /// Delay each release at random by up to DUR
     ///
-    /// With DUR,seed=N, the delays are the same each time; -v prints the seed of a run without one.
+    /// With DUR,seed=N, delays are the same each time; -v prints the seed.
     #[arg(long, value_name = "DUR", hide_short_help = true)]
     pub(crate) jitter: Option<Jitter>,
 }
@@ -130,6 +129,25 @@ impl LimitArgs {
             "--burst is for the token bucket: add -A bucket"
         );
         Ok(limits)
+    }
+
+    /// Checks that no option is given that only a limit has.
+    pub(crate) fn check_no_options(&self) -> Result<()> {
+        let given = [
+            ("-A", self.algorithm.is_some()),
+            ("-b", self.burst.is_some()),
+            ("--margin", self.margin.is_some()),
+            ("-K", self.key.is_some()),
+            // A single release has a cost of its own.
+            ("-c", !matches!(self.cost, None | Some(Selector::Constant(_)))),
+        ];
+        let given = given.iter().find(|(_, is_given)| *is_given);
+        ensure!(
+            given.is_none(),
+            "{} is for limits, and those of the state have theirs: leave it out, or add -r RATE",
+            given.map_or("", |(option, _)| option)
+        );
+        Ok(())
     }
 
     /// `-n` is a limit here, but a number of arguments for xargs and parallel; `-p` may be meant as the period of `-r`.

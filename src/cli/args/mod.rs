@@ -76,7 +76,7 @@ pub struct Cli {
 
     /// Print a manual page or a completion, for packages
     #[arg(long, value_name = "WHAT", value_parser = choice(packaged::GENERATED))]
-    #[arg(exclusive = true, hide_short_help = true)]
+    #[arg(exclusive = true, hide_short_help = true, hide_possible_values = true)]
     pub(crate) generate: Option<&'static str>,
 
     /// Print version, commit and features

@@ -8,14 +8,14 @@ use std::os::unix::fs::PermissionsExt;
 use anyhow::{Context, Result, bail, ensure};
 use clap::Args;
 
-use crate::config::{Shared, State, Upkeep, VARIABLE, parse_duration};
+use crate::config::{Rate, Shared, State, Upkeep, VARIABLE, parse_duration};
 use crate::time::SECOND;
 
 const STORE_TIMEOUT: u64 = 60 * SECOND;
 
 /// Where limits are shared, and upkeep of that state.
 #[derive(Args, Debug)]
-#[expect(clippy::doc_markdown)]
+#[expect(clippy::doc_markdown, clippy::struct_excessive_bools)]
 pub(crate) struct StateArgs {
     /// Share the limits with all runs that use STATE
     ///
@@ -33,9 +33,14 @@ pub(crate) struct StateArgs {
     #[arg(long, hide_short_help = true)]
     pub(crate) reset_state: bool,
 
+    /// Replace STATE's limits; what was used stays used
+    #[arg(long, hide_short_help = true)]
+    #[arg(conflicts_with_all = ["reset_state", "status", "hold", "dry_run"])]
+    pub(crate) set_limits: bool,
+
     /// Print how much of STATE's limits is used
     ///
-    /// Also what is held, and what waits. Without -s, the names of all states.
+    /// Also holds and what waits. Without -s, the names of all states.
     #[arg(long, hide_short_help = true)]
     #[arg(conflicts_with_all = ["reset_state", "dry_run", "stats"])]
     pub(crate) status: bool,
@@ -55,7 +60,7 @@ pub(crate) struct StateArgs {
 impl StateArgs {
     /// Reports whether something is done to the state instead of a run.
     pub(crate) fn is_upkeep(&self) -> bool {
-        self.reset_state || self.status || self.hold.is_some()
+        self.reset_state || self.set_limits || self.status || self.hold.is_some()
     }
 
     /// Checks that no `command` is given, which may be meant as the state.
@@ -64,6 +69,7 @@ impl StateArgs {
         let (option, value) = match self.hold {
             Some(_) => ("--hold", " DUR"),
             None if self.status => ("--status", ""),
+            None if self.set_limits => ("--set-limits", ""),
             None => ("--reset-state", ""),
         };
         match &self.state {
@@ -82,8 +88,14 @@ impl StateArgs {
             .then(|| format!("other users may read {file}, which has a password: chmod go= it"))
     }
 
-    pub(crate) fn upkeep(&self, shared: Option<Shared>) -> Result<Upkeep> {
+    /// What to do to the state. `limits` are those given.
+    pub(crate) fn upkeep(&self, shared: Option<Shared>, limits: Vec<Rate>) -> Result<Upkeep> {
         Ok(match (shared, self.hold) {
+            (Some(shared), _) if self.set_limits => {
+                ensure!(!limits.is_empty(), "--set-limits needs limits: add -r RATE");
+                Upkeep::SetLimits(shared, limits)
+            }
+            (None, _) if self.set_limits => bail!("--set-limits needs a state: add -s STATE"),
             (Some(shared), _) if self.status => Upkeep::Status(shared, self.json),
             (None, _) if self.status => Upkeep::List(self.json),
             (Some(shared), Some(length)) => Upkeep::Hold(shared, length),

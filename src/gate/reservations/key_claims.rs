@@ -15,6 +15,8 @@ pub(super) struct KeyClaims {
     overrun: Box<[u64]>,
     /// The instant of the last answer.
     pub(super) heard: Option<Time>,
+    /// As in the last answer.
+    pub(super) confirm_from: Option<Time>,
     /// The number of unanswered reports.
     pub(super) reports: usize,
     /// The end of a hold, as far as is known here; the origin if there is none.
@@ -41,6 +43,22 @@ impl KeyClaims {
         self.reports == 0
     }
 
+    /// True if the last answer is good enough to use a slot at this instant.
+    pub(super) fn confirms(&self, at: Time) -> bool {
+        self.confirm_from.is_none_or(|from| at < from)
+    }
+
+    /// True if a slot can be used only after another answer.
+    pub(super) fn has_unconfirmed(&self) -> bool {
+        self.leases.iter().filter_map(|lease| lease.slots.back()).any(|last| !self.confirms(last.at))
+    }
+
+    /// The limits have changed, so no slot is good any more.
+    pub(super) fn follow_change(&mut self) {
+        self.leases.clear();
+        self.overrun = Box::default();
+    }
+
     /// True if anything is left to remember. Without leases, overruns need not be.
     pub(super) fn is_of_use(&mut self) -> bool {
         self.leases.retain(|lease| lease.is_of_use());
@@ -54,8 +72,8 @@ impl KeyClaims {
         }
     }
 
-    /// Takes the answer of a store, at `now`.
-    pub(super) fn hear(&mut self, now: Time, order: &Order, answer: &Answer) {
+    /// Applies the answer of a store, at `now`.
+    pub(super) fn apply(&mut self, now: Time, order: &Order, answer: &Answer) {
         if answer.lost {
             self.leases.iter_mut().for_each(|lease| lease.slots.clear());
         }
@@ -63,6 +81,7 @@ impl KeyClaims {
         // overrun.
         self.leases.iter_mut().for_each(|lease| _ = lease.expire(now));
         self.reports -= usize::from(!order.is_for_slots()).min(self.reports);
+        self.confirm_from = answer.confirm_from.or(self.confirm_from);
         let is_first = self.heard.replace(now).is_none();
         let before = std::mem::replace(&mut self.overrun, answer.overruns.costs.clone());
         if !is_first {

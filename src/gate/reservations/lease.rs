@@ -74,8 +74,7 @@ impl Lease {
     }
 
     /// Takes up to `most` that can be used at `now`.
-    pub(super) fn take(&mut self, now: Time, most: u64) -> Vec<Slot> {
-        let most = usize::try_from(most).unwrap_or(usize::MAX);
+    pub(super) fn take(&mut self, now: Time, most: usize) -> Vec<Slot> {
         let good = self.slots.iter().take(most).take_while(|slot| slot.is_good(now)).count();
         self.slots.drain(..good).collect()
     }

@@ -16,7 +16,7 @@ use std::rc::Rc;
 use foldhash::fast::RandomState;
 
 pub use self::news::News;
-pub use self::order::{Answer, BookedBy, Order, Overruns, Slot, Task, Turn};
+pub use self::order::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Task, Turn};
 
 use self::key_claims::KeyClaims;
 use self::lease::{Lease, TotalDemand};
@@ -41,6 +41,8 @@ pub struct BookingTerms {
     pub deadline: u64,
     /// The longest wait for an answer at the end of a run, in nanoseconds.
     pub patience: u64,
+    /// The number of changes of the limits since the store was opened.
+    pub changes: u64,
 }
 
 /// The next releases of a lane, all alike.
@@ -94,6 +96,8 @@ pub struct Reservations {
     surrendered: Vec<Task>,
     news: Option<News>,
     version: u64,
+    /// Releases may wait for future slots.
+    waits: bool,
     /// The deadline for answers at the end of the run.
     ends: Option<Time>,
 }
@@ -115,12 +119,45 @@ impl Reservations {
             surrendered: Vec::new(),
             news: None,
             version: 0,
+            waits: wait,
             ends: None,
         }
     }
 
     pub(super) fn terms(&self) -> &BookingTerms {
         &self.terms
+    }
+
+    /// The most that a release may cost under each shared limit.
+    pub fn bound(&self) -> &[u64] {
+        &self.terms.most
+    }
+
+    /// Takes the terms for the limits that have replaced those of the store, if they are new: then
+    /// [`Gate::set_limits`](super::Gate::set_limits) is to follow.
+    pub fn follow(&mut self, terms: &BookingTerms) -> bool {
+        let is_new = terms.changes > self.terms.changes;
+        if is_new {
+            self.terms = BookingTerms { patience: self.terms.patience, ..terms.clone() };
+        }
+        is_new
+    }
+
+    /// The limits have been replaced by these: forgets everything but holds and unanswered reports.
+    pub(super) fn change(&mut self, now: Time, rates: &[Rate]) {
+        let mut keys = mem::take(&mut self.keys);
+        keys.retain(|_, known| {
+            known.follow_change();
+            known.is_of_use()
+        });
+        let (news, version) = (Some(News::new(now, false)), self.version + 1);
+        *self =
+            Reservations { keys, news, version, ..Reservations::new(rates, self.terms.clone(), self.waits) };
+    }
+
+    /// An order by the present limits.
+    fn by_present_limits(&self, order: Order) -> Order {
+        Order { changes: self.terms.changes, ..order }
     }
 
     /// Answers stand until this number changes.
@@ -164,8 +201,10 @@ impl Reservations {
     /// The slots for requests like this, earliest first.
     pub fn slots(&self, request: &Request) -> impl Iterator<Item = Slot> {
         let known = self.known(request).filter(|known| known.may_use_slots());
-        let lease = known.and_then(|known| known.find(self.costs(request)));
-        lease.into_iter().flat_map(|lease| lease.slots.iter().copied())
+        let found = known.and_then(|known| Some((known, known.find(self.costs(request))?)));
+        let slots =
+            found.into_iter().flat_map(|(known, lease)| lease.slots.iter().map(move |slot| (known, *slot)));
+        slots.take_while(|(known, slot)| known.confirms(slot.at)).map(|(_, slot)| slot)
     }
 
     /// The instant of the next slot for requests like this, if there was none at `request.since`.
@@ -227,8 +266,10 @@ impl Reservations {
             return Ok(release);
         }
         let key = self.key_of(request);
-        let known = self.keys.get_mut(key).filter(|known| known.may_use_slots());
-        let slots = known.map_or_else(Vec::new, |known| known.lease(costs).take(now, release.count));
+        let most = usize::try_from(release.count).unwrap_or(usize::MAX);
+        let most = self.slots(request).take(most).count();
+        let known = self.keys.get_mut(key).filter(|_| most > 0);
+        let slots = known.map_or_else(Vec::new, |known| known.lease(costs).take(now, most));
         if slots.is_empty() {
             return Err(self.missing(request));
         }
@@ -248,7 +289,8 @@ impl Reservations {
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
         (late > 0).then(|| {
             self.of(&key).reports += 1;
-            Task::book(Order { overrun: Some(now), ..Order::new(key, &*costs, late) })
+            let report = Order { overrun: Some(now), ..Order::new(key, &*costs, late) };
+            Task::book(self.by_present_limits(report))
         })
     }
 
@@ -310,10 +352,11 @@ impl Reservations {
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.until(soon).saturating_add(self.pacing.coming) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
-        let Reservations { by_key, keys, pacing, .. } = self;
+        let Reservations { by_key, keys, pacing, terms, .. } = self;
         for (key, costs) in claims {
             let known = keys.entry(key.clone()).or_default();
-            let (heard, lease) = (known.heard, known.lease(costs));
+            let heard = known.heard.map(|heard| (heard, known.confirm_from));
+            let lease = known.lease(costs);
             let plan = pacing.plan(now, key, lease, heard, vacancies);
             let has_slot = !lease.slots.is_empty() && lease.demand.since <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
@@ -326,7 +369,7 @@ impl Reservations {
                     vacancies -= order.count;
                     pacing.coming += order.count;
                     lease.ordered = Some(Ordered::Coming(now, order.count));
-                    steps.tasks.push(Task::book(order));
+                    steps.tasks.push(Task::book(Order { changes: terms.changes, ..order }));
                 }
             }
         }
@@ -361,15 +404,32 @@ impl Reservations {
         });
         // A hash map iterates in random order.
         surplus.sort_by(|(a, _), (b, _)| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
-        surplus.into_iter().map(|(order, slots)| Task::GiveBack(order.into(), slots)).collect()
+        let surplus = surplus.into_iter().map(|(order, slots)| (self.by_present_limits(order), slots));
+        surplus.map(|(order, slots)| Task::GiveBack(order.into(), slots)).collect()
     }
 
     /// Gives back all slots, as nothing more is released. Slots still to come are awaited, too: call it again as long
     /// as [`Steps::again`] is an instant.
     pub fn close(&mut self, now: Time) -> Steps {
         self.need_nothing();
-        let tasks = self.take_returned(now);
+        let mut tasks = self.take_returned(now);
+        tasks.extend(self.take_turns());
         Steps { tasks, again: self.last_answer(now), ..Steps::default() }
+    }
+
+    /// Gives up the turns of all orders that were turned away.
+    fn take_turns(&mut self) -> Vec<Task> {
+        let (mut turns, changes) = (Vec::new(), self.terms.changes);
+        for (key, known) in &mut self.keys {
+            for lease in &mut known.leases {
+                if let Some(Ordered::NotBefore(at, turn @ Some(_))) = lease.ordered {
+                    lease.ordered = Some(Ordered::NotBefore(at, None));
+                    let order = Order { turn, changes, ..Order::new(key.clone(), &*lease.costs, 0) };
+                    turns.push(Task::GiveBack(order.into(), Vec::new()));
+                }
+            }
+        }
+        turns
     }
 
     /// At the end of the run: when to stop waiting for answers, if any are still to come.
@@ -396,29 +456,30 @@ impl Reservations {
         if answer.booked_by.is_some() {
             self.keep_booked_by(now, answer.booked_by);
         }
-        if order.is_for_slots() {
+        if order.is_for_slots() && order.changes == self.terms.changes {
             let ordered = self.of(&order.key).lease(&order.costs).ordered;
             let ordered = self.pacing.answered(now, ordered, order, answer);
             self.of(&order.key).lease(&order.costs).ordered = ordered;
         }
-        let was_held = self.of(&order.key).held_until > now;
-        self.note(now, order, answer);
+        let known = self.of(&order.key);
+        let (was_held, is_unconfirmed) = (known.held_until > now, known.has_unconfirmed());
+        self.apply(now, order, answer);
         self.version += 1;
         if !order.is_for_slots() || was_held || answer.held.is_some() {
-            self.tell(now, &order.key);
+            self.may_be_sooner(now, &order.key);
         }
-        if order.within == 0 && answer.next.is_some() {
-            self.tell(Time::NEVER, &order.key);
+        if is_unconfirmed || order.within == 0 && answer.next.is_some() {
+            self.may_be_sooner(Time::NEVER, &order.key);
         }
         // New slots may be earlier than those held: slots that other runs gave back.
         if let Some(first) = answer.slots.first() {
-            self.tell(first.at, &order.key);
+            self.may_be_sooner(first.at, &order.key);
         }
     }
 
     /// Records an answer.
-    fn note(&mut self, now: Time, order: &Order, answer: &Answer) {
-        self.of(&order.key).hear(now, order, answer);
+    fn apply(&mut self, now: Time, order: &Order, answer: &Answer) {
+        self.of(&order.key).apply(now, order, answer);
         self.forget(&order.key);
         self.eviction.retain(&mut self.keys, |_, known| {
             known.forget_past(now);
@@ -441,12 +502,12 @@ impl Reservations {
         known.reports += 1;
         known.hold(until.max(known.held_until));
         self.version += 1;
-        self.tell(now, &key);
-        Task::book(Order { hold: Some(until), ..Order::new(key, costs, 0) })
+        self.may_be_sooner(now, &key);
+        Task::book(self.by_present_limits(Order { hold: Some(until), ..Order::new(key, costs, 0) }))
     }
 
     /// Notes that answers for this key from `at` on may have become more lenient.
-    fn tell(&mut self, at: Time, key: &Key) {
+    fn may_be_sooner(&mut self, at: Time, key: &Key) {
         let are_keyed = self.by_key;
         self.news.get_or_insert_with(|| News::new(at, are_keyed)).add(at, key);
     }

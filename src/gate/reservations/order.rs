@@ -2,7 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::BookingTerms;
 use crate::charge::Key;
+use crate::config::Rate;
 use crate::time::{Time, Wall};
 
 /// The stretch of time in which a release may happen, on the clock of the process that booked it.
@@ -41,12 +43,15 @@ pub struct Order {
     /// Not an order for slots but a hold that a server asked for: nothing with this key is released before this
     /// instant.
     pub hold: Option<Time>,
+    /// The number of changes of the limits that the costs are by.
+    pub changes: u64,
 }
 
 impl Order {
     /// An order for `count` slots, however far ahead.
     pub fn new(key: Key, costs: impl Into<Box<[u64]>>, count: u64) -> Self {
-        Order { key, costs: costs.into(), count, within: u64::MAX, turn: None, overrun: None, hold: None }
+        let (within, turn, overrun, hold, changes) = (u64::MAX, None, None, None, 0);
+        Order { key, costs: costs.into(), count, within, turn, overrun, hold, changes }
     }
 
     /// True if it asks for slots and is not a report.
@@ -106,6 +111,19 @@ pub struct Answer {
     /// The clock by which the slots were booked, if that matters. Slots that were booked by another one before are for
     /// others.
     pub booked_by: Option<BookedBy>,
+    /// Slots from this instant on are void, unless a later answer names a later instant.
+    pub confirm_from: Option<Time>,
+    /// The limits were replaced by these since the order was made: it was not served.
+    pub limits: Option<Box<NewLimits>>,
+}
+
+/// Limits that have replaced those of all who share a state.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct NewLimits {
+    /// The limits.
+    pub rates: Vec<Rate>,
+    /// The terms for their slots.
+    pub terms: BookingTerms,
 }
 
 /// The clock by which slots of limits with a calendar or hours were booked.

@@ -8,8 +8,14 @@ use crate::time::{SECOND, Time};
 /// The nanoseconds by which the next slots are ordered before the last one held is due; more if answers take longer.
 const LEAD: u64 = SECOND / 20;
 
+/// The longest time, in nanoseconds, without an answer while something waits: the limits may have changed.
+const LOOK: u64 = 5 * SECOND;
+
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
+
+/// The instant of an answer, and its `confirm_from`.
+pub(super) type Heard = (Time, Option<Time>);
 
 /// The pacing of orders, for all claims.
 #[derive(Clone)]
@@ -46,7 +52,7 @@ impl Pacing {
     }
 
     /// The order for what is needed of a key's lease, when only `vacancies` more slots can be used. `heard` is the
-    /// instant at which the store last answered for the key.
+    /// instant at which the store last answered for the key, as of which slots before another instant are good.
     ///
     /// # Errors
     /// There is nothing to order now; with the instant at which to look again, if there is one.
@@ -55,7 +61,7 @@ impl Pacing {
         now: Time,
         key: &Key,
         lease: &Lease,
-        heard: Option<Time>,
+        heard: Option<Heard>,
         vacancies: u64,
     ) -> Result<Order, Option<Time>> {
         let TotalDemand { count, since, .. } = lease.demand;
@@ -63,12 +69,13 @@ impl Pacing {
         if lacking == 0 {
             return self.check(now, key, lease, heard);
         }
+        let look = heard.map_or(Time(u64::MAX), |(heard, _)| heard.saturating_add(LOOK));
         // An item that backs off needs no slot before `since`.
         let last = lease.slots.back().map(|last| Time(last.at.0.saturating_sub(self.lead())));
         let when = last.map_or(since, |last| since.max(last));
         let (when, turn) = match lease.ordered {
             Some(Ordered::Coming(..)) => return Err(None),
-            Some(Ordered::NotBefore(not_before, turn)) => (when.max(not_before), turn),
+            Some(Ordered::NotBefore(not_before, turn)) => (when.max(not_before.min(look)), turn),
             None => (when, None),
         };
         if when > now {
@@ -79,14 +86,21 @@ impl Pacing {
     }
 
     /// Slots booked long ago may be too close to a later overrun, so the store is asked before they are used.
-    fn check(&self, now: Time, key: &Key, lease: &Lease, heard: Option<Time>) -> Result<Order, Option<Time>> {
+    fn check(
+        &self,
+        now: Time,
+        key: &Key,
+        lease: &Lease,
+        heard: Option<Heard>,
+    ) -> Result<Order, Option<Time>> {
         let first = lease.slots.front().map(|first| first.at);
-        let (first, heard) = first.zip(heard).ok_or(None)?;
-        let is_fresh = first.since(heard) <= self.lead().saturating_mul(2);
+        let (first, (heard, confirm_from)) = first.zip(heard).ok_or(None)?;
+        let is_confirmed = confirm_from.is_none_or(|from| first < from);
+        let is_fresh = is_confirmed && first.since(heard) <= self.lead().saturating_mul(2);
         if is_fresh || matches!(lease.ordered, Some(Ordered::Coming(..))) {
             return Err(None);
         }
-        let when = Time(first.0.saturating_sub(self.lead()));
+        let when = Time(first.0.saturating_sub(self.lead())).min(heard.saturating_add(LOOK));
         if when > now { Err(Some(when)) } else { Ok(self.order(key, lease, 0)) }
     }
 
@@ -153,7 +167,7 @@ mod tests {
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
         let demand = TotalDemand { count, since: SECONDS[1], within: u64::MAX };
-        let heard = Some(now).filter(|_| !held.is_empty());
+        let heard = Some((now, None)).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, next: None };
         let order = pacing.plan(now, &Key::new(), &lease, heard, vacancies)?;

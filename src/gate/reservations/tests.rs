@@ -14,7 +14,7 @@ fn reservations(limits: usize, rate: &str) -> Reservations {
     let most = vec![400; limits];
     Reservations::new(
         &rates,
-        BookingTerms { span: 20, longest_span: 30, most, deadline: 4, patience: PATIENCE },
+        BookingTerms { span: 20, longest_span: 30, most, deadline: 4, patience: PATIENCE, changes: 0 },
         true,
     )
 }
@@ -64,7 +64,7 @@ fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
 /// The answer of a store to an order at 0, with nothing overrun.
 fn put(claims: &mut Reservations, key: &Key, costs: &[u64], instants: &[(u64, u64)]) {
     let answer = Answer { slots: slots(instants), ..Answer::default() };
-    claims.note(Time(0), &Order::new(key.clone(), costs, 1), &answer);
+    claims.apply(Time(0), &Order::new(key.clone(), costs, 1), &answer);
 }
 
 /// The number of slots that can be used at `now`.
@@ -122,7 +122,7 @@ fn slots_are_given_up_with_the_state_in_which_they_were_booked() {
     let keys = [b"a", b"b"].map(|key| [Key::from_slice(key)]);
     keys.iter().for_each(|[key]| put(&mut claims, key, &[1], &[(5, 7), (8, 9)]));
     let answer = Answer { slots: slots(&[(20, 22)]), lost: true, ..Answer::default() };
-    claims.note(Time(1), &Order::new(keys[0][0].clone(), [1], 1), &answer);
+    claims.apply(Time(1), &Order::new(keys[0][0].clone(), [1], 1), &answer);
     let firsts = keys.each_ref().map(|key| first(&claims, &request(0, &[1], key)));
     assert_eq!(firsts, [20, 5].map(Time));
 }
@@ -134,14 +134,14 @@ fn what_arrived_before_a_slot_is_free_is_refused() {
     assert_eq!(claims.expected(&early), None);
     let order = |within| Order { within, ..Order::new(Key::new(), [1], 1) };
     let next = |at| Answer { next: Some(Time(at)), ..Answer::default() };
-    claims.note(Time(5), &order(0), &next(7));
+    claims.apply(Time(5), &order(0), &next(7));
     assert_eq!(claims.expected(&early), Some(Time(7)));
     for other in [request(7, &[1], &[]), request(6, &[2], &[])] {
         assert_eq!(claims.expected(&other), None);
     }
-    claims.note(Time(8), &order(0), &Answer::default());
+    claims.apply(Time(8), &order(0), &Answer::default());
     assert_eq!(claims.expected(&early), Some(Time(7)), "it may still be judged");
-    claims.note(Time(8), &order(9), &Answer::default());
+    claims.apply(Time(8), &order(9), &Answer::default());
     assert_eq!(claims.expected(&early), None);
     assert_eq!(claims.keys.len(), 0);
 }
@@ -174,7 +174,7 @@ fn a_hold_is_lifted_by_an_answer_that_knows_of_its_report() {
     let report = order_of(claims.hold(Time(0), &one, Time(15)));
     put(&mut claims, &Key::new(), &[1], &[]);
     assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(15), 0));
-    claims.note(Time(1), &report, &Answer { held: Some(Time(16)), ..Answer::default() });
+    claims.apply(Time(1), &report, &Answer { held: Some(Time(16)), ..Answer::default() });
     assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(16), 1));
     put(&mut claims, &Key::new(), &[1], &[]);
     assert_eq!(claims.held_until(&one), Time::ZERO);
@@ -188,7 +188,7 @@ fn keys_that_are_not_asked_for_again_take_no_memory() {
             (Order::new(Key::from_slice(&number.to_le_bytes()), [1], 2), Time(number * SECOND));
         claims.of(&order.key).lease(&[1]).ordered = Some(Ordered::NotBefore(now, None));
         let held = Some(now.saturating_add(SECOND)).filter(|_| number % 2 == 0);
-        claims.note(now, &order, &Answer { next: Some(now), held, ..Answer::default() });
+        claims.apply(now, &order, &Answer { next: Some(now), held, ..Answer::default() });
     }
     assert!(claims.keys.len() < 1000, "{}", claims.keys.len());
 }
@@ -212,10 +212,10 @@ fn slots_are_given_up_for_what_was_overrun() {
         let mut claims = shared(2);
         let answer = |at: &[(u64, u64)], overruns| Answer { slots: slots(at), overruns, ..Answer::default() };
         let (cheap, dear) = (Order::new(Key::new(), [1, 0], 9), Order::new(Key::new(), [1, 2], 9));
-        claims.note(Time(0), &cheap, &answer(&[(5, 7), (8, 9), (12, 14)], overruns([3, 4], 4)));
-        claims.note(Time(0), &dear, &answer(&[(6, 7)], overruns([3, 4], 4)));
+        claims.apply(Time(0), &cheap, &answer(&[(5, 7), (8, 9), (12, 14)], overruns([3, 4], 4)));
+        claims.apply(Time(0), &dear, &answer(&[(6, 7)], overruns([3, 4], 4)));
         let now = answer(&[(30, 31)], overruns([3 + costs[0], 4 + costs[1]], until));
-        claims.note(Time(1), &cheap, &now);
+        claims.apply(Time(1), &cheap, &now);
         let [mut found, dear] = [[1, 0], [1, 2]].map(|costs| {
             let request = request(0, &costs, &[]);
             claims.slots(&request).map(|slot| slot.at.0).filter(|at| *at < 30).collect::<Vec<_>>()
@@ -240,7 +240,7 @@ fn no_slot_is_used_until_a_report_is_answered() {
     assert_eq!((first(&claims, &one), usable(&mut claims, 10, &one)), (Time::NEVER, 0));
     assert_eq!(claims.take_surplus(Time(8)), []);
     let overruns = Overruns { costs: [2].into(), until: Time(15) };
-    claims.note(Time(9), &report, &Answer { overruns, ..Answer::default() });
+    claims.apply(Time(9), &report, &Answer { overruns, ..Answer::default() });
     assert_eq!(first(&claims, &one), Time(20));
 }
 
@@ -251,7 +251,7 @@ fn no_slot_that_is_over_is_given_up_in_place_of_another() {
     put(&mut claims, &Key::new(), &[1], &[(5, 7), (9, 11), (20, 22)]);
     let overruns = Overruns { costs: [1].into(), until: Time(15) };
     let check = Order::new(Key::new(), [1], 0);
-    claims.note(Time(8), &check, &Answer { overruns, ..Answer::default() });
+    claims.apply(Time(8), &check, &Answer { overruns, ..Answer::default() });
     assert_eq!(first(&claims, &request(0, &[1], &[])), Time(20));
 }
 
@@ -266,9 +266,9 @@ fn slots_are_given_up_for_a_report_whatever_the_store_has_counted() {
             Answer { slots, overruns, ..Answer::default() }
         };
         let slots = slots(&[(5, 7), (9, 11), (20, 22)]);
-        claims.note(Time(0), &Order::new(Key::new(), [1], 3), &answer(slots, 5, 0));
+        claims.apply(Time(0), &Order::new(Key::new(), [1], 3), &answer(slots, 5, 0));
         let report = order_of(use_one(&mut claims, 5, &one, 1, 8).expect("it was late"));
-        claims.note(Time(8), &report, &answer(Vec::new(), counted, 15));
+        claims.apply(Time(8), &report, &answer(Vec::new(), counted, 15));
         assert_eq!(first(&claims, &one), Time(20), "{counted}");
     }
 }

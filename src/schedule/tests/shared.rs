@@ -11,6 +11,7 @@ fn scene(args: &str, span: u64, most: u64) -> Scene {
         most: vec![most],
         deadline: 0,
         patience: 20,
+        changes: 0,
     });
     scene
 }

@@ -15,7 +15,7 @@ const LONGEST_PAUSE: u64 = 2 * SECOND;
 
 /// The sum of the pauses after which the run ends, if nothing of ours helps. Time for which the process is stopped does
 /// not count: nothing is tried then.
-const PATIENCE: u64 = 30 * SECOND;
+const LONGEST_SHORTAGE: u64 = 30 * SECOND;
 
 /// A shortage that lasts: the sum of the pauses so far with nothing running.
 #[derive(Default)]
@@ -29,8 +29,8 @@ impl Shortage {
             self.over();
             return Sent::Busy { pause: FIRST_PAUSE, why: None };
         }
-        if self.0 >= PATIENCE {
-            let error = why.context(format!("tried for {} s", PATIENCE / SECOND));
+        if self.0 >= LONGEST_SHORTAGE {
+            let error = why.context(format!("tried for {} s", LONGEST_SHORTAGE / SECOND));
             return Sent::Partly(0, Cause::Failed(Exit::CannotRun, error));
         }
         let is_first = self.0 == 0;
@@ -68,7 +68,7 @@ mod tests {
         assert_eq!(steps[0], (pauses[0], true));
         assert_eq!(steps[1..7], pauses[1..].iter().map(|&pause| (pause, false)).collect::<Vec<_>>());
         let sum = steps.iter().map(|(pause, _)| pause).sum::<u64>();
-        assert!((PATIENCE..PATIENCE + LONGEST_PAUSE).contains(&sum));
+        assert!((LONGEST_SHORTAGE..LONGEST_SHORTAGE + LONGEST_PAUSE).contains(&sum));
     }
 
     #[test]

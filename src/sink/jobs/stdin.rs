@@ -19,8 +19,8 @@ pub(super) fn nothing() -> io::Result<Stdio> {
     device.or_else(|_| io::pipe().map(|(read, _)| read.into()))
 }
 
-/// A stdin that already holds `head` and the items, so no thread has to feed it and the command need not read it. No file is used
-/// twice: processes that a command left behind may still read it.
+/// A stdin that already holds `head` and the items, so no thread has to feed it and the command need not read it. No
+/// file is used twice: processes that a command left behind may still read it.
 pub(super) fn of(head: &[u8], batch: &Batch) -> io::Result<Stdio> {
     let items = batch.segments().iter().map(Segment::bytes);
     let bytes = iter::once(head).chain(items).collect::<Vec<_>>().concat();

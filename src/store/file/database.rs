@@ -141,9 +141,12 @@ impl Database {
         Ok(text.map(String::into_bytes))
     }
 
-    /// Replaces a value, and ends the transaction.
+    /// Replaces a value.
     pub(super) fn write(&self, key: &[u8], value: &[u8]) -> rusqlite::Result<()> {
-        insert(&self.connection, key, value)?;
+        insert(&self.connection, key, value)
+    }
+
+    pub(super) fn commit(&self) -> rusqlite::Result<()> {
         self.connection.prepare_cached("COMMIT")?.execute([]).map(drop)
     }
 

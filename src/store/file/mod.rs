@@ -56,6 +56,8 @@ pub struct FileVault {
     database: Option<Database>,
     /// Held from a load to the swap.
     lock: Option<Lock>,
+    /// A transaction goes on from one load or swap to the next.
+    gathers: bool,
     /// True if the file is not the one that was last seen.
     is_replaced: bool,
     tell: Tell,
@@ -120,6 +122,7 @@ impl FileVault {
             clock,
             database: None,
             lock: None,
+            gathers: false,
             is_replaced: false,
             tell: Arc::new(drop),
         }
@@ -162,6 +165,23 @@ impl FileVault {
         }
     }
 
+    /// Ends the transaction.
+    fn end_unless_gathering(&mut self) -> Result<(), StoreError> {
+        if self.lock.is_none() {
+            return Ok(());
+        }
+        self.is_replaced = false;
+        if self.gathers {
+            return Ok(());
+        }
+        let ended = self.found().commit().about(&self.path);
+        if ended.is_err() {
+            self.found().roll_back();
+        }
+        self.lock = None;
+        ended
+    }
+
     /// The database, which was found by [`FileVault::find`].
     fn found(&self) -> &Database {
         self.database.as_ref().expect("it was found")
@@ -171,7 +191,8 @@ impl FileVault {
 impl Vault for FileVault {
     fn load(&mut self, keys: &[&[u8]], _: bool) -> Result<Loaded, StoreError> {
         let why = self.loss();
-        let reading = self.find()?;
+        let goes_on = self.lock.is_some();
+        let reading = if goes_on { Some(self.reading()) } else { self.find()? };
         let suspicion = self.is_replaced.then_some(Suspicion { why, good_from: None });
         let Some(reading) = reading else {
             // Whatever was there before was lost by now.
@@ -182,7 +203,11 @@ impl Vault for FileVault {
                 is_old: false,
             });
         };
-        let read = self.found().begin().and_then(|()| {
+        let begun = if goes_on { Ok(()) } else { self.found().begin() };
+        if begun.is_err() {
+            self.lock = None;
+        }
+        let read = begun.and_then(|()| {
             keys.iter().map(|key| self.found().value(key)).collect::<rusqlite::Result<Vec<Option<Value>>>>()
         });
         let values = read.about(&self.path)?;
@@ -204,16 +229,22 @@ impl Vault for FileVault {
             };
         }
         self.found().write(key, new).about(&self.path)?;
-        let reading = self.reading();
-        (self.is_replaced, self.lock) = (false, None);
-        Ok(Swap::Done(reading))
+        self.end_unless_gathering()?;
+        Ok(Swap::Done(self.reading()))
     }
 
     fn release(&mut self) {
-        if self.lock.is_some() {
-            self.found().roll_back();
-            (self.is_replaced, self.lock) = (false, None);
-        }
+        // What was only read may be committed as well.
+        let _ = self.end_unless_gathering();
+    }
+
+    fn gather(&mut self) {
+        self.gathers = true;
+    }
+
+    fn flush(&mut self) -> Result<(), StoreError> {
+        self.gathers = false;
+        self.end_unless_gathering()
     }
 
     fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {

@@ -3,6 +3,7 @@
 //! A state consists of a [`Ledger`] for each key, with an account for each limit and the slots that may be handed on: a
 //! value of a few kilobytes, whatever the counts.
 
+mod change;
 mod returned;
 #[cfg(test)]
 mod tests;
@@ -12,6 +13,8 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
+pub use self::change::Change;
+pub(super) use self::change::GOOD_FOR;
 pub use self::returned::ReturnedSlots;
 use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot};
 use crate::charge::Key;
@@ -39,6 +42,9 @@ pub struct Ledger {
     pub overruns: Overruns,
     /// A hold of this key.
     pub hold: Hold,
+    /// For each limit, the instant up to which releases may have been forgotten under earlier limits, if any may.
+    #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
+    pub forgotten: Box<[Option<Time>]>,
 }
 
 /// Books slots under a policy.
@@ -136,9 +142,10 @@ impl BookingRules {
     /// True if it can be a state of these limits.
     pub fn is_of(&self, ledger: &Ledger) -> bool {
         let mut limits = self.rules.iter().zip(&ledger.accounts);
-        let overruns = ledger.overruns.costs.len();
+        let is_for_each = |length: usize| length == 0 || length == self.rules.len();
         self.rules.len() == ledger.accounts.len()
-            && (overruns == 0 || overruns == self.rules.len())
+            && is_for_each(ledger.overruns.costs.len())
+            && is_for_each(ledger.forgotten.len())
             && limits.all(|(limit, account)| limit.rule.is_of(account))
     }
 

@@ -40,6 +40,14 @@ impl BookingRules {
         }
     }
 
+    /// Removes the turn of an order that will not be made: all later ones are that much earlier.
+    pub fn give_up_turn(&self, ledger: &mut Ledger, order: &Order) {
+        if let Some(turn) = order.turn.map(|turn| Time(turn.0)) {
+            let gap = self.after(turn, order).since(turn);
+            ledger.turns = Time(ledger.turns.0.saturating_sub(gap));
+        }
+    }
+
     /// The turn that follows that of `order`.
     fn after(&self, turn: Time, order: &Order) -> Time {
         // The cost accrues in this time.

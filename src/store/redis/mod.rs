@@ -325,6 +325,10 @@ impl Vault for ServerVault {
         Ok(is_any)
     }
 
+    fn lags_by(&self) -> u64 {
+        LOOK
+    }
+
     fn keeps_for(&self) -> u64 {
         SLACK
     }

@@ -8,17 +8,18 @@ use fastrand::Rng;
 use super::{MILLI, faults, for_each_case};
 use crate::simulated::fleet::{Arrivals, Batch, Faults, run_lines};
 
-const KEYS: [&str; 3] = ["a", "b", "c"];
+pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
 
 /// The most that an item costs.
-const MOST: u64 = 5;
+pub(super) const MOST: u64 = 5;
 
 const NOON: u64 = 12 * 3600 * 1000 * MILLI;
 
 /// The wall clock begins three seconds before noon.
-const HOURS: [&str; 2] = ["00:00-12:00", "12:00-24:00"];
+pub(super) const HOURS: [&str; 2] = ["00:00-12:00", "12:00-24:00"];
 
 /// A limit; its period is in milliseconds.
+#[derive(Clone)]
 pub(super) struct Limit {
     pub(super) algorithm: &'static str,
     pub(super) count: u64,
@@ -67,7 +68,7 @@ impl Limit {
         Limit { is_local: true, ..Limit::new(random, is_by_key, hours) }
     }
 
-    fn key<'a>(&self, line: &'a str) -> Option<&'a str> {
+    pub(super) fn key<'a>(&self, line: &'a str) -> Option<&'a str> {
         let key = &line[2..];
         let is_meant = self.only.is_none_or(|only| only == key);
         is_meant.then_some(if self.is_by_key { key } else { "" })
@@ -78,20 +79,23 @@ impl Limit {
         if self.has_cost { lines.iter().map(|line| cost(line)).sum() } else { 1 }
     }
 
-    fn is_asked(&self, shown: u64) -> bool {
+    pub(super) fn is_asked(&self, shown: u64) -> bool {
         let is_morning = (shown / NOON).is_multiple_of(2);
         self.hours.is_none_or(|hours| (hours == HOURS[0]) == is_morning)
     }
 
     /// Checks releases in order of time, against all that were before them.
     pub(super) fn check(&self, releases: &[Charged]) {
+        // What costs more than the burst goes later; no slot can be for it.
+        let dearest = releases.iter().map(|release| release.cost).max().filter(|_| self.is_local);
+        let burst = dearest.unwrap_or(0).max(self.burst);
         for (at, last) in releases.iter().enumerate().filter(|(_, last)| self.is_asked(last.shown)) {
             let mut before = 0;
             for first in releases[..at].iter().rev() {
                 before += first.cost;
                 let together = before + last.cost;
                 assert!(
-                    self.allows(first, before, last),
+                    self.allows(burst, first, before, last),
                     "{self}: {together} at once, {first:?}, {releases:?}"
                 );
             }
@@ -99,7 +103,7 @@ impl Limit {
     }
 
     /// Whether releases from `first` on, which cost as much as is said, allow one more, the `last`.
-    fn allows(&self, first: &Charged, before: u64, last: &Charged) -> bool {
+    fn allows(&self, burst: u64, first: &Charged, before: u64, last: &Charged) -> bool {
         let (apart, period) = (last.at - first.at, self.period * MILLI);
         let accrued = u128::from(apart) * u128::from(self.count);
         let is_paid = |cost: u64| accrued >= u128::from(cost) * u128::from(period);
@@ -112,7 +116,7 @@ impl Limit {
             // Of what was released before the hours, no debt is left.
             _ if !self.is_asked(first.shown) => true,
             "fixed" => apart >= period || together <= 2 * self.count,
-            _ => is_paid(together.saturating_sub(self.burst)),
+            _ => is_paid(together.saturating_sub(burst)),
         }
     }
 }
@@ -160,7 +164,11 @@ fn options(random: &mut Rng, has_costs: bool) -> Vec<String> {
         options.push("--in-order".to_owned());
     }
     if random.u8(0..3) == 0 && (batch.is_none() || !has_costs) {
-        options.push("--on-limit=drop".to_owned());
+        let mode = random.choice(["drop", "drop", "latest"]).expect("one");
+        options.push(format!("--on-limit={mode}"));
+    }
+    if random.u8(0..6) == 0 {
+        options.push(format!("--max-wait={}ms", random.u64(90..900)));
     }
     options.extend(batch);
     options
@@ -196,7 +204,7 @@ fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
         println!("{args:?} {faults:?}\n{arrivals:?}");
         let args: Vec<_> = args.iter().map(String::as_str).collect();
         let (mut batches, _) = run_lines(&args, arrivals.clone(), span, seed, faults);
-        let drops = args.contains(&"--on-limit=drop");
+        let drops = args.iter().any(|arg| arg.starts_with("--on-limit") || arg.starts_with("--max-wait"));
         for (process, arrivals) in arrivals.iter().enumerate() {
             let own: Vec<_> = batches.iter().filter(|batch| batch.process == process).collect();
             check_order(arrivals, &own, !drops && faults.death == u64::MAX);
@@ -204,7 +212,7 @@ fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
         batches.sort_by_key(|batch| batch.release.start);
         for limit in &limits {
             let mut by_key = BTreeMap::<_, Vec<_>>::new();
-            for Batch { release, shown, process } in &batches {
+            for Batch { release, shown, process, .. } in &batches {
                 let cost = limit.cost(&release.lines);
                 if let Some(key) = limit.key(&release.lines[0]).filter(|_| cost > 0) {
                     let charged = Charged { at: release.start, shown: *shown, cost };

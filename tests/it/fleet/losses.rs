@@ -7,7 +7,9 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use fastrand::Rng;
-use throttle::store::{BootClock, FileStore, Policy, RedisStore, Store};
+use throttle::charge::Key;
+use throttle::config::Rate;
+use throttle::store::{BootClock, FileStore, Order, Policy, RedisStore, Store};
 use throttle::time::Wall;
 
 use super::lines::{Charged, Limit};
@@ -16,6 +18,7 @@ use crate::redis::client::PATIENT;
 use crate::redis::server::{Clock, RedisServer};
 use crate::simulated::fleet::{Batch, Faults, run_over};
 use crate::simulated::vault::{Change, InMemory, Trouble, Vault};
+use crate::stores::keeper_of;
 use crate::support::Directory;
 
 const CHANGES: [Change; 7] = [
@@ -29,12 +32,14 @@ const CHANGES: [Change; 7] = [
 ];
 
 /// What the clock of a server shows at the start, in microseconds: a time in the year 2033.
-const START: u64 = 2_000_000_000_000_000;
+pub(super) const START: u64 = 2_000_000_000_000_000;
 
 /// A state on a server, whose clock is simulated, too.
-struct OnServer {
-    server: Arc<(RedisServer, Clock)>,
-    name: String,
+pub(super) struct OnServer {
+    pub(super) server: Arc<(RedisServer, Clock)>,
+    pub(super) name: String,
+    /// Each process looks at the state before it has an item.
+    pub(super) looks: bool,
 }
 
 impl OnServer {
@@ -47,11 +52,20 @@ impl OnServer {
 impl Vault for OnServer {
     fn open(&mut self, policy: Policy, clock: BootClock, _: Box<dyn Fn() -> Wall + Send>) -> Box<dyn Store> {
         let url = self.server.0.url(&self.name).parse().expect("a server");
-        Box::new(RedisStore::on_server(url, policy, PATIENT, clock))
+        let look = Order::new(Key::new(), vec![1; policy.quotas.len()], 0);
+        let mut store = RedisStore::on_server(url, policy, PATIENT, clock);
+        if self.looks {
+            store.book(&look).expect("a state");
+        }
+        Box::new(store)
     }
 
     fn pass(&self, now: u64) {
         self.server.1.stand_at(START + now / 1000);
+    }
+
+    fn set_limits(&mut self, rates: &[Rate], clock: BootClock) {
+        set_limits(&self.server.0.url(&self.name), rates, clock);
     }
 
     fn change(&mut self, change: Change) -> bool {
@@ -69,7 +83,7 @@ impl Vault for OnServer {
 }
 
 /// A state in a file of its own.
-struct InFile(Directory);
+pub(super) struct InFile(pub(super) Directory);
 
 impl InFile {
     fn path(&self, name: &str) -> PathBuf {
@@ -107,6 +121,10 @@ impl Vault for InFile {
 
     fn pass(&self, _: u64) {}
 
+    fn set_limits(&mut self, rates: &[Rate], clock: BootClock) {
+        set_limits(&self.path("state").display().to_string(), rates, clock);
+    }
+
     fn change(&mut self, change: Change) -> bool {
         match change {
             Change::Remove => self.rename("state", "gone"),
@@ -122,6 +140,10 @@ impl Vault for InFile {
             Change::Restore | Change::Expire(_) | Change::Disturb => false,
         }
     }
+}
+
+fn set_limits(state: &str, rates: &[Rate], clock: BootClock) {
+    keeper_of(state).set_limits(rates, clock).expect("set");
 }
 
 fn limit(random: &mut Rng, has_calendar: bool) -> Limit {
@@ -187,7 +209,7 @@ fn a_server_that_loses_everything_again_and_again() {
     let server = Arc::new(server);
     for_each_case(10, |seed, random| {
         server.0.ask::<()>("FLUSHALL");
-        let vault = OnServer { server: Arc::clone(&server), name: format!("fleet{seed}") };
+        let vault = OnServer { server: Arc::clone(&server), name: format!("fleet{seed}"), looks: false };
         check(Box::new(vault), &limit(random, true), true, seed, random);
     });
 }

@@ -98,7 +98,7 @@ fn is_keyed(rate: &Rate) -> bool {
 fn check(past: &Past, schedule: &Schedule, now: u64) {
     for (limit, metrics) in schedule.metrics(Time(now)).limits.into_iter().enumerate() {
         let rate = &past.case.rates[limit];
-        let Now { standing, next, waiting } = metrics.now.expect("a limit of this run");
+        let Now { standing, next, waiting, .. } = metrics.now.expect("a limit of this run");
         // The one history of a limit for a single key is that of the key.
         if rate.only.is_none() && !is_keyed(rate) {
             assert_eq!(

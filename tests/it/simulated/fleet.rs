@@ -13,9 +13,8 @@ use nix::sys::signal::Signal;
 use throttle::charge::Key;
 use throttle::config::{Config, Rate};
 use throttle::exit::Exit;
-use throttle::gate::BookingTerms;
 use throttle::runtime::{Event, Task, Wait, Wake, World};
-use throttle::store::{Order, Policy, Quota, Reserve, Slot, Store};
+use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store};
 use throttle::time::{Time, Wall};
 
 use super::vault::{Change, InMemory, Trouble, Vault};
@@ -49,9 +48,15 @@ impl Faults {
 /// The lines that a process reads, and when they arrive.
 pub(crate) type Arrivals = VecDeque<(u64, String)>;
 
+/// Limits that a process has followed, and when it learned of them.
+pub(crate) type Followed = (u64, Vec<Rate>);
+
 /// A release of some process, with what the wall clock showed when it began.
 #[derive(Debug)]
 pub(crate) struct Batch {
+    /// The limits in force, and since when; both those before and after, if they changed at this very instant. None, if
+    /// they are the first.
+    pub(crate) limits: Vec<Followed>,
     pub(crate) process: usize,
     pub(crate) shown: u64,
     pub(crate) release: Left,
@@ -132,7 +137,7 @@ pub(crate) fn run_with_slots(
         arrivals.into_iter().map(|at| (at, format!("item {}", process % 3))).collect()
     });
     let (batches, slots) = run_lines(args, arrivals.collect(), span, seed, faults);
-    let each = |Batch { process, shown, release: Left { start: at, end, lines } }| {
+    let each = |Batch { process, shown, release: Left { start: at, end, lines }, .. }| {
         vec![Release { at, end, shown, process }; lines.len()]
     };
     let mut releases: Vec<_> = batches.into_iter().flat_map(each).collect();
@@ -181,6 +186,7 @@ pub(crate) fn run_over(
             death,
             pause: faults.pause.filter(|_| process == 0),
             has_ended: false,
+            followed: Vec::new(),
         };
         fleet.state().waiting.insert((0, process));
         member
@@ -281,7 +287,8 @@ impl Fleet {
         if let Some((at, process)) = next {
             while let Some((when, trouble)) = pop_due(&mut state.troubles, |(when, _)| *when <= at) {
                 self.go_to(&state, when);
-                state.suffer(when, trouble);
+                let clock = Arc::clone(&self.clock);
+                state.suffer(when, trouble, Box::new(move || Time(clock.load(SeqCst))));
             }
             self.go_to(&state, at);
             drop(state);
@@ -309,11 +316,12 @@ impl Fleet {
 }
 
 impl State {
-    fn suffer(&mut self, now: u64, trouble: Trouble) {
+    fn suffer(&mut self, now: u64, trouble: Trouble, clock: BootClock) {
         match trouble {
             Trouble::Stop(length) => self.stopped = now + length,
             Trouble::Away(length) => self.away = now + length,
             Trouble::Change(change) => self.change(change),
+            Trouble::Limits(rates) => self.vault.set_limits(&rates, clock),
         }
     }
 }
@@ -360,6 +368,8 @@ struct Member {
     death: Option<u64>,
     pause: Option<(u64, u64)>,
     has_ended: bool,
+    /// The changes of limits that it has followed.
+    followed: Vec<Followed>,
 }
 
 impl Member {
@@ -375,13 +385,7 @@ impl Member {
             }
             fleet.now()
         });
-        let terms = BookingTerms {
-            span: policy.span,
-            longest_span: Policy::longest_span(&rates),
-            most: policy.quotas.iter().map(Quota::most).collect(),
-            deadline: policy.deadline,
-            patience: 2 * self.faults.delay,
-        };
+        let terms = policy.booking_terms(2 * self.faults.delay, 0);
         let (exit, _) = drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));
         assert_ne!(exit, Exit::Error, "process {process}");
         self.close();
@@ -389,7 +393,13 @@ impl Member {
         fleet.pass_on(fleet.state());
         let shown = |release: &Left| fleet.steps.wall(release.start).shows(Time(release.start)).0;
         let releases = sink.releases.take().into_iter();
-        releases.map(|release| Batch { process, shown: shown(&release), release }).collect()
+        let limits = |release: &Left| {
+            let before = self.followed.iter().rposition(|(at, _)| *at < release.start);
+            let until = self.followed.partition_point(|(at, _)| *at <= release.start);
+            self.followed[before.unwrap_or(0)..until].to_vec()
+        };
+        let batch = |release| Batch { limits: limits(&release), process, shown: shown(&release), release };
+        releases.map(batch).collect()
     }
 
     /// Everything that was asked of the store still gets there.
@@ -463,6 +473,9 @@ impl Member {
             }
         }
         if let Some((_, answer)) = pop_due(&mut self.answers, |(at, _)| *at <= now) {
+            if let Event::Booked(_, Ok(Answer { limits: Some(limits), .. })) = &answer {
+                self.followed.push((now, limits.rates.clone()));
+            }
             return Some(Wake::Event(answer));
         }
         if !accepting || self.has_ended {

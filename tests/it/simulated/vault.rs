@@ -2,7 +2,8 @@
 
 #![cfg_attr(not(all(feature = "redis", feature = "sqlite")), allow(dead_code))]
 
-use throttle::store::{BootClock, Policy, Store};
+use throttle::config::Rate;
+use throttle::store::{BootClock, Policy, Reserve, Store, VaultStore};
 use throttle::time::Wall;
 
 use crate::memory_store::{MemoryStore, MemoryVault, Values};
@@ -20,18 +21,23 @@ pub(crate) trait Vault: Send {
     /// All clocks show `now`.
     fn pass(&self, now: u64);
 
+    /// Someone replaces the limits, with these clocks.
+    fn set_limits(&mut self, rates: &[Rate], clock: BootClock);
+
     /// Someone changes the state, without any store. Returns whether that was possible.
     fn change(&mut self, change: Change) -> bool;
 }
 
 /// What happens to a vault; durations are in nanoseconds.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Trouble {
     /// It answers only afterwards.
     Stop(u64),
     /// It refuses everything, as one does that is being restarted or has no memory left.
     Away(u64),
     Change(Change),
+    /// Its limits are replaced.
+    Limits(Vec<Rate>),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -74,6 +80,12 @@ impl Vault for InMemory {
     }
 
     fn pass(&self, _: u64) {}
+
+    fn set_limits(&mut self, rates: &[Rate], _: BootClock) {
+        let vault = self.vault.clone().expect("one is open");
+        let policy = Policy::new(rates, Reserve::LOCAL);
+        VaultStore::set_limits(vault, policy, &[], Reserve::LOCAL).expect("set");
+    }
 
     fn change(&mut self, change: Change) -> bool {
         let Some(vault) = &self.vault else { return false };

@@ -127,7 +127,7 @@ fn open_in(setting: Setting, path: &Path, policy: Policy, clock: BootClock) -> R
 fn policy() -> Policy {
     let quota = Quota::new(Algorithm::Sliding, Terms::new(4, PERIOD, 0));
     let text = "4/10s".to_owned();
-    Policy { quotas: vec![quota], deadline: SECOND, horizon: HORIZON, span: 1000, text }
+    Policy { quotas: vec![quota], deadline: SECOND, horizon: HORIZON, span: 1000, rates: Vec::new(), text }
 }
 
 fn order(count: u64) -> Order {
@@ -281,7 +281,7 @@ fn a_state_is_not_for_other_limits() {
     let error = stage.try_open(Policy { text: "5/10s".to_owned(), ..policy() }).err().expect("refused");
     assert_eq!(error.exit, Exit::BadState);
     let text = error.error.to_string();
-    assert!(text.contains("'4/10s', not '5/10s'") && text.contains("--reset-state -s"), "{text}");
+    assert!(text.contains("'4/10s', not '5/10s'") && text.contains("--set-limits -s"), "{text}");
     assert!(stage.bytes() == before, "it was changed");
 }
 

@@ -29,7 +29,8 @@ fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
 
 /// No horizon, and no tolerance for lateness.
 fn policy(quotas: &[Quota]) -> Policy {
-    Policy { quotas: quotas.into(), deadline: 0, horizon: u64::MAX, span: 1000, text: "a limit".to_owned() }
+    let (rates, text) = (Vec::new(), "a limit".to_owned());
+    Policy { quotas: quotas.into(), deadline: 0, horizon: u64::MAX, span: 1000, rates, text }
 }
 
 fn order(costs: &[u64], count: u64) -> Order {

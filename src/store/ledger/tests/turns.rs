@@ -37,6 +37,22 @@ fn no_slot_is_left_unused_for_those_who_do_not_come_back() {
     assert_eq!(late.slots[0].at, Time(30 * SECOND));
 }
 
+#[test]
+fn nobody_waits_for_the_turn_of_one_who_has_left() {
+    let mut state = one_in_ten_seconds();
+    for _ in 0..3 {
+        state.book(0, &order(&[1], 1));
+    }
+    let turns = [(); 3].map(|()| state.book(0, &order(&[1], 1)).turn);
+    let leave = |state: &mut Books, turn| {
+        state.rules.give_up_turn(&mut state.ledger, &Order { turn, ..order(&[1], 0) });
+    };
+    leave(&mut state, turns[0]);
+    assert_eq!(state.book(0, &order(&[1], 1)).turn, turns[2]);
+    [turns[1], turns[2], turns[2]].into_iter().for_each(|turn| leave(&mut state, turn));
+    assert_eq!(state.book(10 * SECOND, &order(&[1], 1)).slots[0].at, Time(30 * SECOND));
+}
+
 /// The further ahead the slots are, the fewer each process gets, so that the next one need not wait long.
 #[test]
 fn far_ahead_one_process_gets_less() {

@@ -1,42 +1,58 @@
 //! The limits that all who share a state must agree on, margins included: where the user has given none, the first
 //! process decides.
 
-use super::{Policy, Reserve};
+use anyhow::Result;
+
 use crate::config::Rate;
+use crate::store::record::Record;
+use crate::store::{Policy, Reserve};
 
-/// The stages of what is known about a policy.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-pub(super) enum Stage {
-    /// It has not been looked at the state yet.
-    Open,
-    /// The margins are chosen, or given, and large enough.
-    Agreed,
-    /// The user has been told how much of the limits can be reached.
-    Told,
-}
-
-pub(super) struct SharedPolicy {
+pub(super) struct Agreement {
     pub(super) policy: Policy,
-    /// The limits as the user gave them; empty if there is no margin to choose.
+    /// The longest horizon of all limits so far.
+    pub(super) horizon: u64,
+    /// The limits as the user gave them, if there is a margin to choose, until they are told how much can be reached.
     rates: Vec<Rate>,
     reserve: Reserve,
-    stage: Stage,
+    /// The state's limits are replaced if they are others.
+    pub(super) replaces: bool,
+    /// The state's [`Record::revision`]; `None` before it was looked at.
+    revision: Option<u64>,
+    /// The number of times that the state's limits were found to be replaced.
+    pub(super) changes: u64,
 }
 
-impl SharedPolicy {
+impl Agreement {
     pub(super) fn new(policy: Policy, rates: &[Rate], reserve: Reserve) -> Self {
         let lacks_margins = rates.iter().any(|rate| rate.margin == 0);
         let rates = if lacks_margins { rates.to_vec() } else { Vec::new() };
-        SharedPolicy { policy, rates, reserve, stage: Stage::Open }
+        let horizon = policy.horizon;
+        Agreement { policy, horizon, rates, reserve, replaces: false, revision: None, changes: 0 }
     }
 
     pub(super) fn is_open(&self) -> bool {
-        self.stage == Stage::Open
+        self.revision.is_none()
     }
 
-    /// The margins are known.
-    pub(super) fn close(&mut self) {
-        self.stage = self.stage.max(Stage::Agreed);
+    /// The state is kept for this policy.
+    pub(super) fn conclude(&mut self, record: &Record) {
+        self.revision = Some(record.revision);
+    }
+
+    /// Agrees on the limits of a state. Returns whether that is possible.
+    ///
+    /// # Errors
+    /// They cannot be read.
+    pub(super) fn agree(&mut self, record: &Record) -> Result<bool> {
+        if self.revision.is_some_and(|known| record.revision > known) {
+            self.policy = Policy::of(&record.limits)?;
+            self.horizon = self.horizon.max(self.policy.horizon);
+            self.changes += 1;
+        } else if record.limits != self.policy.text && !self.adopt(&record.limits) {
+            return Ok(false);
+        }
+        self.conclude(record);
+        Ok(true)
     }
 
     /// True if margins are yet to be chosen.
@@ -52,7 +68,7 @@ impl SharedPolicy {
 
     /// Adopts the policy that a state is kept for, if it differs from ours only by margins that are not given. Returns
     /// whether it does.
-    pub(super) fn adopt(&mut self, theirs: &str) -> bool {
+    fn adopt(&mut self, theirs: &str) -> bool {
         let theirs_in_full = Policy::rates(theirs).unwrap_or_default();
         if self.rates.is_empty() || theirs_in_full.len() != self.rates.len() {
             return false;
@@ -61,16 +77,13 @@ impl SharedPolicy {
         let agrees = policy.text == theirs;
         if agrees {
             self.policy = policy;
-            self.close();
         }
         agrees
     }
 
-    /// The limits as the user gave them, once, when margins that are not given are known.
-    pub(super) fn take_untold(&mut self) -> Option<Vec<Rate>> {
-        let is_known = self.lacks_margins() && self.stage == Stage::Agreed;
-        self.stage = Stage::Told;
-        is_known.then(|| self.rates.clone())
+    /// The limits as the user gave them, once, if they lack margins, which are known by now.
+    pub(super) fn take_untold(&mut self) -> Vec<Rate> {
+        std::mem::take(&mut self.rates)
     }
 
     /// The policy with these margins where none are given.

@@ -2,14 +2,16 @@
 
 use std::sync::Arc;
 
-use super::{Order, Slot};
+use crate::store::{Order, Slot};
 use crate::time::{Time, Wall};
+
+/// The history, the revision of the limits, and the wall clock by which slots were booked.
+pub(super) type BookedIn = (u64, u64, Wall);
 
 /// A slot by the clock of the vault that booked it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Returned {
-    /// The history and the wall clock by which it was booked.
-    pub(super) booked_by: (u64, Wall),
+    pub(super) booked_in: BookedIn,
     pub(super) at: Time,
 }
 
@@ -18,10 +20,10 @@ pub(super) struct Returnable(Vec<(Arc<Order>, Slot, Returned)>);
 
 impl Returnable {
     /// Adds slots that were booked for an order, and forgets those that are over by `now`.
-    pub(super) fn add(&mut self, order: &Order, booked_by: (u64, Wall), slots: &[(Slot, Time)], now: Time) {
+    pub(super) fn add(&mut self, order: &Order, booked_in: BookedIn, slots: &[(Slot, Time)], now: Time) {
         self.0.retain(|(_, slot, _)| slot.until >= now);
         let order = Arc::new(order.clone());
-        let returned = |&(slot, at)| (Arc::clone(&order), slot, Returned { booked_by, at });
+        let returned = |&(slot, at)| (Arc::clone(&order), slot, Returned { booked_in, at });
         self.0.extend(slots.iter().map(returned));
     }
 

@@ -1,0 +1,164 @@
+//! A limit whose rate is found: what each key has learned, and the rule that follows from it.
+
+use std::collections::HashMap;
+use std::num::NonZeroU64;
+
+use foldhash::fast::RandomState;
+
+use crate::charge::Key;
+use crate::config::Rate;
+use crate::rule::{AnyRule, AnyState, Ask, Cubic, Extra, Terms};
+use crate::time::{SECOND, Time};
+
+/// The rate of a key that was not used for this long, in nanoseconds, is forgotten.
+const KEPT_FOR: u64 = 3600 * SECOND;
+
+/// The part of the rate at which a server throttled that it is taken to bear.
+const JUST_BELOW: f64 = 0.95;
+
+/// What was served in less than this, in nanoseconds, tells no rate.
+const TELLING: u64 = 10 * SECOND;
+
+/// A rate is followed to this part of a unit per period, if its rule accrues.
+const SCALE: u64 = 1000;
+
+/// What a limit with a range has learned.
+#[derive(Clone)]
+pub(super) struct Learning {
+    rate: Rate,
+    keys: HashMap<Key, Learned, RandomState>,
+}
+
+/// What is known of the rate of a key.
+#[derive(Clone, Debug)]
+pub struct Learned {
+    cubic: Cubic,
+    /// The number of attempts that succeeded or were throttled.
+    pub attempts: u64,
+    /// The number of attempts that were throttled.
+    pub throttled: u64,
+    /// The first throttled answer, and the number of attempts that were served after it.
+    first: Option<Time>,
+    served_since: u64,
+}
+
+impl Learned {
+    /// The rate a second, now.
+    pub fn rate(&self) -> f64 {
+        self.cubic.rate()
+    }
+
+    /// The rate a second that a server bears, as far as it is known: a little less than the one at which it last
+    /// throttled, and no more than it has served since it did so first.
+    pub fn borne(&self) -> Option<f64> {
+        let lasted = self.cubic.last()?.since(self.first?);
+        #[expect(clippy::cast_precision_loss)]
+        let served = self.served_since as f64 / lasted as f64 * 1e9;
+        let served = if lasted < TELLING { f64::INFINITY } else { served };
+        Some((self.cubic.peak()? * JUST_BELOW).min(served))
+    }
+}
+
+impl Learning {
+    /// Nothing, unless `rate` is a range.
+    pub(super) fn of(rate: &Rate) -> Option<Box<Self>> {
+        rate.least?;
+        Some(Box::new(Learning { rate: rate.clone(), keys: HashMap::default() }))
+    }
+
+    /// The rule by which a key is paced now.
+    pub(super) fn rule(&self, key: &[u8]) -> AnyRule {
+        let learned = self.keys.get(key).map(Learned::rate);
+        self.rule_at(learned.unwrap_or_else(|| self.a_second(self.least())))
+    }
+
+    /// The rule at a rate a second.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn rule_at(&self, rate: f64) -> AnyRule {
+        let terms = self.rate.padded_terms();
+        let facts = self.rate.algorithm.facts();
+        let scale = if facts.accrues && !facts.takes(Extra::Burst) { SCALE } else { 1 };
+        let scale = if terms.period.checked_mul(scale).is_some() { scale } else { 1 };
+        let count = rate * terms.period as f64 / SECOND as f64 * scale as f64;
+        let count = (count as u64).clamp(1, terms.count.saturating_mul(scale));
+        AnyRule::new(self.rate.algorithm, Terms { count, period: terms.period * scale, ..terms })
+    }
+
+    fn least(&self) -> u64 {
+        self.rate.least.map_or(1, NonZeroU64::get)
+    }
+
+    #[expect(clippy::cast_precision_loss)]
+    fn a_second(&self, count: u64) -> f64 {
+        count as f64 * SECOND as f64 / self.rate.padded_terms().period as f64
+    }
+
+    fn learned(&mut self, key: &[u8]) -> &mut Learned {
+        let (low, high) = (self.a_second(self.least()), self.a_second(self.rate.count));
+        let new = || Learned {
+            cubic: Cubic::new(low, high),
+            attempts: 0,
+            throttled: 0,
+            first: None,
+            served_since: 0,
+        };
+        self.keys.entry(key.into()).or_insert_with(new)
+    }
+
+    /// Charges a release at `now` to the state of its key, and follows the rate.
+    pub(super) fn commit(&mut self, key: &[u8], state: &mut AnyState, now: Time, ask: Ask) {
+        let rule = self.rule(key);
+        // When it might have gone, and how long the usual wait is.
+        let allowed = rule.earliest(state, Ask { since: Time::ZERO, ..ask });
+        rule.commit(state, now, ask);
+        let usual = match self.rate.algorithm.facts().accrues {
+            true => rule.earliest(state, Ask { since: now, cost: 1 }).since(now),
+            false => self.rate.padded_terms().period,
+        };
+        let learned = self.learned(key);
+        learned.cubic.released(now, now.since(allowed) <= usual);
+        self.follow(&rule, key, state, now);
+    }
+
+    /// Notes at `now` whether an attempt that was made at `started` was throttled.
+    pub(super) fn answered(
+        &mut self,
+        key: &[u8],
+        state: &mut AnyState,
+        (started, now): (Time, Time),
+        is_throttled: bool,
+    ) -> bool {
+        let rule = self.rule(key);
+        let learned = self.learned(key);
+        learned.attempts += 1;
+        learned.throttled += u64::from(is_throttled);
+        learned.served_since += u64::from(!is_throttled && learned.first.is_some());
+        learned.first = learned.first.or(is_throttled.then_some(now));
+        let has_fallen = learned.cubic.answered(started, now, is_throttled);
+        if has_fallen {
+            self.follow(&rule, key, state, now);
+        }
+        has_fallen
+    }
+
+    /// Converts a state from the rule that it had to the present one.
+    fn follow(&self, before: &AnyRule, key: &[u8], state: &mut AnyState, now: Time) {
+        before.carry_over(state, &self.rule(key), now, None);
+    }
+
+    /// Goes on with other bounds, as far as what was learned is within them.
+    pub(super) fn set_rate(self: Box<Self>, rate: &Rate) -> Option<Box<Self>> {
+        let is_same = (self.rate.least, self.rate.padded_terms()) == (rate.least, rate.padded_terms());
+        if is_same { Some(self) } else { Learning::of(rate) }
+    }
+
+    /// Forgets, at `now`, the keys that were not used for long.
+    pub(super) fn evict(&mut self, now: Time) {
+        self.keys.retain(|_, learned| learned.cubic.last().is_none_or(|last| now.since(last) < KEPT_FOR));
+    }
+
+    /// What was learned, by key.
+    pub(super) fn all(&self) -> impl Iterator<Item = (&[u8], &Learned)> {
+        self.keys.iter().map(|(key, learned)| (key.as_slice(), learned))
+    }
+}

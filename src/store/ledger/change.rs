@@ -1,0 +1,96 @@
+//! Other limits for a ledger: the history of past releases goes on.
+
+use super::{BookingRules, Ledger, Quota};
+use crate::config::Rate;
+use crate::gate::predecessor;
+use crate::rule::Terms;
+use crate::store::Order;
+use crate::time::{SECOND, Time};
+
+/// The nanoseconds after an answer during which slots that were booked before are good, whatever happens meanwhile.
+pub(in crate::store) const GOOD_FOR: u64 = 3 * SECOND;
+
+/// When limits were replaced by others.
+#[derive(Clone, Copy, Debug)]
+pub struct Change {
+    /// The instant.
+    pub at: Time,
+    /// When there was nothing yet.
+    pub began: Time,
+    /// The instant as of which everything counts as used up, if it does.
+    pub quarantine: Option<Time>,
+}
+
+impl BookingRules {
+    /// The state, under these limits, of what was kept under `old` ones until a change.
+    ///
+    /// A limit goes on from the nearest one that counted the same releases by the same algorithm. If there is none, it
+    /// counts as used up as of the last slot. Slots that nobody uses without knowing of the change are forgotten.
+    pub fn carry_over(&self, old: &BookingRules, ledger: &Ledger, change: Change) -> Ledger {
+        let Change { at, began, quarantine } = change;
+        let last = ledger.newest.min(at.saturating_add(GOOD_FOR)).max(quarantine.unwrap_or_default());
+        let is_used = old.fresh_from(ledger) > Time::ZERO;
+        let mut new = Ledger { newest: ledger.newest.min(last), hold: ledger.hold, ..self.begin(at) };
+        let mut all_forgotten = vec![None; self.rules.len()];
+        for (limit, rate) in self.policy.rates.iter().enumerate() {
+            let (rule, account) = (&self.rules[limit].rule, &mut new.accounts[limit]);
+            let Some(source) = predecessor(rate, old.policy.rates.iter()) else {
+                if is_used {
+                    *account = rule.unused();
+                    rule.silence(account, last);
+                }
+                continue;
+            };
+            let (before, more) = (&old.rules[source].rule, self.more_after(limit, rate));
+            account.clone_from(&ledger.accounts[source]);
+            // Of slots that are given up, the one before may matter for longer.
+            if ledger.newest > last || more > 0 && ledger.newest > at {
+                before.recede(account, last.saturating_add(more));
+            }
+            // What was too old when the last slot was booked is forgotten.
+            let seen = ledger.newest.max(at);
+            before.expire(account, seen);
+            let known = ledger.forgotten.get(source).copied().flatten();
+            let evicted = old.forgotten_by(source, seen).map(|until| until.min(last.max(at)));
+            let evicted = evicted.filter(|until| *until >= began);
+            let forgotten = known.max(evicted.map(|until| until.saturating_add(more)));
+            before.carry_over(account, rule, at, forgotten);
+            all_forgotten[limit] = forgotten;
+        }
+        if all_forgotten.iter().any(Option::is_some) {
+            new.forgotten = all_forgotten.into();
+        }
+        new
+    }
+
+    /// A report whose costs were by earlier limits, with the most that it may cost under these.
+    pub fn updated(&self, report: &Order) -> Order {
+        let costs = self.policy.rates.iter().map(dearest).collect::<Vec<_>>();
+        Order { costs: costs.into(), ..report.clone() }
+    }
+
+    /// The instant up to which releases may have been forgotten by `at`, if any may.
+    fn forgotten_by(&self, limit: usize, at: Time) -> Option<Time> {
+        let quota = &self.policy.quotas[limit];
+        let (facts, rate) = (quota.algorithm.facts(), &self.policy.rates[limit]);
+        let terms = Terms { wall: self.wall, ..quota.terms };
+        let is_windowed = !facts.accrues && facts.civil(&terms).is_none();
+        let memory = match facts.accrues {
+            true => facts.matters_for(&terms, dearest(rate)),
+            false => facts.lasted(&terms, at),
+        };
+        (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory)))
+    }
+
+    /// The nanoseconds by which the dearest release holds up later ones for longer than one of cost 1.
+    fn more_after(&self, limit: usize, rate: &Rate) -> u64 {
+        let Quota { algorithm, terms, .. } = &self.policy.quotas[limit];
+        let [dearest, one] = [dearest(rate), 1].map(|cost| algorithm.facts().matters_for(terms, cost));
+        dearest.saturating_sub(one)
+    }
+}
+
+/// The most that one release is assumed to have cost.
+fn dearest(rate: &Rate) -> u64 {
+    if rate.cost.is_some() { rate.count.max(1) } else { 1 }
+}

@@ -1,0 +1,510 @@
+//! The store of shared limits, over any vault: loads the record of a key, decides, and swaps it for another.
+//!
+//! All that is decided is decided here and in the [`ledger`](super::ledger), on plain values. If another process was
+//! faster, its record is taken instead, and everything is decided again. What is loaded is not taken at its word:
+//! [`trust`].
+//!
+//! The record of the empty key is the state's own. With limits per key, each key has another.
+
+mod agreement;
+mod returnable;
+mod trust;
+
+use std::mem;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use anyhow::anyhow;
+
+use self::agreement::Agreement;
+use self::returnable::{BookedIn, Returnable, Returned};
+use self::trust::Memory;
+use super::flaw::Flaw;
+use super::ledger::{BookingRules, GOOD_FOR};
+use super::record::Record;
+use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault};
+use super::{Answer, BookedBy, NewLimits, Order, Policy, Reach, Reserve, Slot, Store, StoreError, Tell};
+use crate::config::Rate;
+use crate::exit::Exit;
+use crate::time::{SECOND, Time};
+
+/// The number of new keys that are added between two evictions of idle ones.
+const BETWEEN_EVICTIONS: u32 = 1024;
+
+/// The nanoseconds, besides those that a key may matter, for which the limits of keys are on record.
+const CLAIM: u64 = 10 * SECOND;
+
+/// The most orders that are booked together, while others wait.
+const TOGETHER: usize = 64;
+
+/// The most times that slots are booked in a row while all come too late.
+const CORRECTIONS: usize = 4;
+
+/// Limits that are kept in a vault, as one process uses them.
+pub struct VaultStore<V> {
+    pub(super) vault: V,
+    agreement: Agreement,
+    pub(super) rules: BookingRules,
+    memory: Memory,
+    returnable: Returnable,
+    /// A suspicion that was not acted on yet.
+    doubt: Option<Suspicion>,
+    new_keys: u32,
+    tell: Tell,
+}
+
+/// A record that is being booked in.
+pub(super) struct Booking<'a> {
+    pub(super) rules: &'a BookingRules,
+    pub(super) record: &'a mut Record,
+    pub(super) reading: &'a Reading,
+    /// The end of a hold of all keys.
+    pub(super) held: Option<Time>,
+    /// As [`Order::changes`], by the present limits.
+    changes: u64,
+}
+
+/// The record of a key, as it was found and as it is to be.
+struct Entry<'a> {
+    key: &'a [u8],
+    value: Option<Value>,
+    found: Option<Record>,
+    record: Record,
+}
+
+/// When values were read, and whether that may be older than it says.
+#[derive(Clone, Copy)]
+struct Read {
+    reading: Reading,
+    is_old: bool,
+}
+
+enum Attempt<T> {
+    Done(T, Reading),
+    Again(Loaded),
+    Reload,
+    /// The state's own record may be an old one.
+    Lagging,
+}
+
+impl<V: Vault> VaultStore<V> {
+    /// Limits under a policy, all margins included, kept in `vault`. Begins a state if there is none.
+    ///
+    /// # Errors
+    /// It is unavailable, damaged, or kept for other limits.
+    pub fn over(vault: V, policy: Policy) -> Result<Self, StoreError> {
+        Self::opened(vault, policy, &[], Reserve::LOCAL)
+    }
+
+    /// Limits under a policy, kept in `vault`; the margins that `rates` do not give are those of `reserve`, or of the
+    /// state if there is one.
+    pub(super) fn new(vault: V, policy: Policy, rates: &[Rate], reserve: Reserve) -> Self {
+        let mut store = VaultStore {
+            vault,
+            rules: BookingRules::new(policy.clone()),
+            agreement: Agreement::new(policy, rates, reserve),
+            memory: Memory::default(),
+            returnable: Returnable::default(),
+            doubt: None,
+            new_keys: 0,
+            tell: Arc::new(drop),
+        };
+        store.expect();
+        store
+    }
+
+    /// As [`VaultStore::new`]. Looks at the state, and begins it if there is none, if that can be done without delay.
+    ///
+    /// # Errors
+    /// It is unavailable, damaged, or kept for other limits.
+    pub(super) fn opened(
+        vault: V,
+        policy: Policy,
+        rates: &[Rate],
+        reserve: Reserve,
+    ) -> Result<Self, StoreError> {
+        let mut shared = VaultStore::new(vault, policy, rates, reserve);
+        if shared.vault.is_at_hand()? {
+            shared.update(b"", |_| ())?;
+        }
+        Ok(shared)
+    }
+
+    /// The state that a vault keeps, with its limits; `None` if there is none.
+    pub(super) fn found(mut vault: V) -> Result<Option<Self>, StoreError> {
+        let loaded = vault.load(&[b""], false);
+        vault.release();
+        let Some(value) = loaded?.values.pop().flatten() else { return Ok(None) };
+        let refusal = |flaw: Flaw| flaw.refusal(&vault.name(), &vault.state());
+        let record = Record::decode(b"", &value).map_err(refusal)?;
+        let policy = Policy::of(&record.limits).map_err(|_| refusal(Flaw::Damaged))?;
+        Ok(Some(VaultStore::new(vault, policy, &[], Reserve::LOCAL)))
+    }
+
+    /// Replaces the limits of a state, or begins it with these. The margins that `rates` do not give are those of
+    /// `reserve`.
+    ///
+    /// # Errors
+    /// It is unavailable or damaged.
+    pub fn set_limits(vault: V, policy: Policy, rates: &[Rate], reserve: Reserve) -> Result<(), StoreError> {
+        let mut shared = VaultStore::new(vault, policy, rates, reserve);
+        shared.agreement.replaces = true;
+        shared.prepare()?;
+        shared.update(b"", |_| ())?;
+        // A key is kept for as long as it matters under the limits of its record.
+        shared.keys()?.iter().try_for_each(|key| shared.update(key, |_| ()).map(drop))
+    }
+
+    /// The keys that have records, if each has its own.
+    pub(super) fn keys(&mut self) -> Result<Vec<Value>, StoreError> {
+        if self.rules.policy().key().is_some() { self.vault.keys() } else { Ok(Vec::new()) }
+    }
+
+    /// Looks at the record of `key` as it would be booked in now; nothing is written.
+    pub(super) fn look<T>(
+        &mut self,
+        key: &[u8],
+        look: impl FnOnce(&Booking<'_>) -> T,
+    ) -> Result<T, StoreError> {
+        let loaded = self.vault.load(&[b"", key], false);
+        self.vault.release();
+        let Loaded { mut values, reading, suspicion, .. } = loaded?;
+        let of_key = values.pop().flatten();
+        let own = self.entry(b"", values.pop().flatten(), &reading, suspicion, None)?;
+        let held = own.record.hold.in_force(reading.shown);
+        let mut record = match key {
+            b"" => own.record,
+            _ => self.entry(key, of_key, &reading, suspicion, Some(&own.record))?.record,
+        };
+        Ok(look(&self.booking(&mut record, &reading, held)))
+    }
+
+    fn booking<'a>(
+        &'a self,
+        record: &'a mut Record,
+        reading: &'a Reading,
+        held: Option<Time>,
+    ) -> Booking<'a> {
+        Booking { rules: &self.rules, record, reading, held, changes: self.agreement.changes }
+    }
+
+    /// Changes the record of `key` by `act`, which is called again if another process was faster. Also returns the
+    /// clock as of then.
+    pub(super) fn update<T>(
+        &mut self,
+        key: &[u8],
+        mut act: impl FnMut(&mut Booking<'_>) -> T,
+    ) -> Result<(T, Reading), StoreError> {
+        let keys: &[&[u8]] = if key.is_empty() { &[b""] } else { &[b"", key] };
+        let (mut loaded, mut may_lag) = (self.vault.load(keys, true)?, true);
+        loop {
+            let result = self.attempt(key, loaded, may_lag, &mut act);
+            if !matches!(result, Ok(Attempt::Done(..))) {
+                self.vault.release();
+            }
+            loaded = match result? {
+                Attempt::Done(done, reading) => return Ok((done, reading)),
+                Attempt::Again(newer) => newer,
+                Attempt::Reload => self.vault.load(keys, false)?,
+                Attempt::Lagging => {
+                    may_lag = false;
+                    let own = self.vault.load(&[b""], false);
+                    self.vault.release();
+                    own.and_then(|_| self.vault.load(keys, false))?
+                }
+            };
+        }
+    }
+
+    fn attempt<T>(
+        &mut self,
+        key: &[u8],
+        loaded: Loaded,
+        may_lag: bool,
+        act: &mut impl FnMut(&mut Booking<'_>) -> T,
+    ) -> Result<Attempt<T>, StoreError> {
+        let Loaded { values, reading, suspicion, is_old } = loaded;
+        let (now, read, mut values) = (reading.shown, Read { reading, is_old }, values.into_iter());
+        let suspicion = suspicion.or(self.doubt.take());
+        let mut own = self.entry(b"", values.next().flatten(), &reading, suspicion, None)?;
+        let held = own.record.hold.in_force(now);
+        if key.is_empty() {
+            let done = act(&mut self.booking(&mut own.record, &reading, held));
+            let idle = self.rules.idle_at(&own.record.ledger).max(own.record.hold.until);
+            own.record.idle = own.record.idle.max(idle);
+            return self.write(&mut own, read, done);
+        }
+        self.keep_on_record(&mut own.record, now);
+        let value = values.next().flatten();
+        if own.is_changed() || value.is_none() && self.evicts(&mut own.record, now)? {
+            return self.write_own(&mut own, reading);
+        }
+        self.remember(b"", &own.record, now);
+        let suspicion = suspicion.filter(|suspicion| suspicion.good_from.is_some());
+        let mut entry = self.entry(key, value, &reading, suspicion, Some(&own.record))?;
+        if may_lag && entry.is_ahead_of(&own.record) {
+            return Ok(Attempt::Lagging);
+        }
+        let done = act(&mut self.booking(&mut entry.record, &reading, held));
+        entry.record.idle = self.rules.idle_at(&entry.record.ledger);
+        if entry.record.idle > own.record.idle {
+            // Otherwise nobody would know any more that the key is used.
+            own.record.idle = entry.record.idle.saturating_add(CLAIM);
+            return self.write_own(&mut own, reading);
+        }
+        let mut attempt = self.write(&mut entry, read, done)?;
+        if let Attempt::Again(newer) = &mut attempt {
+            newer.values.insert(0, own.value);
+        }
+        Ok(attempt)
+    }
+
+    /// Writes the state's own record before that of a key.
+    fn write_own<T>(&mut self, own: &mut Entry<'_>, reading: Reading) -> Result<Attempt<T>, StoreError> {
+        self.write(own, Read { reading, is_old: false }, ()).map(|_| Attempt::Reload)
+    }
+
+    /// Swaps the value that was found for the record, if they differ.
+    fn write<T>(&mut self, entry: &mut Entry<'_>, read: Read, done: T) -> Result<Attempt<T>, StoreError> {
+        let Read { reading, is_old } = read;
+        if !entry.is_changed() {
+            if is_old {
+                return Ok(Attempt::Reload);
+            }
+            self.remember(entry.key, &entry.record, reading.shown);
+            self.vault.release();
+            return Ok(Attempt::Done(done, reading));
+        }
+        let Entry { key, value, record, .. } = entry;
+        let new = record.encode(key, reading.shown);
+        Ok(match self.vault.swap(key, value.as_deref(), &new, record.idle)? {
+            // The clock was set back meanwhile. The next attempt finds it out.
+            Swap::Done(reading) if self.is_ahead(record.ledger.newest, record, reading.shown) => {
+                Attempt::Reload
+            }
+            Swap::Done(reading) => {
+                self.remember(key, record, reading.shown);
+                Attempt::Done(done, reading)
+            }
+            Swap::Refused(newer) => Attempt::Again(newer),
+        })
+    }
+
+    /// Keeps the limits of keys on record for as long as a key may matter.
+    fn keep_on_record(&self, own: &mut Record, now: Time) {
+        let matters = self.rules.end_of_silence(now.saturating_add(self.agreement.horizon)).since(now);
+        let claim = matters.saturating_add(CLAIM);
+        let until = now.saturating_add(claim);
+        if own.idle.since(now) < claim / 2 || own.idle < own.hold.until {
+            own.idle = until.max(own.hold.until.saturating_add(claim));
+        }
+    }
+
+    /// Evicts idle keys now and then. If the wall clock is set back, it may show again a period in which they were
+    /// used; returns whether that is to be noted in the state's own record.
+    fn evicts(&mut self, own: &mut Record, now: Time) -> Result<bool, StoreError> {
+        let is_due = self.new_keys.is_multiple_of(BETWEEN_EVICTIONS);
+        self.new_keys = self.new_keys.wrapping_add(1);
+        let idle = if is_due { self.vault.evict(now, self.rules.wall().shows(now))? } else { None };
+        let has_periods = self.rules.policy().of_calendar().next().is_some();
+        let is_new = idle.is_some_and(|idle| has_periods && idle > own.evicted);
+        own.evicted = idle.filter(|_| is_new).unwrap_or(own.evicted);
+        Ok(is_new)
+    }
+
+    fn unusable(&self, flaw: Flaw) -> StoreError {
+        flaw.refusal(&self.vault.name(), &self.vault.state())
+    }
+
+    fn refused(&self, exit: Exit, why: &str) -> StoreError {
+        StoreError { exit, error: anyhow!("{}: {why}", self.vault.name()) }
+    }
+
+    fn take_policy(&mut self) {
+        let wall = self.rules.wall();
+        self.rules = BookingRules::new(self.agreement.policy.clone());
+        self.rules.set_wall(wall);
+        self.expect();
+    }
+
+    /// Tells the vault for how long slots matter.
+    fn expect(&mut self) {
+        let memory = self.rules.end_of_silence(Time::ZERO).0;
+        self.vault.expect(self.rules.policy().deadline, memory.saturating_add(self.agreement.horizon));
+    }
+
+    /// The answer on our own clock, and the slots that came too late to be of use.
+    fn answer(
+        &mut self,
+        order: &Order,
+        booked_in: BookedIn,
+        answer: Answer,
+        reading: &Reading,
+    ) -> (Answer, Vec<Time>) {
+        let good_for = self.vault.good_for(self.rules.policy().deadline);
+        let (mut slots, mut late) = (Vec::new(), Vec::new());
+        for Slot { at, .. } in answer.slots {
+            let slot =
+                Slot { at: reading.not_before(at), until: reading.not_after(at).saturating_add(good_for) };
+            if slot.at <= slot.until { slots.push((slot, at)) } else { late.push(at) }
+        }
+        self.returnable.add(order, booked_in, &slots, reading.answered);
+        let not_before = |at: Option<Time>| at.map(|at| reading.not_before(at));
+        let mut overruns = answer.overruns;
+        overruns.until = reading.not_before(overruns.until);
+        let booked_by = answer.booked_by.map(|by| self.vault.times_set().map_or(by, BookedBy::Server));
+        let lag = if order.key.is_empty() { 0 } else { self.vault.lags_by() };
+        let limits = NewLimits {
+            rates: self.rules.policy().rates.clone(),
+            terms: self.rules.policy().booking_terms(0, self.agreement.changes),
+        };
+        let answer = Answer {
+            slots: slots.into_iter().map(|(slot, _)| slot).collect(),
+            ask_again: not_before(answer.ask_again),
+            next: not_before(answer.next),
+            held: not_before(answer.held),
+            overruns,
+            booked_by,
+            confirm_from: Some(reading.asked.saturating_add(GOOD_FOR - lag)),
+            limits: Some(Box::new(limits)).filter(|_| order.changes != self.agreement.changes),
+            ..answer
+        };
+        (answer, late)
+    }
+
+    /// Books until the first slots would be kept waiting for too long.
+    fn book_in_time(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
+        let (begun, longest) = (Instant::now(), Duration::from_nanos(self.rules.policy().deadline / 16));
+        let mut answers = Vec::new();
+        for order in orders.iter().take(TOGETHER) {
+            answers.push(self.book(order)?);
+            if begun.elapsed() > longest {
+                break;
+            }
+        }
+        Ok(answers)
+    }
+
+    /// Reports, once, limits of which little can be reached, if the state has chosen the margins.
+    fn tell_reach(&mut self) {
+        let rates = self.agreement.take_untold();
+        let low = self.rules.policy().reach(&rates).filter(Reach::is_low);
+        low.for_each(|reach| (self.tell)(reach.to_string()));
+    }
+
+    /// Before anything is booked: agrees on the limits, and checks that the vault answers in time.
+    fn prepare(&mut self) -> Result<(), StoreError> {
+        if !self.agreement.is_open() {
+            return Ok(());
+        }
+        let loaded = self.vault.load(&[b""], false);
+        self.vault.release();
+        let Loaded { mut values, suspicion, .. } = loaded?;
+        self.doubt = suspicion;
+        let record = self.read(b"", values.pop().flatten().as_deref())?;
+        if record.map_or(Ok(true), |record| self.agree(&record))? {
+            let given = Some(self.rules.policy().deadline).filter(|_| !self.agreement.lacks_margins());
+            let least = self.vault.least_deadline(given)?;
+            if given.is_none() {
+                self.agreement.choose_margins(least);
+                self.take_policy();
+            }
+        }
+        Ok(())
+    }
+}
+
+impl Entry<'_> {
+    fn is_changed(&self) -> bool {
+        self.found.as_ref() != Some(&self.record)
+    }
+
+    /// True if the limits were replaced since the state's own record was read.
+    fn is_ahead_of(&self, own: &Record) -> bool {
+        self.found.as_ref().is_some_and(|found| found.revision > own.revision)
+    }
+}
+
+impl<V: Vault> Store for VaultStore<V> {
+    fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
+        self.prepare()?;
+        let mut late: Vec<Time> = Vec::new();
+        for _ in 0..CORRECTIONS {
+            let given_back = mem::take(&mut late);
+            let ((booked_in, answer), reading) =
+                self.update(&order.key, |booking| booking.book(order, &given_back))?;
+            let is_empty = answer.slots.is_empty();
+            let (mut answer, too_late) = self.answer(order, booked_in, answer, &reading);
+            if !is_empty && answer.slots.is_empty() {
+                late = too_late;
+                continue;
+            }
+            self.tell_reach();
+            answer.lost = self.memory.takes_void(&order.key);
+            // The answer to a report does not say until when nothing is released; the next answer will.
+            if !answer.slots.is_empty() || answer.ask_again.is_some() {
+                let name = self.vault.name();
+                answer.warning = self.memory.take_loss().map(|why| format!("{name}: {why}"));
+            }
+            return Ok(answer);
+        }
+        Err(self.refused(Exit::StoreAway, "its answers take longer than slots are good for"))
+    }
+
+    fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
+        self.prepare()?;
+        self.vault.gather();
+        let answers = self.book_in_time(orders);
+        let flushed = self.vault.flush();
+        answers.and_then(|answers| flushed.map(|()| answers))
+    }
+
+    fn tell_waits_to(&mut self, tell: Tell) {
+        self.tell = Arc::clone(&tell);
+        self.vault.tell_waits_to(tell);
+    }
+
+    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
+        let given = self.returnable.take(order, slots);
+        if given.is_empty() && order.turn.is_none() {
+            return Ok(());
+        }
+        self.update(&order.key, |booking| booking.give_back(order, &given)).map(drop)
+    }
+}
+
+impl Booking<'_> {
+    /// Gives back what came too late, and books. Also returns what the slots are booked in.
+    fn book(&mut self, order: &Order, late: &[Time]) -> (BookedIn, Answer) {
+        let (rules, now) = (self.rules, self.reading.shown);
+        let of_ours = |at: Option<Time>| at.map(|at| self.reading.of_ours(at));
+        let is_outdated = order.changes != self.changes;
+        let order = if is_outdated { rules.updated(order) } else { order.clone() };
+        let order = Order { overrun: of_ours(order.overrun), hold: of_ours(order.hold), ..order };
+        let ledger = &mut self.record.ledger;
+        if !is_outdated {
+            rules.give_back(ledger, now, &order.costs, late.iter().copied());
+        }
+        let held = ledger.hold.in_force(now).max(self.held);
+        let answer = match held {
+            _ if order.is_for_slots() && is_outdated => Answer { held, ..Answer::default() },
+            Some(until) if order.is_for_slots() => rules.answer_held(ledger, now, until, &order),
+            _ => rules.book(ledger, now, &order),
+        };
+        (self.booked_in(), answer)
+    }
+
+    fn booked_in(&self) -> BookedIn {
+        (self.record.epoch(), self.record.revision, self.record.wall)
+    }
+
+    /// Takes back slots that were booked in the same history, under the same limits and by the same wall clock.
+    fn give_back(&mut self, order: &Order, given: &[Returned]) {
+        let booked_in = self.booked_in();
+        let slots = given.iter().filter(|slot| slot.booked_in == booked_in).map(|slot| slot.at);
+        self.rules.give_back(&mut self.record.ledger, self.reading.shown, &order.costs, slots);
+        if order.changes == self.changes {
+            self.rules.give_up_turn(&mut self.record.ledger, order);
+        }
+    }
+}

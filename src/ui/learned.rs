@@ -1,0 +1,94 @@
+//! The rates that a run has found, in words and as JSON.
+
+use std::num::NonZeroU64;
+
+use serde_json::{Value, json};
+
+use crate::config::{Rate, format_duration};
+use crate::gate::Learned;
+use crate::printable::excerpt;
+use crate::schedule::Schedule;
+use crate::time::SECOND;
+
+/// The most keys that are told of.
+const MOST_KEYS: usize = 5;
+
+/// What each limit with a range has learned, a line for each key: those first that were asked for most.
+pub(super) fn lines(schedule: &Schedule) -> Vec<String> {
+    schedule.learned().flat_map(|(rate, keys)| of_limit(rate, &keys)).collect()
+}
+
+fn of_limit(rate: &Rate, keys: &[(&[u8], &Learned)]) -> Vec<String> {
+    let told = keys.iter().take(MOST_KEYS).map(|(key, learned)| of_key(rate, key, learned));
+    let rest = keys.len().saturating_sub(MOST_KEYS);
+    told.chain((rest > 0).then(|| format!("learned rates for {rest} more keys"))).collect()
+}
+
+fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
+    let of_key = rate.key.as_ref().map_or_else(String::new, |_| format!(" for {}", excerpt(key)));
+    let (attempts, throttled) = (learned.attempts, learned.throttled);
+    let Some(borne) = learned.borne() else {
+        let reached = per_period(rate, learned.rate());
+        return format!("learned no limit{of_key}: {attempts} requests, none throttled, up to {reached}");
+    };
+    let found = per_period(rate, borne);
+    format!("learned {found}{of_key}: {attempts} requests, {throttled} throttled; next time: -r {found}")
+}
+
+/// A rate a second as a RATE, rounded down to a whole number, or to a tenth if it is small.
+fn per_period(rate: &Rate, a_second: f64) -> String {
+    #[expect(clippy::cast_precision_loss)]
+    let count = a_second * rate.period as f64 / SECOND as f64;
+    let count = if count < 10.0 { (count * 10.0).floor() / 10.0 } else { count.floor() };
+    #[expect(clippy::cast_precision_loss)]
+    let count = count.max(rate.least.map_or(1, NonZeroU64::get) as f64);
+    let period = format_duration(rate.period);
+    let unit = period.strip_prefix('1').filter(|unit| unit.starts_with(|c: char| c.is_ascii_alphabetic()));
+    format!("{count}/{}", unit.unwrap_or(&period))
+}
+
+/// The rate now of a limit that all items share, as a RATE.
+pub(super) fn now(schedule: &Schedule) -> Option<String> {
+    let (rate, keys) = schedule.learned().next()?;
+    let (_, learned) = keys.first().filter(|_| rate.key.is_none())?;
+    Some(per_period(rate, learned.rate()))
+}
+
+/// What a limit has learned, by key; `null` if its rate is given.
+pub(super) fn json(schedule: &Schedule, limit: &Rate) -> Value {
+    let found = schedule.learned().find(|(rate, _)| *rate == limit);
+    let keys = found.map(|(_, keys)| {
+        keys.into_iter()
+            .map(|(key, learned)| {
+                json!({
+                    "key": limit.key.as_ref().map(|_| String::from_utf8_lossy(key)),
+                    "rate_per_second": learned.rate(),
+                    "attempts": learned.attempts,
+                    "throttled": learned.throttled,
+                })
+            })
+            .collect::<Vec<_>>()
+    });
+    json!(keys)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_rate_is_told_so_that_it_can_be_typed() {
+        let table = [
+            ("1..100/s", 18.99, "18/s"),
+            ("1..100/s", 4.56, "4.5/s"),
+            ("1..100/s", 0.2, "1/s"),
+            ("1..100/m", 0.5, "30/m"),
+            ("1..100/2m", 0.5, "60/2m"),
+        ];
+        for (rate, a_second, told) in table {
+            let rate: Rate = rate.parse().unwrap();
+            assert_eq!(per_period(&rate, a_second), told);
+            told.parse::<Rate>().unwrap();
+        }
+    }
+}

@@ -1,5 +1,7 @@
 //! The ends of records.
 
+use std::borrow::Cow;
+
 use memchr::memmem::Finder;
 
 use super::csv::{self, Scan};
@@ -133,9 +135,11 @@ impl Delimiter {
     }
 
     /// A record with its delimiter, even if it has none at the end of the input.
-    pub(crate) fn complete(&self, record: &[u8]) -> Vec<u8> {
-        let missing = if self.trim(record).len() == record.len() { self.bytes() } else { &[] };
-        [record, missing].concat()
+    pub(crate) fn complete<'a>(&self, record: &'a [u8]) -> Cow<'a, [u8]> {
+        match self.trim(record).len() == record.len() {
+            true => [record, self.bytes()].concat().into(),
+            false => record.into(),
+        }
     }
 }
 

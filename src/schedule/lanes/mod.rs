@@ -148,7 +148,10 @@ impl Lanes {
 
     /// The items of a segment, each with its delimiter, also where the input ends without one.
     pub(super) fn complete(&self, segment: &Segment) -> Vec<u8> {
-        segment.records(&self.delimiter).flat_map(|whole| self.delimiter.complete(whole)).collect()
+        segment
+            .records(&self.delimiter)
+            .flat_map(|whole| self.delimiter.complete(whole).into_owned())
+            .collect()
     }
 
     /// Adds items to their empty lane, which is passed over until [`Lanes::finish`]. Returns the lane.

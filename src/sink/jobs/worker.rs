@@ -30,7 +30,9 @@ pub(super) struct Worker {
     /// `None` once it has closed its standard output.
     pub(super) stdout: Option<PipeReader>,
     /// What it has printed and was not taken yet.
-    pub(super) printed: Vec<u8>,
+    printed: Vec<u8>,
+    /// The length of what was printed and has no newline.
+    searched: usize,
     /// The item that it is working on.
     pub(super) item: Option<ItemInHand>,
     /// What it is given before its first item.
@@ -90,6 +92,7 @@ impl Worker {
             stdin: Some(stdin),
             stdout: Some(stdout),
             printed: Vec::new(),
+            searched: 0,
             item: None,
             head,
             has_answered: false,
@@ -136,8 +139,12 @@ impl Worker {
     /// Takes the line that answers its item, if it has come.
     pub(super) fn take_answer(&mut self) -> Option<Vec<u8>> {
         self.item.as_ref()?;
-        let end = memchr::memchr(b'\n', &self.printed)? + 1;
-        let rest = self.printed.split_off(end);
+        let Some(end) = memchr::memchr(b'\n', &self.printed[self.searched..]) else {
+            self.searched = self.printed.len();
+            return None;
+        };
+        let rest = self.printed.split_off(self.searched + end + 1);
+        self.searched = 0;
         Some(std::mem::replace(&mut self.printed, rest))
     }
 
@@ -148,13 +155,14 @@ impl Worker {
     pub(super) fn check_silence(&mut self) -> Result<()> {
         if self.printed.len() > LONGEST_ANSWER {
             // As if nobody read it any more.
-            (self.stdin, self.stdout, self.printed) = (None, None, Vec::new());
+            (self.stdin, self.stdout, self.printed, self.searched) = (None, None, Vec::new(), 0);
             bail!("{} has printed more than 64 MiB without a newline", self.name());
         }
         if self.item.is_some() || self.printed.is_empty() {
             return Ok(());
         }
         let printed = std::mem::take(&mut self.printed);
+        self.searched = 0;
         if std::mem::replace(&mut self.is_faulty, true) {
             return Ok(());
         }

@@ -27,12 +27,13 @@ fn of_limit(rate: &Rate, keys: &[(&[u8], &Learned)]) -> Vec<String> {
 fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
     let of_key = rate.key.as_ref().map_or_else(String::new, |_| format!(" for {}", excerpt(key)));
     let (attempts, throttled) = (learned.attempts, learned.throttled);
+    let attempts = format!("{attempts} request{}", if attempts == 1 { "" } else { "s" });
     let Some(borne) = learned.borne() else {
         let reached = per_period(rate, learned.rate());
-        return format!("learned no limit{of_key}: {attempts} requests, none throttled, up to {reached}");
+        return format!("learned no limit{of_key}: {attempts}, none throttled, up to {reached}");
     };
     let found = per_period(rate, borne);
-    format!("learned {found}{of_key}: {attempts} requests, {throttled} throttled; next time: -r {found}")
+    format!("learned {found}{of_key}: {attempts}, {throttled} throttled; next time: -r {found}")
 }
 
 /// A rate a second as a RATE, rounded down to a whole number, or to a tenth if it is small.

@@ -25,6 +25,9 @@ impl Cli {
         let limits = self.limits(shared.is_some())?;
         if self.state.set_limits {
             check_shareable(&limits, &self.queue())?;
+            if let Some(rate) = limits.given()?.iter().find(|rate| rate.is_local()) {
+                bail!("{rate} is of each run alone, so no state keeps it: leave it out");
+            }
         }
         self.state.upkeep(shared, limits.given()?).map(Some)
     }

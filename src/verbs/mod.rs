@@ -52,9 +52,10 @@ impl<'a> Setup<'a> {
         }
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(config));
         let mut rates = files.load()?;
-        if let Some(shared) = config.shared.as_ref().filter(|_| rates.is_empty()) {
-            rates = state::stored_limits(shared, &config.queue)?;
-            rates.iter().try_for_each(check_for(config))?;
+        if let Some(shared) = config.shared.as_ref().filter(|_| rates.iter().all(Rate::is_local)) {
+            let stored = state::stored_limits(shared, &config.queue)?;
+            stored.iter().try_for_each(check_for(config))?;
+            rates.extend(stored);
         }
         if config.shared.is_some() {
             // A gate has those first that it shares.

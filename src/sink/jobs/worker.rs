@@ -19,9 +19,6 @@ use crate::printable::excerpt;
 /// The longest answer: that of an item.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// How much is read at once.
-const PIECE: usize = 16 << 10;
-
 /// Milliseconds until a delivery that waits for its worker looks for a signal.
 const LOOK: u8 = 50;
 
@@ -110,14 +107,14 @@ impl Worker {
         self.is_dismissed = true;
     }
 
-    /// Reads what it has printed, without waiting. It takes part in the poll of outputs until it closes its output.
+    /// Reads what it has printed, by way of `buffer`, without waiting. It takes part in the poll of outputs until it
+    /// closes its output.
     ///
     /// # Errors
     /// The pipe cannot be read.
-    pub(super) fn read(&mut self) -> io::Result<()> {
-        let mut buffer = [0; PIECE];
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         while let Some(stdout) = self.stdout.as_mut().filter(|_| self.printed.len() <= LONGEST_ANSWER) {
-            match stdout.read(&mut buffer) {
+            match stdout.read(buffer) {
                 Ok(0) => self.stdout = None,
                 Ok(length) => {
                     self.printed.extend_from_slice(&buffer[..length]);
@@ -179,6 +176,7 @@ impl Worker {
     pub(super) fn deliver(
         &mut self,
         bytes: &[u8],
+        buffer: &mut [u8],
         interrupt: &Interrupt,
         limit: Option<Instant>,
     ) -> io::Result<Delivery> {
@@ -195,7 +193,7 @@ impl Worker {
                         return Ok(Delivery::TimedOut);
                     }
                     self.wait()?;
-                    self.read()?;
+                    self.read(buffer)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

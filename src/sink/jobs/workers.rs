@@ -3,6 +3,7 @@
 //! An item leaves when the worker has all of it, and ends with the answer. So all that holds for a command that is run
 //! for an item holds for the item of a worker. Workers are started when an item finds none idle.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsStr;
@@ -42,6 +43,9 @@ const MOST_STILLBORN: usize = 3;
 /// The time without a first answer after which a hint says why that may be.
 const HINT_AFTER: u64 = 5 * SECOND;
 
+/// How much is read at once.
+const PIECE: usize = 64 << 10;
+
 /// The pause before another worker is given an item that one would not read.
 const PAUSE: u64 = SECOND / 1000;
 
@@ -56,6 +60,8 @@ pub(crate) struct Workers {
     running: Vec<Worker>,
     free_slots: BTreeSet<usize>,
     outputs: Outputs,
+    /// What they print is read here.
+    buffer: Box<[u8]>,
     shortage: Shortage,
     state: Option<String>,
     /// The number of workers that have ended without an answer since the last one that gave one.
@@ -89,6 +95,7 @@ impl Workers {
             running: Vec::new(),
             free_slots: BTreeSet::new(),
             outputs: Outputs::new(Arc::clone(&interrupt), run.output == Output::InOrder),
+            buffer: vec![0; PIECE].into(),
             interrupt,
             shortage: Shortage::default(),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
@@ -141,14 +148,14 @@ impl Workers {
 
     /// Gives `batch`, an item, to the worker with this index.
     fn give(&mut self, index: usize, batch: &Batch) -> io::Result<Sent> {
-        let mut bytes: Vec<u8> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
+        let mut bytes = Cow::Borrowed(batch.segments().first().map_or(&[][..], Segment::bytes));
         if self.delimiter.trim(&bytes).len() == bytes.len() {
-            bytes.extend_from_slice(self.delimiter.bytes());
+            bytes.to_mut().extend_from_slice(self.delimiter.bytes());
         }
         let limit =
             self.run.timeout.and_then(|nanos| Instant::now().checked_add(Duration::from_nanos(nanos)));
         let worker = &mut self.running[index];
-        match worker.deliver(&bytes, &self.interrupt, limit)? {
+        match worker.deliver(&bytes, &mut self.buffer, &self.interrupt, limit)? {
             Delivery::Refused { began: false } => return Ok(Sent::Busy { pause: PAUSE, why: None }),
             // It must not take a part of the item for the whole.
             Delivery::Interrupted => {
@@ -173,7 +180,7 @@ impl Workers {
         let mut ended = Vec::new();
         for index in 0..self.running.len() {
             let worker = &mut self.running[index];
-            if let Err(error) = worker.read() {
+            if let Err(error) = worker.read(&mut self.buffer) {
                 let error = Error::new(error).context(format!("cannot read from {}", worker.name()));
                 self.fail(Exit::Error, error);
             }

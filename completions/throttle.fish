@@ -151,7 +151,7 @@ complete -c throttle -n 'not __throttle_in_command' -s k -l keep-order -d 'Print
 complete -c throttle -n 'not __throttle_in_command' -s u -l ungrouped -d 'Let the outputs of commands mix'
 complete -c throttle -n 'not __throttle_in_command' -l tag -f -a '(__throttle_keys)' -d 'Put the item and a tab before each line of output'
 complete -c throttle -n 'not __throttle_in_command' -l pipe -d 'Give the item to COMMAND on its stdin'
-complete -c throttle -n 'not __throttle_in_command' -l worker -f -a 'line\t status\t' -d 'Start COMMAND up to -j times, and give it item after item'
+complete -c throttle -n 'not __throttle_in_command' -l worker -f -a 'line\t status\t' -d 'Keep COMMAND running, and give it item after item'
 complete -c throttle -n 'not __throttle_in_command' -l timeout -x -d 'End a command that runs longer than DUR'
 complete -c throttle -n 'not __throttle_in_command' -l retries -x -d 'Try a failed item up to N more times'
 complete -c throttle -n 'not __throttle_in_command' -l backoff -x -d 'Wait before a retry: 1s..5m, or 429,5xx=1s..5m'

@@ -8,7 +8,7 @@ use super::args::{Cli, FOR_COMMANDS};
 use super::misplaced::no_limit;
 use super::once::once;
 use crate::config::{
-    BatchSize, Config, LimitOptions, QueueOptions, Rate, Run, Shared, StatsFormat, Upkeep, Verb,
+    Answers, BatchSize, Config, LimitOptions, QueueOptions, Rate, Run, Shared, StatsFormat, Upkeep, Verb,
     check_auditable, check_shareable, format_duration,
 };
 
@@ -50,6 +50,10 @@ impl Cli {
                 || self.control.once
                 || self.control.audit,
             "LOW..HIGH, from=exit and N/running are for a command: add one, such as -- curl"
+        );
+        ensure!(
+            self.commands.worker != Some(Answers::Plain) || rates.iter().all(|rate| rate.least.is_none()),
+            "LOW..HIGH is found by what fails, and plain answers are successes: write --worker=status"
         );
         self.check_waits(&queue)?;
         let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));

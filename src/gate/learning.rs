@@ -37,9 +37,10 @@ pub struct Learned {
     pub attempts: u64,
     /// The number of attempts that were throttled.
     pub throttled: u64,
-    /// The first throttled answer, and the number of attempts that were served after it.
-    first: Option<Time>,
+    /// The number of attempts that were served since the first that was throttled, and the nanoseconds for which the
+    /// rate was used since.
     served_since: u64,
+    used_since: u64,
 }
 
 impl Learned {
@@ -51,10 +52,10 @@ impl Learned {
     /// The rate a second that a server bears, as far as it is known: a little less than the one at which it last
     /// throttled, and no more than it has served since it did so first.
     pub fn borne(&self) -> Option<f64> {
-        let lasted = self.cubic.last()?.since(self.first?);
+        let used = self.used_since;
         #[expect(clippy::cast_precision_loss)]
-        let served = self.served_since as f64 / lasted as f64 * 1e9;
-        let served = if lasted < TELLING { f64::INFINITY } else { served };
+        let served = self.served_since as f64 / used as f64 * 1e9;
+        let served = if used < TELLING { f64::INFINITY } else { served };
         Some((self.cubic.peak()? * JUST_BELOW).min(served))
     }
 }
@@ -99,8 +100,8 @@ impl Learning {
             cubic: Cubic::new(low, high),
             attempts: 0,
             throttled: 0,
-            first: None,
             served_since: 0,
+            used_since: 0,
         };
         self.keys.entry(key.into()).or_insert_with(new)
     }
@@ -116,7 +117,10 @@ impl Learning {
             false => self.rate.padded_terms().period,
         };
         let learned = self.learned(key);
-        learned.cubic.released(now, now.since(allowed) <= usual);
+        let was_held = now.since(allowed) <= usual;
+        let used = learned.cubic.last().filter(|_| was_held && learned.throttled > 0);
+        learned.used_since += used.map_or(0, |last| now.since(last));
+        learned.cubic.released(now, was_held);
         self.follow(&rule, key, state, now);
     }
 
@@ -132,8 +136,7 @@ impl Learning {
         let learned = self.learned(key);
         learned.attempts += 1;
         learned.throttled += u64::from(is_throttled);
-        learned.served_since += u64::from(!is_throttled && learned.first.is_some());
-        learned.first = learned.first.or(is_throttled.then_some(now));
+        learned.served_since += u64::from(!is_throttled && learned.throttled > 0);
         let has_fallen = learned.cubic.answered(started, now, is_throttled);
         if has_fallen {
             self.follow(&rule, key, state, now);

@@ -6,12 +6,15 @@ use serde_json::{Value, json};
 
 use crate::config::{Rate, format_duration};
 use crate::gate::Learned;
-use crate::printable::excerpt;
+use crate::printable::{excerpt, quoted};
 use crate::schedule::Schedule;
 use crate::time::SECOND;
 
 /// The most keys that are told of.
 const MOST_KEYS: usize = 5;
+
+/// A longer key, in bytes, is left out of what to write next time.
+const LONGEST_KEY: usize = 80;
 
 /// What each limit with a range has learned, a line for each key: those first that were asked for most.
 pub(super) fn lines(schedule: &Schedule) -> Vec<String> {
@@ -27,12 +30,22 @@ fn of_limit(rate: &Rate, keys: &[(&[u8], &Learned)]) -> Vec<String> {
 fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
     let of_key = rate.key.as_ref().map_or_else(String::new, |_| format!(" for {}", excerpt(key)));
     let (attempts, throttled) = (learned.attempts, learned.throttled);
+    let attempts = format!("{attempts} request{}", if attempts == 1 { "" } else { "s" });
     let Some(borne) = learned.borne() else {
         let reached = per_period(rate, learned.rate());
-        return format!("learned no limit{of_key}: {attempts} requests, none throttled, up to {reached}");
+        return format!("learned no limit{of_key}: {attempts}, none throttled, up to {reached}");
     };
     let found = per_period(rate, borne);
-    format!("learned {found}{of_key}: {attempts} requests, {throttled} throttled; next time: -r {found}")
+    let again = next_time(rate, key, &found);
+    format!("learned {found}{of_key}: {attempts}, {throttled} throttled; next time: -r {again}")
+}
+
+/// A RATE with what was found, of this key only.
+fn next_time(rate: &Rate, key: &[u8], found: &str) -> String {
+    let key = str::from_utf8(key).ok().filter(|key| key.len() <= LONGEST_KEY);
+    let of_key = rate.key.as_ref().zip(key);
+    let of_key = of_key.map_or_else(String::new, |(selector, key)| format!(",key={selector},only={key}"));
+    quoted(&[format!("{found}{of_key}").into()])
 }
 
 /// A rate a second as a RATE, rounded down to a whole number, or to a tenth if it is small.
@@ -75,6 +88,21 @@ pub(super) fn json(schedule: &Schedule, limit: &Rate) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_to_write_next_time_is_of_the_same_key() {
+        let table = [
+            ("1..100/s", "", "18/s"),
+            ("1..100/s,key=host", "a.example", "18/s,key=host,only=a.example"),
+            ("1..100/s,key=.user", "Ann Lee, jr.", "'18/s,key=.user,only=Ann Lee, jr.'"),
+        ];
+        for (rate, key, told) in table {
+            let again = next_time(&rate.parse().unwrap(), key.as_bytes(), "18/s");
+            assert_eq!(again, told);
+            let again: Rate = again.trim_matches('\'').parse().unwrap();
+            assert_eq!(again.only.as_deref().unwrap_or_default(), key);
+        }
+    }
 
     #[test]
     fn a_rate_is_told_so_that_it_can_be_typed() {

@@ -233,6 +233,7 @@ fn a_range_that_makes_no_sense_is_refused() {
         ),
         (&["-r", "0..100/s", "--", "true"], "the lowest rate must be more than 0: that is where it begins"),
         (&["-r", "1..100/s"], "LOW..HIGH, from=exit and N/running are for a command"),
+        (&["-r", "1..100/s", "--worker", "--", "cat"], "plain answers are successes: write --worker=status"),
         (&["-r", "1..5/running", "--", "true"], "only a rate can be found: write the number of commands"),
         (&["-r", "1..5/s,algo=fixed", "--", "true"], "is paced by interval or sliding: leave out algo=fixed"),
         (

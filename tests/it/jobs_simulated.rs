@@ -283,7 +283,8 @@ fn ends_keep_to_the_limit_retries_included() {
 /// The simulated outputs check that nothing is started that is too far ahead.
 #[test]
 fn all_of_it_runs_although_outputs_wait_for_their_turn_and_limits_change() {
-    for seed in seeds(300) {
+    // In the last one, a retry is back in its lane before older items whose charges a change of limits has changed.
+    for seed in seeds(300).chain([707_934]) {
         let mut case = Case::new(seed);
         let random = &mut case.random;
         let mut at = 0;

@@ -52,7 +52,7 @@ pub(crate) struct CommandArgs {
     ///
     /// With --tag=SEL, the tag is what SEL selects, as for --cost.
     #[arg(long, value_name = "SEL", num_args = 0..=1, require_equals = true, default_missing_value = "")]
-    #[arg(value_parser = Template::tag)]
+    #[arg(value_parser = Template::tag, hide_short_help = true)]
     pub(crate) tag: Option<Template>,
 
     /// Give the item to COMMAND on its stdin
@@ -61,14 +61,14 @@ pub(crate) struct CommandArgs {
     #[arg(long, conflicts_with = "placeholder", hide_short_help = true)]
     pub(crate) pipe: bool,
 
-    /// Start COMMAND up to -j times, and give it item after item
+    /// Keep COMMAND running, and give it item after item
     ///
-    /// It gets each item as a line on its stdin, and answers with one line, which ends the item. With --worker=status,
-    /// an answer is STATUS<TAB>TEXT, or STATUS<TAB>wait=DUR<TAB>TEXT to ask for a pause.
-    #[arg(long, value_name = "ANSWERS", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
+    /// Up to -j are started. An item is a line on the stdin of one, and ends with the line that it answers. With
+    /// --worker=status, that is STATUS<TAB>TEXT, or STATUS<TAB>wait=DUR<TAB>TEXT to ask for a pause.
+    #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
     #[arg(value_parser = super::choice(&[("line", Answers::Plain), ("status", Answers::Status)]))]
     #[arg(conflicts_with_all = ["placeholder", "batch", "ungrouped", "pipe"])]
-    #[arg(hide_short_help = true, hide_possible_values = true)]
+    #[arg(hide_possible_values = true)]
     pub(crate) worker: Option<Answers>,
 
     /// End a command that runs longer than DUR

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use super::batch::{Batcher, Open};
-use crate::source::{Delimiter, Items, Segments};
+use crate::source::{Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
 /// A queue of items. All have the same keys, unless input order is kept.
@@ -38,6 +38,11 @@ impl Lane {
             self.waiting.push_back(items);
             self.reopen(batcher);
         }
+    }
+
+    /// True if an item waits that follows these in the input.
+    pub(super) fn is_ahead_of(&self, segment: &Segment) -> bool {
+        self.waiting.back().is_some_and(|last| last.segment.first() > segment.first())
     }
 
     /// Puts items back in their places among those that wait.

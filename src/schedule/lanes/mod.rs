@@ -167,6 +167,11 @@ impl Lanes {
     pub(super) fn push(&mut self, now: Time, items: Items, gate: &Gate) -> (u64, Option<usize>) {
         let at = self.find(&items);
         let is_latest = self.options.on_limit == OnLimit::Latest;
+        // After a change of limits, a retry may be back before items that were in the lane.
+        if !is_latest && self.lane(at).is_ahead_of(&items.segment) {
+            self.requeue([items], gate);
+            return (0, None);
+        }
         let displaced = if is_latest { self.displace(at, now, gate) } else { (0, None) };
         // A lane that is not empty keeps its place, unless the items complete a batch.
         let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();

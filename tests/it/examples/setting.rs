@@ -8,12 +8,11 @@ use std::process::{Command, Output, Stdio};
 use crate::support::{Directory, Running, THROTTLE};
 
 /// The inputs of the examples. With two items each, few have to wait.
-const INPUTS: [(&str, &str); 11] = [
+const INPUTS: [(&str, &str); 10] = [
     ("urls", "https://a.example/1\nhttps://b.example/2\n"),
     ("log", "app 0.5 one\napp 9 two\n"),
     ("ids", "4711\n4712\n"),
     ("mails", "one\ntwo\n"),
-    ("names", "www.a.example\nb.example\n"),
     ("calls", "1 GET /user\n5 POST /repos/o/r/issues\n"),
     ("requests.jsonl", "{\"tokens\":1200,\"prompt\":\"a\"}\n{\"tokens\":1300,\"prompt\":\"b\"}\n"),
     (
@@ -42,7 +41,7 @@ esac
 const PROGRAMS: [&str; 6] = ["curl", "inotifywait", "make", "my-tool", "nc", "tail"];
 
 /// The user's own programs.
-const OWN: [&str; 4] = ["ask", "call", "fetch", "send"];
+const OWN: [&str; 3] = ["ask", "call", "send"];
 
 /// The stand-ins, shared by all examples.
 pub(super) struct Programs(Directory);
@@ -78,10 +77,9 @@ impl Setting {
         let home = Directory::new();
         let path = home.path();
         INPUTS.iter().for_each(|(name, content)| drop(home.file(name, content)));
-        for directory in ["bin", "srv", "src", ".cargo/bin", "node_exporter"] {
+        for directory in ["bin", "src", ".cargo/bin", "node_exporter"] {
             fs::create_dir_all(path.join(directory)).expect("a directory");
         }
-        fs::copy(path.join("urls"), path.join("srv/urls")).expect("a copy");
         PROGRAMS.iter().for_each(|name| programs.link("stand-in", &path.join("bin").join(name)));
         OWN.iter().for_each(|name| programs.link("stand-in", &path.join(name)));
         for name in ["bin/throttle", ".cargo/bin/throttle"] {
@@ -112,10 +110,7 @@ impl Setting {
     /// Runs a script, with system paths moved into this directory.
     pub(super) fn run(&self, script: &str) -> Output {
         let home = self.path().display();
-        let script = script
-            .replace("/usr/bin/", &format!("{home}/bin/"))
-            .replace("/srv/", &format!("{home}/srv/"))
-            .replace("/var/lib/node_exporter/", &format!("{home}/node_exporter/"));
+        let script = script.replace("/var/lib/node_exporter/", &format!("{home}/node_exporter/"));
         let mut command = Command::new("sh");
         command.args(["-c", &script]).current_dir(self.path()).env_clear();
         command.env("HOME", self.path()).env("CALLS", self.path().join("noted"));

@@ -31,7 +31,8 @@ pub(super) fn scripts() -> Vec<String> {
 fn shown(page: &str) -> impl Iterator<Item = String> {
     let examples =
         page.split(".RS 4\n.EX\n").skip(1).map(|rest| rest.split(".EE\n").next().expect("its end"));
-    examples.map(|text| text.replace(r"\-", "-").replace(r"\(aq", "'").replace(r"\e", r"\"))
+    let escapes = [(r"\-", "-"), (r"\(aq", "'"), (r"\(ga", "`"), (r"\e", r"\")];
+    examples.map(move |text| escapes.iter().fold(text.to_owned(), |text, (from, to)| text.replace(from, to)))
 }
 
 /// The indented blocks of a Markdown text.

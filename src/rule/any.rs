@@ -152,6 +152,7 @@ macro_rules! forward {
 
 forward! {
     get earliest(ask: Ask) -> Time;
+    get earliest_during(ask: Ask, running: u64) -> Time;
     get available(now: Time, ask: Ask, pending: u64) -> u64;
     get is_plenty(cost: u64, pending: u64) -> bool;
     get last_of(ask: Ask, count: u64) -> Time;

@@ -91,6 +91,12 @@ impl Rule for Bucket {
         self.after(since, self.grains(ask.cost).saturating_sub(level).saturating_add(owed))
     }
 
+    /// Beyond the burst, nothing is saved up for several.
+    fn earliest_during(&self, lacking: &Lacking, ask: Ask, running: u64) -> Time {
+        let sum = ask.cost.checked_add(running).filter(|sum| *sum <= self.terms.burst);
+        sum.map_or(Time::NEVER, |cost| self.earliest(lacking, Ask { cost, ..ask }))
+    }
+
     fn available(&self, lacking: &Lacking, now: Time, ask: Ask, pending: u64) -> u64 {
         if self.terms.count == 0 {
             return 0;

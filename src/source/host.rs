@@ -12,7 +12,7 @@ pub(super) fn host(record: &[u8]) -> Selected<'_> {
 }
 
 /// A host given by itself, in the form that [`host`] returns.
-pub(super) fn canonical_host(name: &str) -> Vec<u8> {
+pub(crate) fn canonical_host(name: &str) -> Vec<u8> {
     canonical(name).unwrap_or_else(|| without_dots(name.to_ascii_lowercase().as_bytes()).to_vec())
 }
 

@@ -29,6 +29,7 @@ pub use charger::Charger;
 pub use delimiter::Delimiter;
 pub use fields::Fields;
 pub(crate) use file_range::FileRange;
+pub(crate) use host::canonical_host;
 pub use intake::Done;
 pub(crate) use intake::Intake;
 pub use items::Batch;

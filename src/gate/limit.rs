@@ -162,6 +162,27 @@ impl Limit {
         rule.available(state, now, ask, pending).min(most)
     }
 
+    /// True if a release is allowed at `now`. Changes nothing that a later question at an earlier instant depends on.
+    pub(super) fn admits(&self, account: usize, now: Time, ask: Ask) -> bool {
+        if self.hours.as_ref().is_some_and(|hours| !hours.contain(now)) {
+            return true;
+        }
+        let key = self.accounts.key(account);
+        let (running, state) = (self.running(key), self.accounts.get(account));
+        let rule = self.rule(key);
+        rule.is_plenty(state, ask.cost, running) || rule.available(state, now, ask, running) > 0
+    }
+
+    /// Charges a release that begins at `now`.
+    pub(super) fn begin(&mut self, account: usize, now: Time, ask: Ask) {
+        let running = self.running(self.accounts.key(account));
+        let state = self.accounts.get_mut(account);
+        if !self.rule.is_plenty(state, ask.cost, running) {
+            self.rule.expire(state, now);
+        }
+        self.commit(account, now, ask, 1);
+    }
+
     /// Its availability at `now`, for display.
     pub(crate) fn standing(&self, now: Time) -> Availability {
         if self.accounts.are_keyed() {

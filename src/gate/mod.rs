@@ -330,6 +330,27 @@ impl Gate {
         matches!(by, By::Limit(limit) if self.limits[limit - self.shared()].is_common())
     }
 
+    /// Charges a release that begins at `now`, if the limits of this run allow it.
+    ///
+    /// # Errors
+    /// The first limit that does not. Nothing has changed then.
+    pub(crate) fn begin(&mut self, now: Time, request: &Request) -> Result<(), Blocked> {
+        let shared = self.shared();
+        let costs = &request.costs[shared..];
+        let mut accounts: SmallVec<[usize; 4]> = SmallVec::new();
+        for (at, (limit, &cost)) in self.limits.iter_mut().zip(costs).enumerate() {
+            let account = if cost > 0 { limit.account(limit.key_of(request), now) } else { 0 };
+            if cost > 0 && !limit.admits(account, now, request.ask(cost)) {
+                return Err(Blocked::by_limit(shared + at));
+            }
+            accounts.push(account);
+        }
+        let charged = self.limits.iter_mut().zip(costs).zip(accounts).filter(|((_, cost), _)| **cost > 0);
+        charged.for_each(|((limit, &cost), account)| limit.begin(account, now, request.ask(cost)));
+        self.versions = (self.versions.0 + 1, self.versions.1 + 1);
+        Ok(())
+    }
+
     /// The index, among the keys of a request, of the key that a limit of this run goes by; 0 if it has none.
     pub(crate) fn key_of(&self, by: By) -> usize {
         let limit = if let By::Limit(limit) = by { self.limits.get(limit - self.shared()) } else { None };

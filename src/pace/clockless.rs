@@ -220,9 +220,12 @@ impl Pace {
         if !self.is_own(&item) {
             return Err((item, Refusal::Foreign));
         }
+        let now = self.shared.time(now);
+        if let Some(until) = self.shared.known_refusal(&item.waiting.charges, now.max(item.waiting.since)) {
+            return Err((item, No::Until(until).refusal(|at| self.shared.instant(at))));
+        }
         let mut state = self.shared.lock();
         let State { limits, queue } = &mut *state;
-        let now = self.shared.time(now);
         let turn = if queue.is_empty() { limits.admit(&item.waiting, now).ok() } else { None };
         if let Some(at) = turn {
             drop(state);
@@ -232,6 +235,11 @@ impl Pace {
             true => (Standing::Refused(limits.answer(&item.waiting, now)), SmallVec::new()),
             false => queue.try_one(limits, &item.waiting, now),
         };
+        if let Standing::Refused(No::Until(until)) = standing
+            && item.waiting.since <= now
+        {
+            self.shared.refused_until(&item.waiting.charges, until, &state);
+        }
         drop(state);
         woken.into_iter().for_each(Waker::wake);
         match standing {

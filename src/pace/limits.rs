@@ -34,9 +34,7 @@ pub(super) enum No {
 /// Limits with their past releases and those under way.
 pub(super) struct Limits {
     gate: Gate,
-    /// Empty between calls; it keeps its memory.
-    pending: Pending,
-    /// The latest instant at which something was asked for or ended. Nothing can happen before it: a limit may have
+    /// The latest instant at which something was admitted, counted or ended. Nothing can happen before it: a limit may have
     /// forgotten what mattered until then.
     latest: Time,
     /// Nothing is admitted before.
@@ -53,7 +51,6 @@ impl Limits {
     pub(super) fn new(gate: Gate) -> Self {
         Limits {
             gate: gate.until_ended(),
-            pending: Pending::default(),
             latest: Time::ZERO,
             paused: Time::ZERO,
             marks: Vec::new(),
@@ -106,20 +103,19 @@ impl Limits {
         if now < item.since.max(self.paused) {
             return 0;
         }
-        let count = self.gate.admit(&mut self.pending, now, &item.request(), u64::MAX);
-        self.gate.commit(&mut self.pending, now, 0, false);
-        count.unwrap_or(0)
+        self.gate.admit(&mut Pending::default(), now, &item.request(), u64::MAX).unwrap_or(0)
     }
 
     /// Admits a release: it counts from now on. Returns the instant at which it does.
     pub(super) fn admit(&mut self, item: &Waiting, now: Time) -> Result<Time, Refused> {
-        let now = self.advance(now);
+        self.settle(now);
+        let now = now.max(self.latest);
         if now < item.since.max(self.paused) {
             return Err(Refused::ByAll);
         }
-        match self.gate.admit(&mut self.pending, now, &item.request(), 1) {
-            Ok(_) => {
-                self.gate.commit(&mut self.pending, now, 1, false);
+        match self.gate.begin(now, &item.request()) {
+            Ok(()) => {
+                self.latest = now;
                 Ok(now)
             }
             Err(blocked) if self.gate.is_common(blocked.by) => Err(Refused::ByAll),

@@ -34,6 +34,9 @@
 //! is a key and a cost ([`Ask`]), several by name ([`Pacer::named`]), or a text from which `key=` and `cost=` select
 //! ([`Pacer::item`]): a URL, a line of words, a JSON document.
 //!
+//! The library alone compares hosts in lower case, without user and port; with the feature `cli`, also in all spellings
+//! of addresses and international names.
+//!
 //! A program with a clock of its own, such as a simulation, uses [`Pace`], which is given the time. A release takes
 //! time, so there are three steps: *admit* it at an instant read before, make it, and *commit* it at an instant read
 //! after.
@@ -45,7 +48,7 @@
 //! under way counts for as long as it is, and then for a period. With `algo=interval`, none begins while another is
 //! under way: commit a request that is sent, do not wait for its answer.
 //!
-//! Time does not go back: an instant before the latest at which something was asked for, committed or counted
+//! Time does not go back: an instant before the latest at which something was admitted, committed or counted
 //! ([`Pace::left`]) stands for that one. An admission that is
 //! dropped has been used; one that is leaked counts for ever. Nothing is shared with other processes.
 //!

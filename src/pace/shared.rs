@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::limits::Limits;
 use super::queue::Queue;
-use super::values::Values;
+use super::values::{Charges, Values};
 use crate::time::{Time, nanos};
 
 /// Limits, those who wait for them, and the origin of time.
@@ -18,6 +18,9 @@ pub(super) struct Shared {
     pub(super) saves_up: bool,
     origin: Instant,
     state: Mutex<State>,
+    /// Before this instant, no release that costs 1 under every limit is admitted, as long as nothing changes. 0 if not
+    /// known, as while something does change.
+    closed_until: AtomicU64,
 }
 
 /// What is changed under the lock.
@@ -31,12 +34,38 @@ impl Shared {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let saves_up = limits.saves_up();
-        Shared { id, values, saves_up, origin, state: Mutex::new(State { limits, queue: Queue::default() }) }
+        Shared {
+            id,
+            values,
+            saves_up,
+            origin,
+            state: Mutex::new(State { limits, queue: Queue::default() }),
+            closed_until: AtomicU64::new(0),
+        }
     }
 
     /// A panic of another thread leaves nothing half done: no code of the caller runs under the lock.
     pub(super) fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+        let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.closed_until.store(0, Ordering::Relaxed);
+        state
+    }
+
+    /// The instant until which charges like these are known to be refused, if that is after `now`.
+    pub(super) fn known_refusal(&self, charges: &Charges, now: Time) -> Option<Time> {
+        let until = Time(self.closed_until.load(Ordering::Relaxed));
+        Some(until).filter(|until| now < *until && self.is_usual(charges))
+    }
+
+    /// Remembers the refusal of these charges, until something changes.
+    pub(super) fn refused_until(&self, charges: &Charges, until: Time, _state: &State) {
+        if self.is_usual(charges) {
+            self.closed_until.store(until.0, Ordering::Relaxed);
+        }
+    }
+
+    fn is_usual(&self, charges: &Charges) -> bool {
+        !self.saves_up && charges.keys.is_empty() && charges.costs.iter().all(|cost| *cost == 1)
     }
 
     pub(super) fn time(&self, at: Instant) -> Time {

@@ -1,5 +1,6 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous, exact refill.
 
+#[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use super::{Ask, Extra, Facts, Rule, Terms};
@@ -18,7 +19,8 @@ pub struct Bucket {
 
 /// The grains missing from a full bucket at an instant. Packed, as there is one for each key.
 #[repr(Rust, packed(8))]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
 pub struct Lacking {
     at: Time,
     used: u128,

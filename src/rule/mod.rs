@@ -37,8 +37,6 @@ use std::fmt::{self, Debug};
 use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::time::Time;
 
@@ -70,6 +68,18 @@ impl fmt::Display for Algorithm {
     }
 }
 
+/// What a store can keep; the library alone has none.
+#[cfg(feature = "cli")]
+pub trait Stored: serde::Serialize + serde::de::DeserializeOwned {}
+#[cfg(feature = "cli")]
+impl<S: serde::Serialize + serde::de::DeserializeOwned> Stored for S {}
+
+/// What a store can keep; the library alone has none.
+#[cfg(not(feature = "cli"))]
+pub trait Stored {}
+#[cfg(not(feature = "cli"))]
+impl<S> Stored for S {}
+
 /// The arithmetic of an algorithm under given terms.
 ///
 /// For each state, the caller must pass `commit` instants that do not decrease.
@@ -78,7 +88,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     const FACTS: Facts;
 
     /// The memory of past releases. The default is the state of an unused limit.
-    type State: Clone + Default + PartialEq + Debug + Send + Sync + Serialize + DeserializeOwned;
+    type State: Clone + Default + PartialEq + Debug + Send + Sync + Stored;
 
     /// The rule under these terms.
     fn new(terms: Terms) -> Self;

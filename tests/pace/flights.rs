@@ -163,11 +163,11 @@ fn property_what_is_under_way_counts_until_it_ends_and_then_as_of_its_end() {
                     let name = key.to_string();
                     let answer = pace.admit((&name, cost), at(told));
                     assert_eq!(answer.is_ok(), admits(happens), "at {told}, after {latest}: {answer:?}");
-                    latest = happens;
                     match answer {
                         Ok(admission) => {
                             running.push((flights.len(), admission));
                             flights.push(Flight { key, cost, start: happens, end: None });
+                            latest = happens;
                         }
                         error => match refusal(error).unwrap() {
                             Refusal::Until(until) => {

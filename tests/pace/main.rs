@@ -95,7 +95,6 @@ fn property_an_instant_before_the_latest_stands_for_that() {
             let admitted = pace.admit(&item, at(asked));
             let until = ErrorKind::Refused(Refusal::Until(at(first)));
             assert_eq!(refused(&admitted), Some(until).filter(|_| first > now));
-            latest = now;
             if let Ok(admission) = admitted {
                 // Nor is it charged before it was admitted.
                 let ended = now + random.u64(..9) - random.u64(..=now.min(9));
@@ -230,6 +229,23 @@ fn values_charge_what_the_text_would() {
     admission.cancel(now);
     assert_eq!(left(pace.item(b"a 3 y", now)), 3);
     assert_eq!(left(pace.keyed(b"z", 3, now)), 3);
+}
+
+/// With and without the parser that the program has.
+#[test]
+fn all_spellings_of_a_host_are_one_key() {
+    let now = Instant::now();
+    let pace = Pace::new("9/s,key=host", now).unwrap();
+    let hosts = ["http://a.example", "https://A.Example:8080/x", "http://me:pw@a.example.?q=b.example"];
+    let mut open = Vec::new();
+    for (before, host) in hosts.iter().enumerate() {
+        let item = pace.item(host.as_bytes(), now).unwrap();
+        assert_eq!(pace.left(&item, now), 9 - before as u64, "{host}");
+        open.push(pace.admit(item, now).unwrap());
+    }
+    for other in ["http://b.example/http://a.example", "http://[::1]:80/", "a.example"] {
+        assert_eq!(pace.left(&pace.item(other.as_bytes(), now).unwrap(), now), 9, "{other}");
+    }
 }
 
 #[test]

@@ -207,6 +207,11 @@ impl Pace {
     /// # Errors
     /// It may not be released yet, or as for [`Pace::keyed`].
     pub fn admit<'a>(&self, ask: impl Ask<'a>, now: Instant) -> Result<Admission, Error> {
+        if ask.is_one()
+            && let Some(until) = self.shared.known_refusal(now)
+        {
+            return Err(No::Until(until).refusal(|at| self.shared.instant(at)).into());
+        }
         let item = ask.into_item(self, now)?;
         self.try_admit(item, now).map_err(|(_, refusal)| refusal.into())
     }
@@ -221,9 +226,6 @@ impl Pace {
             return Err((item, Refusal::Foreign));
         }
         let now = self.shared.time(now);
-        if let Some(until) = self.shared.known_refusal(&item.waiting.charges, now.max(item.waiting.since)) {
-            return Err((item, No::Until(until).refusal(|at| self.shared.instant(at))));
-        }
         let mut state = self.shared.lock();
         let State { limits, queue } = &mut *state;
         let turn = if queue.is_empty() { limits.admit(&item.waiting, now).ok() } else { None };

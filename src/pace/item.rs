@@ -33,6 +33,12 @@ pub trait Ask<'a>: sealed::Sealed {
     /// The item, which waits from `since` on if it is new.
     #[doc(hidden)]
     fn into_item(self, pace: &Pace, since: Instant) -> Result<Cow<'a, Item>, Error>;
+
+    /// True if it is a key with a cost of 1, which waits from now on.
+    #[doc(hidden)]
+    fn is_one(&self) -> bool {
+        false
+    }
 }
 
 impl<'a> Ask<'a> for Item {
@@ -50,6 +56,10 @@ impl<'a> Ask<'a> for &'a Item {
 impl<'a, K: AsRef<[u8]>> Ask<'a> for (K, u64) {
     fn into_item(self, pace: &Pace, since: Instant) -> Result<Cow<'a, Item>, Error> {
         pace.keyed(self.0.as_ref(), self.1, since).map(Cow::Owned)
+    }
+
+    fn is_one(&self) -> bool {
+        self.1 == 1
     }
 }
 

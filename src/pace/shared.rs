@@ -18,7 +18,7 @@ pub(super) struct Shared {
     pub(super) saves_up: bool,
     origin: Instant,
     state: Mutex<State>,
-    /// Before this instant, no release that costs 1 under every limit is admitted, as long as nothing changes. 0 if not
+    /// Before this instant, no release that costs 1 is admitted, if limits charge all alike, as long as nothing changes. 0 if not
     /// known, as while something does change.
     closed_until: AtomicU64,
 }
@@ -51,21 +51,17 @@ impl Shared {
         state
     }
 
-    /// The instant until which charges like these are known to be refused, if that is after `now`.
-    pub(super) fn known_refusal(&self, charges: &Charges, now: Time) -> Option<Time> {
+    /// The instant until which a cost of 1 is known to be refused, if that is after `now`.
+    pub(super) fn known_refusal(&self, now: Instant) -> Option<Time> {
         let until = Time(self.closed_until.load(Ordering::Relaxed));
-        Some(until).filter(|until| now < *until && self.is_usual(charges))
+        Some(until).filter(|until| until.0 > 0 && self.time(now) < *until)
     }
 
-    /// Remembers the refusal of these charges, until something changes.
+    /// Remembers until when these charges are refused, unless something changes.
     pub(super) fn refused_until(&self, charges: &Charges, until: Time, _state: &State) {
-        if self.is_usual(charges) {
+        if !self.saves_up && self.values.are_plain() && charges.costs.iter().all(|cost| *cost == 1) {
             self.closed_until.store(until.0, Ordering::Relaxed);
         }
-    }
-
-    fn is_usual(&self, charges: &Charges) -> bool {
-        !self.saves_up && charges.keys.is_empty() && charges.costs.iter().all(|cost| *cost == 1)
     }
 
     pub(super) fn time(&self, at: Instant) -> Time {

@@ -19,6 +19,8 @@ pub(super) struct Charges {
 /// The charges of a set of limits.
 pub(super) struct Values {
     rules: Vec<Rule>,
+    /// If every limit charges each item the cost that is given, whatever its key: the most that all of them admit.
+    plain: Option<u64>,
     /// The names of the selected keys, then of the selected costs.
     names: Vec<String>,
     keys: usize,
@@ -66,13 +68,30 @@ impl Values {
             only: key.zip(rate.only.as_ref()).map(|(key, only)| (key, only_key(rate, only))),
             most: rate.most(),
         });
-        let rules = rules.collect();
-        let names = selectors.iter().map(Selector::to_string).collect();
-        Values { rules, names, keys, fields: Mutex::new(Fields::new(&selectors, None)) }
+        let rules: Vec<Rule> = rules.collect();
+        let names: Vec<_> = selectors.iter().map(Selector::to_string).collect();
+        let are_plain = names.is_empty() && rules.iter().all(|rule| matches!(rule.cost, Cost::Each));
+        let most = rules.iter().filter_map(|rule| rule.most).min().unwrap_or(u64::MAX);
+        Values {
+            plain: are_plain.then_some(most),
+            rules,
+            names,
+            keys,
+            fields: Mutex::new(Fields::new(&selectors, None)),
+        }
+    }
+
+    /// True if every limit charges each item the cost that is given, whatever its key.
+    pub(super) fn are_plain(&self) -> bool {
+        self.plain.is_some()
     }
 
     /// The charges of an item with one key for all limits by key, and one cost for all limits without a constant one.
     pub(super) fn of(&self, key: &[u8], cost: u64) -> Result<Charges, Error> {
+        if self.plain.is_some_and(|most| cost <= most) {
+            let costs = SmallVec::from_elem(cost, self.rules.len());
+            return Ok(Charges { costs, keys: SmallVec::new() });
+        }
         let keys = (0..self.keys).map(|_| Key::from_slice(key)).collect();
         self.charges(keys, cost, |_| Ok(cost))
     }

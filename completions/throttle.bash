@@ -104,6 +104,7 @@ _throttle_value()
         --on-limit) for name in wait drop latest fail; do candidates+=("$before$name"); done ;;
         -s | --state) _throttle_states "$before" "$value" ;;
         -a | --arg-file) _throttle_files "$before" "$value" ;;
+        --csv) for name in header noheader; do candidates+=("$before$name"); done ;;
         --on-bad) for name in fail skip; do candidates+=("$before$name"); done ;;
         --tag) _throttle_selectors "$before" key ;;
         --worker) for name in line status; do candidates+=("$before$name"); done ;;

@@ -139,7 +139,7 @@ complete -c throttle -n 'not __throttle_in_command' -s a -l arg-file -r -F -d 'R
 complete -c throttle -n 'not __throttle_in_command' -s 0 -l null -d 'Items end at NUL, as from find -print0'
 complete -c throttle -n 'not __throttle_in_command' -s d -l delimiter -x -d 'Items end at D, such as \\0 or \\r\\n [default: \\n]'
 complete -c throttle -n 'not __throttle_in_command' -s F -l field-separator -x -d 'Separator of fields, for col:N [default: blanks]'
-complete -c throttle -n 'not __throttle_in_command' -l csv -d 'Fields are those of CSV, which may be in quotes'
+complete -c throttle -n 'not __throttle_in_command' -l csv -f -a 'header\t noheader\t' -d 'Items are records of CSV, after a header'
 complete -c throttle -n 'not __throttle_in_command' -l max-record -x -d 'Longest item allowed [default: 64Mi]'
 complete -c throttle -n 'not __throttle_in_command' -l trim -d 'Remove white space around items, such as a CR'
 complete -c throttle -n 'not __throttle_in_command' -l skip-blank -d 'Skip items that are empty or only white space'

@@ -25,6 +25,9 @@ impl Cli {
         let limits = self.limits(shared.is_some())?;
         if self.state.set_limits {
             check_shareable(&limits, &self.queue())?;
+            if let Some(rate) = limits.given()?.iter().find(|rate| rate.is_local()) {
+                bail!("{rate} is of each run alone, so no state keeps it: leave it out");
+            }
         }
         self.state.upkeep(shared, limits.given()?).map(Some)
     }
@@ -53,7 +56,7 @@ impl Cli {
         let (action, command) =
             if self.control.once { (once(self, &rates)?, None) } else { self.action(&limits, &rates)? };
         let hints = hint.into_iter().collect();
-        Ok(Config {
+        let config = Config {
             limits,
             shared,
             queue,
@@ -66,7 +69,9 @@ impl Cli {
             metrics,
             plot,
             hints,
-        })
+        };
+        config.selectors(&rates).try_for_each(|selector| config.input.check(selector))?;
+        Ok(config)
     }
 
     /// The options of the queue. A single release handles `--max-wait` itself.

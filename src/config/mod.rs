@@ -29,9 +29,13 @@ mod separator;
 mod server;
 #[cfg(feature = "cli")]
 mod state;
+mod table;
 mod template;
 
+use std::iter;
 use std::path::{Path, PathBuf};
+
+use anyhow::{Result, bail};
 
 pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
@@ -65,6 +69,8 @@ pub use separator::Separator;
 pub use server::{Address, Server};
 #[cfg(feature = "cli")]
 pub use state::{Shared, State, VARIABLE, check_shareable, check_shared};
+pub(crate) use table::Header;
+pub use table::Table;
 pub use template::{HEADERS, Piece, Template};
 
 use crate::time::Time;
@@ -113,6 +119,19 @@ impl Config {
         self.hints.iter().cloned().chain(state).chain(of_command).chain(Once::warning(self))
     }
 
+    /// What selects parts of items, for these limits and for everything else.
+    pub(crate) fn selectors<'a>(&'a self, rates: &'a [Rate]) -> impl Iterator<Item = &'a Selector> {
+        let command = self.command.iter().flat_map(|run| iter::once(&run.template).chain(&run.tag));
+        let command = command.flat_map(Template::selectors);
+        let arrivals = match &self.action {
+            Verb::DryRun { arrivals, .. } => arrivals.as_ref(),
+            Verb::Audit(arrivals) => Some(arrivals),
+            Verb::Run | Verb::Once(_) => None,
+        };
+        let stamp = arrivals.and_then(|arrivals| arrivals.selector.as_ref());
+        rates.iter().flat_map(Rate::selectors).chain(command).chain(stamp)
+    }
+
     /// The files that are written, with the option that names each.
     pub fn written(&self) -> impl Iterator<Item = (&'static str, &Path)> {
         let run = self.command.as_ref().filter(|_| matches!(self.action, Verb::Run));
@@ -156,6 +175,33 @@ pub struct InputOptions {
     pub cleaning: Cleaning,
     /// The treatment of a bad item.
     pub on_bad: OnBad,
+}
+
+impl InputOptions {
+    /// The table that items are records of.
+    pub(crate) fn table(&self) -> Option<&Table> {
+        self.separator.as_ref()?.table().map(AsRef::as_ref)
+    }
+
+    /// The bytes of the input that a header took up, as far as it has been read.
+    pub(crate) fn head_length(&self) -> u64 {
+        let header = self.table().and_then(Table::header);
+        header.map_or(0, |header| (header.skipped + header.bytes.len()) as u64)
+    }
+
+    /// Checks that a selector can select something, as far as is known.
+    ///
+    /// # Errors
+    /// It names a column, and there is no header with that name.
+    pub(crate) fn check(&self, selector: &Selector) -> Result<()> {
+        match (selector, self.table()) {
+            (_, Some(table)) => table.check(selector),
+            (Selector::Named(_), None) => {
+                bail!("{selector} is a name in a header: add --csv, or write col:N")
+            }
+            _ => Ok(()),
+        }
+    }
 }
 
 /// The treatment of an item without a valid cost, one that is never admitted, or one without a part for the command.

@@ -89,6 +89,11 @@ impl Rate {
         self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0 && self.during.is_none())
     }
 
+    /// What selects its key and its cost.
+    pub(crate) fn selectors(&self) -> impl Iterator<Item = &Selector> {
+        self.key.iter().chain(&self.cost)
+    }
+
     /// The cost that was given for all items alike, if there is one.
     pub(super) fn common_cost(&self) -> Option<u64> {
         if let Some(Selector::Constant(cost)) = self.cost { Some(cost) } else { None }

@@ -329,7 +329,7 @@ mod tests {
             ("1/s,from=exit,algo=bucket", "for sliding and interval"),
             ("1/s,key=3", "col:3"),
             ("1/s,key=col:1,key=col:2", "several -r"),
-            ("1/s,cost=col:x", "counted from 1"),
+            ("1/s,cost=col:0", "counted from 1"),
             ("18446744073709551616/s", "2^64-1"),
             ("1/584y,margin=584y", "584 years"),
         ];

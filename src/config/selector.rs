@@ -14,6 +14,8 @@ use super::quantity::parse_count;
 pub enum Selector {
     /// `col:N`: the N-th field, counted from 1.
     Column(NonZeroUsize),
+    /// `col:NAME`: the field with this name in the header of the table.
+    Named(String),
     /// `bytes`: the length of the record, with its delimiter.
     Bytes,
     /// `host`: the host of the record, which is a URL.
@@ -46,8 +48,13 @@ impl Selector {
     /// `None` if it has no known form.
     fn read(text: &str) -> Result<Option<Self>> {
         if let Some(column) = text.strip_prefix("col:") {
-            let column = column.parse().ok().context("a column is a number, counted from 1, as in col:1")?;
-            return Ok(Some(Selector::Column(column)));
+            // A name that is a number cannot be told from one.
+            let is_number = column.is_empty() || column.parse::<i128>().is_ok();
+            return match column.parse() {
+                Ok(number) => Ok(Some(Selector::Column(number))),
+                Err(_) if is_number => bail!("a column is a number, counted from 1, as in col:1"),
+                Err(_) => Ok(Some(Selector::Named(column.to_owned()))),
+            };
         }
         if let Some(regex) = text.strip_prefix("re:") {
             compile(regex)?;
@@ -104,6 +111,7 @@ impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Selector::Column(column) => write!(f, "col:{column}"),
+            Selector::Named(name) => write!(f, "col:{name}"),
             Selector::Bytes => f.write_str("bytes"),
             Selector::Host => f.write_str("host"),
             Selector::Path(path) => write!(f, ".{}", path.join(".")),
@@ -119,8 +127,19 @@ mod tests {
 
     #[test]
     fn selectors_read_and_print_back() {
-        for text in ["col:1", "col:12", "bytes", "host", ".a", ".user.id.0", "re:^(\\w+) ", "re:a{1,2}", "7"]
-        {
+        for text in [
+            "col:1",
+            "col:12",
+            "col:user id",
+            "col:1st",
+            "bytes",
+            "host",
+            ".a",
+            ".user.id.0",
+            "re:^(\\w+) ",
+            "re:a{1,2}",
+            "7",
+        ] {
             assert_eq!(text.parse::<Selector>().unwrap().to_string(), text);
         }
         for text in ["", "col:", "col:0", "col:-1", ".", "..a", ".a.", "re:(", "hosts", "-1", "1.5"] {

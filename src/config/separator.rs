@@ -1,26 +1,31 @@
 //! What separates the fields of a record.
 
-use anyhow::{Result, bail};
+use std::sync::Arc;
+
+use super::table::Table;
 
 /// What separates the fields of a record, if runs of blanks do not.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Separator {
     /// This text, wherever it occurs.
     Text(Vec<u8>),
-    /// This byte outside double quotes, as in CSV. Quotes around a field do not belong to it, and two stand for one.
-    Csv(u8),
+    /// As in CSV: a byte outside double quotes. Quotes around a field do not belong to it, and two stand for one. All
+    /// clones share the header.
+    Csv(Arc<Table>),
 }
 
 impl Separator {
-    /// The separator of CSV, a comma unless another byte is `given`.
-    ///
-    /// # Errors
-    /// A quote, a line end, or more than one byte is given.
-    pub fn csv(given: Option<&[u8]>) -> Result<Self> {
-        match given.unwrap_or(b",") {
-            [b'"' | b'\n'] => bail!("--csv needs another separator: leave out -F for a comma"),
-            [byte] => Ok(Separator::Csv(*byte)),
-            _ => bail!("--csv needs a separator of one byte, as in -F ';'"),
+    /// The header of the table whose fields it separates, as it is in the input; empty as long as there is none.
+    pub(crate) fn head(separator: Option<&Self>) -> &[u8] {
+        let header = separator.and_then(Separator::table).and_then(|table| table.header());
+        header.map_or(&[], |header| &header.bytes)
+    }
+
+    /// The table whose fields it separates.
+    pub(crate) fn table(&self) -> Option<&Arc<Table>> {
+        match self {
+            Separator::Text(_) => None,
+            Separator::Csv(table) => Some(table),
         }
     }
 }

@@ -171,13 +171,7 @@ pub fn check_shareable(limits: &LimitOptions, queue: &QueueOptions) -> Result<()
         limits.files().next().is_none(),
         "-r @FILE cannot be shared: all runs must have the same limits, and files change: use -r RATE"
     );
-    let all = limits.given()?;
-    // Without any, those of the state.
-    ensure!(
-        all.is_empty() || !all.iter().all(Rate::is_local),
-        "all limits are of this run alone, so there is nothing to share: leave out -s"
-    );
-    check_shared(&all, queue)
+    check_shared(&limits.given()?, queue)
 }
 
 /// Checks that these limits can be shared, except for those of this run alone, and with this queue.
@@ -247,9 +241,9 @@ mod tests {
             ("-r 1/s,from=exit -- cmd", false),
             ("-r 9/s -r 1/s,from=exit,local -- cmd", true),
             ("-r 9/s -r 2/running -- cmd", true),
-            ("-r 2/running -- cmd", false),
+            ("-r 2/running -- cmd", true),
             ("-r 9/s -r 1/s,key=col:1,local -r 5/s,algo=bucket,burst=0,local", true),
-            ("-r 1/s,local", false),
+            ("-r 1/s,local", true),
             ("-r @limits", false),
             ("-r 9/s,cost=col:1 -B 3", true),
             ("-r 9/s,cost=col:1 -B 3 --on-limit drop", false),

@@ -34,8 +34,8 @@ pub(super) enum No {
 /// Limits with their past releases and those under way.
 pub(super) struct Limits {
     gate: Gate,
-    /// The latest instant at which something was admitted, counted or ended. Nothing can happen before it: a limit may have
-    /// forgotten what mattered until then.
+    /// The latest instant at which something was admitted, counted or ended. Nothing can happen before it: a limit may
+    /// have forgotten what mattered until then.
     latest: Time,
     /// Nothing is admitted before.
     paused: Time,

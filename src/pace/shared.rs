@@ -18,8 +18,8 @@ pub(super) struct Shared {
     pub(super) saves_up: bool,
     origin: Instant,
     state: Mutex<State>,
-    /// Before this instant, no release that costs 1 is admitted, if limits charge all alike, as long as nothing changes. 0 if not
-    /// known, as while something does change.
+    /// Before this instant, no release that costs 1 is admitted, if limits charge all alike, as long as nothing
+    /// changes. 0 if not known, as while something does change.
     closed_until: AtomicU64,
 }
 

@@ -123,7 +123,7 @@ pub(crate) fn stamped<R: Read>(
     input: &InputOptions,
 ) -> impl Iterator<Item = Result<Segment>> + use<R> {
     let mut reorder = ReorderBuffer::new(arrivals, input);
-    let (delimiter, cleaning) = (Delimiter::new(&input.delimiter), input.cleaning);
+    let (delimiter, cleaning) = (Delimiter::of(input), input.cleaning);
     let mut gathered = (Vec::new(), 0);
     reader.map(Some).chain([None]).flat_map(move |read| {
         let mut stamped = Vec::new();

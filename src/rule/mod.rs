@@ -96,9 +96,9 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     /// The first instant, at or after `ask.since`, at which the release is allowed.
     fn earliest(&self, state: &Self::State, ask: Ask) -> Time;
 
-    /// The first instant, at or after `ask.since`, at which the release is allowed while others that cost `running` have
-    /// not ended, if none of them ends before; never if it has to wait for an end. They count as made at any later
-    /// instant.
+    /// The first instant, at or after `ask.since`, at which the release is allowed while others that cost `running`
+    /// have not ended, if none of them ends before; never if it has to wait for an end. They count as made at any
+    /// later instant.
     fn earliest_during(&self, state: &Self::State, ask: Ask, running: u64) -> Time {
         let sum = ask.cost.checked_add(running);
         sum.map_or(Time::NEVER, |cost| self.earliest(state, Ask { cost, ..ask }))

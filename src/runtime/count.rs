@@ -44,10 +44,10 @@ impl Count {
 
 /// Counts the items in the first `most` bytes, and estimates the rest.
 fn total(part: FileRange, most: u64, options: &InputOptions) -> Option<Total> {
-    let delimiter = Delimiter::new(&options.delimiter);
+    let delimiter = Delimiter::of(options);
     let size = part.range.end.saturating_sub(part.range.start);
     let mut items = 0;
-    for block in Reader::new(part.take(most), delimiter.clone(), options.max_record) {
+    for block in Reader::of(part.take(most), options, |_, _| Ok(())) {
         let block = block.ok()?;
         items += block.items() - delimiter.left_out(block.bytes(), options.cleaning);
     }
@@ -90,5 +90,7 @@ mod tests {
             assert_eq!(counted(text, range, most, &[]), expected, "{text:?}");
         }
         assert_eq!(counted("1\n\n \n2\n", 0..7, 99, &["--skip-blank"]), Some((2, true)));
+        assert_eq!(counted("id\n1\n\"2\n\"", 0..9, 99, &["--csv"]), Some((2, true)));
+        assert_eq!(counted("id\n1\n\"2\n\"", 0..9, 99, &["--csv=noheader"]), Some((3, true)));
     }
 }

@@ -140,7 +140,13 @@ impl<'a> Driver<'a> {
             Wake::Due => schedule.due(),
             // The scheduler is polled again now, so that its answer is ready when the instant comes.
             Wake::Soon => {}
-            Wake::Input(block) => schedule.input(block),
+            Wake::Input(block) => {
+                self.begin(schedule);
+                // A header comes without items.
+                if block.items() > 0 {
+                    schedule.input(block);
+                }
+            }
             Wake::Output => self.outputs(schedule),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
             Wake::Event(event) => self.hear_all(schedule, event),
@@ -286,6 +292,13 @@ impl<'a> Driver<'a> {
         let is_over = is_well && !self.world.is_interrupted();
         self.hear_signal(schedule);
         is_over
+    }
+
+    /// Sends what goes before the items.
+    fn begin(&mut self, schedule: &mut Schedule) {
+        if let Err(cause) = self.reporter.make_way(|| self.sink.begin()) {
+            self.fail(schedule, cause);
+        }
     }
 
     /// Handles a failure to send or print.

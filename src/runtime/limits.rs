@@ -24,15 +24,15 @@ const SETTLE: Duration = Duration::from_millis(20);
 pub(crate) struct LimitsFiles {
     limits: LimitOptions,
     /// Fails for a limit that makes no sense in this run.
-    check: fn(&Rate) -> Result<()>,
+    check: Box<dyn Fn(&Rate) -> Result<()> + Send>,
     /// The content of files that can be read only once, such as pipes.
     read_once: HashMap<PathBuf, String>,
 }
 
 impl LimitsFiles {
     /// The files that `limits` name. They are read by [`load`](Self::load), where each limit must pass `check`.
-    pub(crate) fn new(limits: LimitOptions, check: fn(&Rate) -> Result<()>) -> Self {
-        LimitsFiles { limits, check, read_once: HashMap::new() }
+    pub(crate) fn new(limits: LimitOptions, check: impl Fn(&Rate) -> Result<()> + Send + 'static) -> Self {
+        LimitsFiles { limits, check: Box::new(check), read_once: HashMap::new() }
     }
 
     /// Loads the limits as they are now.
@@ -52,7 +52,7 @@ impl LimitsFiles {
             }
             Ok(text)
         })?;
-        rates.iter().try_for_each(*check)?;
+        rates.iter().try_for_each(check)?;
         Ok(rates)
     }
 }

@@ -57,7 +57,7 @@ impl Review {
             reorder: ReorderBuffer::new(arrivals, input),
             uniform: charger.uniform().map(draft),
             charger,
-            delimiter: Delimiter::new(&input.delimiter),
+            delimiter: Delimiter::of(input),
             ends: Vec::new(),
             counts_bytes: rates.iter().any(|rate| rate.cost == Some(Selector::Bytes)),
             audit: Audit::new(rates),
@@ -132,6 +132,9 @@ impl Review {
         let Some(sink) = &mut self.passes_on else {
             return self.judge_block(&block, None, report).map(|()| None);
         };
+        if let Err(cause) = sink.begin() {
+            return stopped(cause, world);
+        }
         let at = self.wall.get_or_insert_with(|| world.wall()).shows(block.arrival());
         let mut batch = Batch::default();
         batch.push(block);
@@ -143,12 +146,7 @@ impl Review {
             self.passed += segment.bytes().len() as u64;
             self.judge_block(segment, Some(at), report)?;
         }
-        match cause {
-            None => Ok(None),
-            Some(Cause::ReaderGone) => Ok(Some(Exit::READER_GONE)),
-            Some(Cause::Interrupted) => Ok(world.last_stop()),
-            Some(Cause::Failed(_, error)) => Err(error),
-        }
+        cause.map_or(Ok(None), |cause| stopped(cause, world))
     }
 
     /// Judges records that arrived at `arrived`, or else by their stamps.
@@ -226,6 +224,15 @@ impl Review {
             advice.keyless.count(charger, moment.number);
             told.extend(advice.on_quotes(moment.number, item, || charger.cuts_quotes(item)));
         })
+    }
+}
+
+/// The stop that ends the run if nothing more can be passed on.
+fn stopped(cause: Cause, world: &mut impl World) -> Result<Option<Exit>> {
+    match cause {
+        Cause::ReaderGone => Ok(Some(Exit::READER_GONE)),
+        Cause::Interrupted => Ok(world.last_stop()),
+        Cause::Failed(_, error) => Err(error),
     }
 }
 

@@ -38,7 +38,7 @@ pub(super) struct Queue {
 
 impl Queue {
     pub(super) fn new(plan: &Plan, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
-        let delimiter = Delimiter::new(&plan.input.delimiter);
+        let delimiter = Delimiter::of(&plan.input);
         let supply = Supply::new(plan, &rates, &delimiter);
         let gate = Gate::new(rates, now, wall);
         Queue {

@@ -27,6 +27,14 @@ pub trait Sink {
     /// The capacity now: running commands take up part of it.
     fn capacity(&self) -> Capacity;
 
+    /// Sends what goes before all items, if it is known by now and has not been sent.
+    ///
+    /// # Errors
+    /// Nothing more can be sent.
+    fn begin(&mut self) -> Result<(), Cause> {
+        Ok(())
+    }
+
     /// Sends `batch`, which was admitted at the instant `at` of the run's clock. When it returns, the items have left.
     fn send(&mut self, at: Time, batch: &Batch) -> Sent;
 

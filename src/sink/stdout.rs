@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use super::writer::print;
 use super::{Cause, Sent, Sink};
+use crate::config::{InputOptions, Separator, Table};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
 use crate::pipe;
@@ -14,6 +15,8 @@ use crate::time::Time;
 pub(crate) struct Stdout {
     interrupt: Arc<Interrupt>,
     delimiter: Delimiter,
+    /// The table whose header is still to be written.
+    table: Option<Arc<Table>>,
     /// A reused buffer for items that are not contiguous in memory.
     gathered: Vec<u8>,
     /// True once a write could fill a usual pipe and a larger one was requested.
@@ -23,7 +26,12 @@ pub(crate) struct Stdout {
 impl Stdout {
     /// Writes to standard output. Once `interrupt` is raised, writing ends early, after a whole item if possible.
     pub(crate) fn new(delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Self {
-        Stdout { interrupt, delimiter, gathered: Vec::new(), is_fast: false }
+        Stdout { interrupt, delimiter, table: None, gathered: Vec::new(), is_fast: false }
+    }
+
+    /// Writes the header of the table that `input` is, if it has one, before all items.
+    pub(crate) fn with_header(self, input: &InputOptions) -> Self {
+        Stdout { table: input.separator.as_ref().and_then(Separator::table).cloned(), ..self }
     }
 
     /// Writes whole records. An error comes with the number of bytes written before it.
@@ -42,6 +50,14 @@ impl Stdout {
 impl Sink for Stdout {
     fn capacity(&self) -> Capacity {
         Capacity::UNLIMITED
+    }
+
+    fn begin(&mut self) -> Result<(), Cause> {
+        let Some(header) = self.table.as_ref().and_then(|table| table.header()) else { return Ok(()) };
+        let bytes = &header.bytes;
+        let written = print(&self.interrupt, Target::Stdout, bytes, |_| bytes.len());
+        self.table = None;
+        written.map_err(|(_, cause)| cause)
     }
 
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {

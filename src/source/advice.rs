@@ -117,7 +117,8 @@ impl Advice {
         self.tells_quotes = false;
         let record = excerpt(record);
         Some(format!(
-            "item {item} {record} has a separator inside quotes, where -F cuts it: for CSV, add --csv"
+            "item {item} {record} has a separator inside quotes, where -F cuts it: for CSV, use --csv, or without \
+             a header --csv=noheader"
         ))
     }
 

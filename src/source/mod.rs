@@ -9,6 +9,7 @@ mod csv;
 mod delimiter;
 mod fields;
 mod file_range;
+mod header;
 mod host;
 #[cfg(feature = "cli")]
 mod intake;
@@ -32,6 +33,7 @@ pub use charger::Charger;
 pub use delimiter::Delimiter;
 pub use fields::Fields;
 pub(crate) use file_range::FileRange;
+pub(crate) use header::header_taker;
 pub(crate) use host::canonical_host;
 #[cfg(feature = "cli")]
 pub use intake::Done;

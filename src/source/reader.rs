@@ -4,8 +4,11 @@ use std::io::{self, Read};
 
 use anyhow::{Error, Result, anyhow, bail};
 
+use super::csv::Scan;
 use super::segment::{Buffer, Pool};
 use super::{Delimiter, Segment};
+use crate::config::{Cleaning, InputOptions, Table};
+use crate::printable::excerpt;
 
 /// The most bytes that one `read` asks for, unless a record is longer.
 const CHUNK: usize = 128 << 10;
@@ -21,17 +24,27 @@ pub struct Reader<R> {
     /// The first `filled` bytes have been read but not handed out.
     buffer: Vec<u8>,
     filled: usize,
-    /// The number of these bytes that were searched for a delimiter without finding one.
-    searched: usize,
-    /// The numbers of records and bytes handed out so far.
+    /// How far these bytes were searched for a delimiter without finding one.
+    scan: Scan,
+    /// Takes the header, which has not been read.
+    head: Option<Head>,
+    /// The numbers of records handed out so far, and of the bytes and newlines before what is left.
     records: u64,
     offset: u64,
+    newlines: u64,
     /// The error to return after the segment handed out last.
     failed: Option<Error>,
     ended: bool,
     /// True if bytes that were read ahead have not been looked at.
     has_unseen: bool,
     pool: Pool,
+}
+
+/// Takes the first record, together with the bytes before it that are left out.
+struct Head {
+    cleaning: Cleaning,
+    skipped: usize,
+    take: Box<dyn FnOnce(usize, &[u8]) -> Result<()>>,
 }
 
 /// Ends with the input. Not to be called again after an error.
@@ -57,14 +70,29 @@ impl<R: Read> Reader<R> {
             max_record,
             buffer: vec![0; CHUNK],
             filled: 0,
-            searched: 0,
+            scan: Scan::default(),
+            head: None,
             records: 0,
             offset: 0,
+            newlines: 0,
             failed: None,
             ended: false,
             has_unseen: false,
             pool: Pool::default(),
         }
+    }
+
+    /// Reads the items of `input` as `options` say. `take` is given the header of a table, and the number of bytes
+    /// before it that were left out.
+    pub(crate) fn of(
+        input: R,
+        options: &InputOptions,
+        take: impl FnOnce(usize, &[u8]) -> Result<()> + 'static,
+    ) -> Self {
+        let reader = Reader::new(input, Delimiter::of(options), options.max_record);
+        let has_header = options.table().is_some_and(Table::has_header);
+        let head = || Head { cleaning: options.cleaning, skipped: 0, take: Box::new(take) };
+        Reader { head: has_header.then(head), ..reader }
     }
 
     pub(crate) fn input(&self) -> &R {
@@ -91,28 +119,94 @@ impl<R: Read> Reader<R> {
         Ok(self.is_over())
     }
 
-    /// Reads at most once. Returns the next segment if it is then complete.
+    /// Reads at most once. Returns the next segment if it is then complete; one without items comes with a header.
     ///
     /// # Errors
-    /// The input cannot be read, or a record is too long.
+    /// The input cannot be read, a record is too long or its quotes are not closed, or the header cannot be used.
     pub(crate) fn read_once(&mut self) -> Result<Option<Segment>> {
         if let Some(error) = self.failed.take() {
             return Err(error);
         }
         self.fill()?;
-        let unsearched = &self.buffer[self.searched..self.filled];
-        let (records, length) = match self.delimiter.whole(unsearched) {
-            _ if self.ended => (u64::from(self.filled > 0), self.filled),
-            (0, _) => (0, 0),
-            (records, length) => (records, self.searched + length),
-        };
-        let (records, length) = self.check_lengths(records, length);
-        if records > 0 {
-            return Ok(Some(self.hand_out(records, length)));
+        let had_header = self.head.is_none();
+        if !had_header && !self.take_head()? {
+            return Ok(None);
         }
-        // The last bytes may be the beginning of a delimiter.
-        self.searched = (self.filled + 1).saturating_sub(self.delimiter.len()).max(self.searched);
-        Ok(None)
+        let (mut records, mut length) =
+            self.delimiter.whole_from(&self.buffer[..self.filled], &mut self.scan);
+        if self.ended {
+            self.check_quotes(records, length)?;
+            (records, length) = (u64::from(self.filled > 0), self.filled);
+        }
+        let (records, length) = self.check_lengths(records, length);
+        let has_news = records > 0 || !had_header;
+        Ok(has_news.then(|| self.hand_out(records, length)))
+    }
+
+    /// Takes the header, if it is whole. Returns whether it was.
+    fn take_head(&mut self) -> Result<bool> {
+        while let Some(head) = &mut self.head {
+            let bytes = &self.buffer[..self.filled];
+            let end = self.delimiter.end(bytes, &mut self.scan);
+            let is_whole = end.is_some();
+            let Some(end) = end.or((self.ended && self.filled > 0).then_some(self.filled)) else {
+                self.check_header_length(self.filled, self.delimiter.most_begun())?;
+                return Ok(false);
+            };
+            let record = self.delimiter.trim(&bytes[..end]);
+            if head.cleaning.skips(record) {
+                head.skipped += end;
+            } else {
+                let length = record.len();
+                if !is_whole {
+                    self.check_quotes(0, 0)?;
+                }
+                self.check_header_length(length, 0)?;
+                let Some(head) = self.head.take() else { break };
+                (head.take)(head.skipped, &self.buffer[..end])?;
+            }
+            self.pass(end);
+            self.buffer.copy_within(end..self.filled, 0);
+            self.filled -= end;
+        }
+        Ok(true)
+    }
+
+    fn check_header_length(&self, length: usize, spare: usize) -> Result<()> {
+        let max = self.max_record;
+        match self.scan.open_quote(self.filled) {
+            _ if length <= max.saturating_add(spare) => Ok(()),
+            Some(quote) => bail!(self.not_closed(quote, &format!("within the {max} bytes of --max-record"))),
+            None => bail!("the header is longer than {max} bytes: raise --max-record"),
+        }
+    }
+
+    /// Checks that no quote is open at the end of the input, after so many records of this length.
+    fn check_quotes(&self, records: u64, length: usize) -> Result<()> {
+        let quote = self.scan.open_quote(self.filled - length).map(|quote| length + quote);
+        let Some(quote) = quote.filter(|_| self.delimiter.is_csv()) else { return Ok(()) };
+        let item = match self.head {
+            None => format!(", in item {}", self.records + records + 1),
+            Some(_) => ", in the header".to_owned(),
+        };
+        bail!(self.not_closed(quote, "before the end of the input") + &item)
+    }
+
+    /// That the quote at this index of the buffer is not closed.
+    fn not_closed(&self, quote: usize, by: &str) -> String {
+        let line = self.newlines + memchr::memchr_iter(b'\n', &self.buffer[..quote]).count() as u64 + 1;
+        let text =
+            excerpt(self.buffer[quote..self.filled].split(|&byte| byte == b'\n').next().unwrap_or_default());
+        format!("line {line}: the quote before {text} is not closed {by}")
+    }
+
+    /// Notes that the first `length` bytes are done with.
+    fn pass(&mut self, length: usize) {
+        self.offset += length as u64;
+        if self.delimiter.is_csv() {
+            self.newlines += memchr::memchr_iter(b'\n', &self.buffer[..length]).count() as u64;
+        }
+        self.scan = Scan::default();
     }
 
     /// Reads more, after making room for it. Never reads again after the end: a terminal would go on.
@@ -144,7 +238,7 @@ impl<R: Read> Reader<R> {
         let (mut good, mut start) = (0, 0);
         for record in self.delimiter.split_inclusive(&self.buffer[..self.filled]) {
             // The last bytes of an unfinished one may be the beginning of a delimiter.
-            let spare = if start < length { 0 } else { self.delimiter.len() - 1 };
+            let spare = if start < length { 0 } else { self.delimiter.most_begun() };
             if self.delimiter.trim(record).len() > self.max_record.saturating_add(spare) {
                 self.failed = Some(self.too_long(good, start));
                 return (good, start);
@@ -156,6 +250,11 @@ impl<R: Read> Reader<R> {
     }
 
     fn too_long(&self, records: u64, length: usize) -> Error {
+        let open = self.scan.open_quote(self.filled - length).filter(|_| self.delimiter.is_csv());
+        if let Some(quote) = open {
+            let by = format!("within the {} bytes of --max-record", self.max_record);
+            return Error::msg(self.not_closed(length + quote, &by));
+        }
         let (record, offset) = (self.records + records + 1, self.offset + length as u64);
         let max = self.max_record;
         anyhow!(
@@ -167,7 +266,7 @@ impl<R: Read> Reader<R> {
     /// Hands out the first `length` bytes and keeps the rest.
     fn hand_out(&mut self, records: u64, length: usize) -> Segment {
         self.records += records;
-        self.offset += length as u64;
+        self.pass(length);
         let block = if length < CHUNK / 4 {
             // Slow input must not pin a large buffer for each line.
             let bytes = self.buffer[..length].to_vec();
@@ -179,7 +278,6 @@ impl<R: Read> Reader<R> {
             Buffer { bytes, pool: Some(Pool::clone(&self.pool)) }
         };
         self.filled -= length;
-        self.searched = 0;
         Segment::new(block, length, records)
     }
 

@@ -1,6 +1,7 @@
 //! Extracts the selected part of a record.
 
-use std::cell::RefCell;
+use std::cell::{OnceCell, RefCell};
+use std::sync::Arc;
 
 use memchr::memchr3;
 use memchr::memmem::Finder;
@@ -10,7 +11,7 @@ use super::csv;
 use super::host::host;
 use super::json::{PathValues, Paths};
 use super::part::Selected;
-use crate::config::{Selector, Separator, compile};
+use crate::config::{Selector, Separator, Table, compile};
 
 /// A way to extract the selected part of a record.
 pub(super) enum Extractor {
@@ -18,6 +19,7 @@ pub(super) enum Extractor {
         index: usize,
         columns: Columns,
     },
+    Named(Box<NamedColumn>),
     Bytes,
     Host,
     /// The number of the path in [`Paths`].
@@ -25,6 +27,27 @@ pub(super) enum Extractor {
     /// The first group of a match, or all of it. The memory for the locations of the groups is reused.
     Match(Box<(Regex, RefCell<CaptureLocations>)>),
     Constant(u64),
+}
+
+/// A column of a table that the header names.
+pub(super) struct NamedColumn {
+    name: String,
+    /// `None` if there is no header.
+    table: Option<Arc<Table>>,
+    /// Known once the header has been read.
+    index: OnceCell<usize>,
+}
+
+impl NamedColumn {
+    fn field<'a>(&self, record: &'a [u8]) -> Selected<'a> {
+        let field = self.table.as_ref().and_then(|table| {
+            let known = self.index.get().copied();
+            let index = known.or_else(|| table.header()?.index(&self.name).ok())?;
+            let _ = self.index.set(index);
+            csv::field(record, table.separator(), index)
+        });
+        field.map_or(Selected::Missing, Selected::Text)
+    }
 }
 
 /// How the columns of a record are found.
@@ -39,7 +62,7 @@ impl Columns {
         match separator {
             None => Columns::Blanks,
             Some(Separator::Text(text)) => Columns::Text(Box::new(Finder::new(text).into_owned())),
-            Some(Separator::Csv(byte)) => Columns::Csv(*byte),
+            Some(Separator::Csv(table)) => Columns::Csv(table.separator()),
         }
     }
 }
@@ -51,6 +74,11 @@ impl Extractor {
             Selector::Column(column) => {
                 Extractor::Column { index: column.get() - 1, columns: Columns::new(separator) }
             }
+            Selector::Named(name) => Extractor::Named(Box::new(NamedColumn {
+                name: name.clone(),
+                table: separator.and_then(Separator::table).cloned(),
+                index: OnceCell::new(),
+            })),
             Selector::Bytes => Extractor::Bytes,
             Selector::Host => Extractor::Host,
             Selector::Path(path) => Extractor::Path(paths.add(path)),
@@ -85,6 +113,7 @@ impl Extractor {
             Extractor::Column { index, columns: Columns::Csv(separator) } => {
                 csv::field(record, *separator, *index).map_or(Selected::Missing, Selected::Text)
             }
+            Extractor::Named(column) => column.field(record),
             Extractor::Bytes => Selected::Number(length as u64),
             Extractor::Host => host(record),
             Extractor::Path(path) => values.map_or(Selected::Missing, |values| values[*path].clone()),

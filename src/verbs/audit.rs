@@ -41,8 +41,8 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
     };
     let mut report = AuditReport::new(config.report, findings);
     if arrivals.is_now {
-        let delimiter = Delimiter::new(&config.input.delimiter);
-        review = review.passing_on(Stdout::new(delimiter, world.interrupt()));
+        let delimiter = Delimiter::of(&config.input);
+        review = review.passing_on(Stdout::new(delimiter, world.interrupt()).with_header(&config.input));
     }
     let exit = review.run(&mut world, &mut report);
     if let Some(mut kept) = kept {
@@ -53,7 +53,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
         }
     }
     if position.is_shared() && arrivals.is_now {
-        position.advance(review.passed);
+        position.advance(config.input.head_length() + review.passed);
     }
     review.told.iter().for_each(|text| reporter.notice(text));
     let exit = exit.and_then(|exit| {

@@ -21,7 +21,7 @@ pub(crate) use self::state::state;
 use crate::config::{Config, Once, Rate, Shared, State, Verb};
 use crate::records::Completed;
 use crate::runtime::{Input, InputPosition, LimitsFiles, are_same, is_at};
-use crate::source::{Delimiter, Done, Reader};
+use crate::source::{Done, Reader, header_taker};
 use crate::store;
 use crate::ui::plot;
 use crate::ui::report::Reporter;
@@ -52,9 +52,10 @@ impl<'a> Setup<'a> {
         }
         let mut files = LimitsFiles::new(config.limits.clone(), check_for(config));
         let mut rates = files.load()?;
-        if let Some(shared) = config.shared.as_ref().filter(|_| rates.is_empty()) {
-            rates = state::stored_limits(shared, &config.queue)?;
-            rates.iter().try_for_each(check_for(config))?;
+        if let Some(shared) = config.shared.as_ref().filter(|_| rates.iter().all(Rate::is_local)) {
+            let stored = state::stored_limits(shared, &config.queue)?;
+            stored.iter().try_for_each(check_for(config))?;
+            rates.extend(stored);
         }
         if config.shared.is_some() {
             // A gate has those first that it shares.
@@ -85,7 +86,11 @@ impl<'a> Setup<'a> {
         // It creates the file, so all other checks come first.
         config.plot.as_deref().map(plot::check).transpose()?;
         let position = InputPosition::of(&input);
-        let reader = Reader::new(input, Delimiter::new(&config.input.delimiter), config.input.max_record);
+        let reader = Reader::of(
+            input,
+            &config.input,
+            header_taker(&config.input, config.selectors(&rates).cloned().collect()),
+        );
         Ok(Setup { config, files, rates, reader, position, reporter })
     }
 
@@ -128,13 +133,15 @@ fn done(config: &Config) -> Result<Option<Done>> {
 }
 
 /// The check of each limit, applied whenever limits are read from files.
-fn check_for(config: &Config) -> fn(&Rate) -> Result<()> {
-    match config.action {
+fn check_for(config: &Config) -> impl Fn(&Rate) -> Result<()> + Send + use<> {
+    let check: fn(&Rate) -> Result<()> = match config.action {
         Verb::Run | Verb::DryRun { .. } if config.command.is_none() => |rate| {
             ensure!(!rate.is_for_commands(), "{rate} is for a command: add one, such as -- curl");
             Ok(())
         },
         Verb::Once(_) => Once::check,
         _ => |_| Ok(()),
-    }
+    };
+    let input = config.input.clone();
+    move |rate| rate.selectors().try_for_each(|selector| input.check(selector)).and_then(|()| check(rate))
 }

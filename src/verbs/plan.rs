@@ -22,7 +22,7 @@ use crate::time::{Time, shown};
 pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) -> Result<Exit> {
     setup.check_no_pause("the dry run would never end")?;
     let Setup { config, rates, reader, reporter, .. } = setup;
-    let delimiter = Delimiter::new(&config.input.delimiter);
+    let delimiter = Delimiter::of(&config.input);
     let separator = config.input.separator.as_ref();
     let stamped: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),

@@ -57,16 +57,16 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     done.into_iter().for_each(|done| schedule.skip(done));
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let mut sink = sink_for(config, &mut world)?;
-    let delimiter = Delimiter::new(&config.input.delimiter);
+    let delimiter = Delimiter::of(&config.input);
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
     let failed = config.command.as_ref().and_then(|run| run.failed.as_deref());
-    let failed = failed.map(FailedItems::create).transpose()?;
+    let failed = failed.map(|path| FailedItems::create(path, config.input.separator.as_ref())).transpose()?;
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
     let driver = driver.noting(log.zip(Some(delimiter)), metrics);
     let exit = driver.listing(failed).run(&mut schedule);
-    *consumed = schedule.consumed();
+    *consumed = config.input.head_length() + schedule.consumed();
     // An empty pipe is no mistake.
     let takes_stdin = config.input.file.is_none() && config.command.is_some();
     if exit == Exit::Done && schedule.stats().read == 0 && takes_stdin && !is_pipe(io::stdin()) {
@@ -124,7 +124,7 @@ pub(super) fn share(
 }
 
 fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
-    let (interrupt, delimiter) = (world.interrupt(), Delimiter::new(&config.input.delimiter));
+    let (interrupt, delimiter) = (world.interrupt(), Delimiter::of(&config.input));
     if let Some(run) = &config.command {
         world.watch_commands()?;
         let separator = config.input.separator.as_ref();
@@ -135,7 +135,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
         });
     }
     runtime::sharpen();
-    Ok(Box::new(Stdout::new(delimiter, interrupt)))
+    Ok(Box::new(Stdout::new(delimiter, interrupt).with_header(&config.input)))
 }
 
 fn open_log(config: &Config) -> Result<Option<JobLog>> {

@@ -15,7 +15,10 @@ pub(super) fn stored_limits(shared: &Shared, queue: &QueueOptions) -> Result<Vec
     let limits = store::keeper(shared)?.limits(Box::new(|| Clock::Boot.now()))?;
     let state = &shared.state;
     let limits = limits.with_context(|| {
-        format!("no limit given, and there is no state {state} yet, whose limits would hold: add one, such as -r 10/s")
+        format!(
+            "no limit given to share, and there is no state {state} yet, whose limits would hold: add one, such as \
+             -r 10/s"
+        )
     })?;
     check_shared(&limits, queue)?;
     Ok(limits)

@@ -25,6 +25,7 @@ fn options_of_other_programs_name_ours() {
         (&["-S", "host", "echo"], "-S is an option of parallel: commands run on this machine"),
         (&["--wait=5", "curl"], "--wait is an option of wget: use -r 1/5,from=exit"),
         (&["--colsep", ",", "echo"], "use -F S, and {col:N} in COMMAND"),
+        (&["--header", ":", "echo"], "use --csv, and {col:NAME} in COMMAND for the field NAME"),
         (&["--max-procs=4", "echo"], "use -j 4"),
         (&["--process-slot-var=SLOT", "echo"], "as $THROTTLE_SLOT"),
         (&["--retry-delay", "5", "echo"], "use --retries N --backoff 5\n"),
@@ -97,7 +98,7 @@ fn placeholders_of_parallel_are_told() {
 fn a_mistyped_selector_in_braces_is_told() {
     for (arg, why) in [
         ("{col:0}", "{col:0} is passed on unchanged: a column is a number, counted from 1, as in col:1\n"),
-        ("x/{col:b}/y", "{col:b} is passed on unchanged: a column is a number"),
+        ("x/{col:-1}/y", "{col:-1} is passed on unchanged: a column is a number"),
         ("{re:a{1}(}", "{re:a{1}(} is passed on unchanged: 'a{1}(' is not a regular expression"),
     ] {
         let mut run = throttle(&[UNLIMITED, "--", "echo", arg]);

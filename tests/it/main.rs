@@ -11,6 +11,7 @@ mod bytes;
 mod civil;
 mod cli;
 mod completions;
+mod csv;
 mod documented;
 mod examples;
 mod exec;

@@ -82,6 +82,28 @@ const TABLE: &[(&[&str], &str)] = &[
          now,fail=2 to end the running ones as well; try 'throttle --help'",
     ),
     (&["-n9", "--csv", "-F", "::"], "--csv needs a separator of one byte, as in -F ';'"),
+    (&["-n9", "--csv", "-F", "\""], "--csv needs another separator: leave out -F for a comma"),
+    (&["-n9", "--csv", "-0"], "--csv cuts records at newlines outside quotes: leave out -0"),
+    (&["-n9", "--csv", "-d", "\\r\\n"], "--csv cuts records at newlines outside quotes: leave out -d"),
+    (
+        &["-n9", "--csv", "--trim", "-F\\t"],
+        "--trim would remove empty fields of the table with their separators: leave it out",
+    ),
+    (
+        &["-n9", "--csv=x"],
+        "invalid value 'x' for '--csv[=<HEADER>]' [possible values: header, noheader]; try 'throttle --help'",
+    ),
+    (&["-n9", "-K", "col:user"], "col:user is a name in a header: add --csv, or write col:N"),
+    (&["-n9", "-F,", "echo", "{col:a b}"], "col:a b is a name in a header: add --csv, or write col:N"),
+    (
+        &["-n9", "--csv=noheader", "-c", "col:size"],
+        "col:size needs a header: with --csv=noheader, write col:N",
+    ),
+    (
+        &["-n9", "--dry-run", "--arrivals", "col:time"],
+        "col:time is a name in a header: add --csv, or write col:N",
+    ),
+    (&["-n9", "-j2", "--tag=col:id", "echo"], "col:id is a name in a header: add --csv, or write col:N"),
     // What an option lacks, or cannot be together with.
     (
         &["-r", "5/s", "-p", "2m"],
@@ -236,10 +258,11 @@ const WARNINGS: &[(&[&str], &str, &str)] = &[
     (
         &["-F,", "true", "{col:2}"],
         "a,b\n\"a,b\",c\n",
-        "item 2 '\"a,b\",c' has a separator inside quotes, where -F cuts it: for CSV, add --csv",
+        "item 2 '\"a,b\",c' has a separator inside quotes, where -F cuts it: for CSV, use --csv, or without \
+         a header --csv=noheader",
     ),
     (&["-F,", "-K", "col:1"], "\"a\",\"b\"\n", ""),
-    (&["-F,", "--csv", "-K", "col:2"], "\"a,b\",c\n", ""),
+    (&["-F,", "--csv=noheader", "-K", "col:2"], "\"a,b\",c\n", ""),
     // Options of ours among the arguments.
     (
         &["true", "--on-limit=drop"],
@@ -293,7 +316,8 @@ fn an_interrupted_run_tells_what_it_refused() {
 fn columns_of_csv_have_no_quotes() {
     for (separator, items) in [("-F,", "\"a, \"\"b\"\"\",c\nd,\"e\"\n"), ("-F;", "\"a, \"\"b\"\"\";c\nd;e\n")]
     {
-        let mut run = throttle(&[UNLIMITED, "--csv", separator, "printf", "[%s]", "{col:1}", "{col:2}"]);
+        let mut run =
+            throttle(&[UNLIMITED, "--csv=noheader", separator, "printf", "[%s]", "{col:1}", "{col:2}"]);
         run.write_stdin(items).assert().success().stdout("[a, \"b\"][c][d][e]").stderr("");
     }
 }

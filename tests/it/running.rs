@@ -156,7 +156,10 @@ fn what_makes_no_sense_is_told() {
             &["-r4/running", "--once", "--", "echo"],
             "--once cannot see the end of COMMAND: leave out 4/running",
         ),
-        (&["-r4/running", "-s", "./state", "--", "echo"], "nothing to share: leave out -s\n"),
+        (
+            &["-r4/running", "-s", "./state", "--set-limits"],
+            "4/running is of each run alone, so no state keeps it: leave it out\n",
+        ),
         (
             &["-r4/s,from=exit", "-s", "./state", "--", "echo"],
             "how long commands run: add ,local to limit this run alone, or leave out from=exit or -s\n",

@@ -44,8 +44,13 @@ fn limits_of_a_run_alone_apply_beside_the_shared_ones() {
     assert!(start.elapsed() >= Duration::from_millis(400));
     let one_by_one = ["-s", &state, "-r100/s", "-r1/running", "-j3", "--", "echo"];
     throttle(&one_by_one).write_stdin(numbers(3)).assert().success().stdout(numbers(3));
-    let alone = ["-s", &state, "-r1/running", "--", "echo"];
-    throttle(&alone).assert().code(2).stderr(contains("nothing to share"));
+    // Without a shared one, those of the state hold.
+    let stored = ["-v", "-s", &state, "-r1/running", "--", "echo"];
+    let output = throttle(&stored).write_stdin("1\n").assert().success();
+    output.stderr(contains("limit 100/1s,algo=sliding").and(contains("limit 1/running")));
+    let missing = format!("{state}2");
+    let alone = ["-s", &missing, "-r1/running", "--", "echo"];
+    throttle(&alone).write_stdin("1\n").assert().code(1).stderr(contains("no limit given to share"));
 }
 
 /// It waits for the end of the hours of each limit, when those of the other begin.

@@ -36,7 +36,7 @@ fn an_answer_is_the_output_of_its_item() {
     let table: &[(&[&str], &str, &str)] = &[
         (&["--worker"], "a\n\nb", "<a>\n<>\n<b>\n"),
         (&["--worker", "-k", "-j2", "--tag"], "a\nb\n", "a\t<a>\nb\t<b>\n"),
-        (&["--worker", "--csv"], "\"a,b\",c\n", "<\"a,b\",c>\n"),
+        (&["--worker", "--csv=noheader"], "\"a,b\",c\n", "<\"a,b\",c>\n"),
         (&["--worker=line"], "7\tx\n", "<7\tx>\n"),
     ];
     for (args, input, output) in table {

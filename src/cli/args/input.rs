@@ -2,16 +2,15 @@
 
 use std::path::PathBuf;
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 use clap::Args;
 
 use super::{FOR_ITEMS, choice};
-use crate::config::{Cleaning, InputOptions, OnBad, Separator, parse_delimiter, parse_size};
+use crate::config::{Cleaning, InputOptions, OnBad, Separator, Table, parse_delimiter, parse_size};
 
 /// Where items come from, and where each ends.
 #[derive(Args, Debug)]
 #[group(id = FOR_ITEMS)]
-#[expect(clippy::struct_excessive_bools)]
 pub(crate) struct InputArgs {
     /// Read items from FILE and leave stdin to COMMAND
     #[arg(short, long, value_name = "FILE")]
@@ -26,17 +25,16 @@ pub(crate) struct InputArgs {
     pub(crate) delimiter: Option<DelimiterBytes>,
 
     /// Separator of fields, for col:N [default: blanks]
-    ///
-    /// Each S ends a field, so fields may be empty.
     #[arg(short = 'F', long, value_name = "S", value_parser = parse_delimiter, hide_short_help = true)]
     pub(crate) field_separator: Option<DelimiterBytes>,
 
-    /// Fields are those of CSV, which may be in quotes
+    /// Items are records of CSV, after a header
     ///
-    /// col:N is without the quotes around it, and \"\" in them stands for one. The separator is a comma, or the byte of
-    /// -F. Items still end at the delimiter, even in quotes.
-    #[arg(long, hide_short_help = true)]
-    pub(crate) csv: bool,
+    /// The header is written first and charged to nothing; it names the columns for col:NAME. =noheader: there is none.
+    #[arg(long, value_name = "HEADER", num_args = 0..=1, require_equals = true, default_missing_value = "header")]
+    #[arg(value_parser = choice(&[("header", true), ("noheader", false)]), hide_possible_values = true)]
+    #[arg(hide_short_help = true)]
+    pub(crate) csv: Option<bool>,
 
     /// Longest item allowed [default: 64Mi]
     #[arg(long, value_name = "SIZE", value_parser = parse_size, hide_short_help = true)]
@@ -84,9 +82,16 @@ impl InputArgs {
 
     fn separator(&self) -> Result<Option<Separator>> {
         let given = self.field_separator.clone();
-        match self.csv {
-            true => Separator::csv(given.as_deref()).map(Some),
-            false => Ok(given.map(Separator::Text)),
-        }
+        let Some(has_header) = self.csv else { return Ok(given.map(Separator::Text)) };
+        ensure!(
+            !self.null && self.delimiter.is_none(),
+            "--csv cuts records at newlines outside quotes: leave out {}",
+            if self.null { "-0" } else { "-d" }
+        );
+        ensure!(
+            !self.trim || !given.as_ref().is_some_and(|given| given.trim_ascii().is_empty()),
+            "--trim would remove empty fields of the table with their separators: leave it out"
+        );
+        Ok(Some(Separator::Csv(Table::new(given.as_deref(), has_header)?.into())))
     }
 }

@@ -148,10 +148,9 @@ impl Lanes {
 
     /// The items of a segment, each with its delimiter, also where the input ends without one.
     pub(super) fn complete(&self, segment: &Segment) -> Vec<u8> {
-        let delimiter = &self.delimiter;
         segment
-            .records(delimiter)
-            .flat_map(|whole| [delimiter.trim(whole), delimiter.bytes()].concat())
+            .records(&self.delimiter)
+            .flat_map(|whole| self.delimiter.complete(whole).into_owned())
             .collect()
     }
 

@@ -68,6 +68,7 @@ pub(crate) struct Commands {
     tagger: Option<Expander>,
     run: Run,
     delimiter: Delimiter,
+    separator: Option<Separator>,
     capacity: Capacity,
     parent: Parent,
     jobs: Vec<Job>,
@@ -99,6 +100,7 @@ impl Commands {
             tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
             capacity: Self::capacity_of(&run, &delimiter),
             delimiter,
+            separator: separator.cloned(),
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
             free_slots: BTreeSet::new(),
@@ -163,7 +165,7 @@ impl Commands {
         match self.run.stdin {
             Feed::Nothing => _ = command.stdin(stdin::nothing()?),
             Feed::Ours => {}
-            Feed::Items => _ = command.stdin(stdin::of(batch)?),
+            Feed::Items => _ = command.stdin(stdin::of(Separator::head(self.separator.as_ref()), batch)?),
         }
         Ok(command)
     }

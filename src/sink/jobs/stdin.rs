@@ -2,6 +2,7 @@
 
 use std::fs::File;
 use std::io::{self, Seek, Write};
+use std::iter;
 use std::process::Stdio;
 
 use crate::source::{Batch, Segment};
@@ -18,10 +19,11 @@ pub(super) fn nothing() -> io::Result<Stdio> {
     device.or_else(|_| io::pipe().map(|(read, _)| read.into()))
 }
 
-/// A stdin that already holds the items, so no thread has to feed it and the command need not read it. No file is used
-/// twice: processes that a command left behind may still read it.
-pub(super) fn of(batch: &Batch) -> io::Result<Stdio> {
-    let bytes = batch.segments().iter().map(Segment::bytes).collect::<Vec<_>>().concat();
+/// A stdin that already holds `head` and the items, so no thread has to feed it and the command need not read it. No
+/// file is used twice: processes that a command left behind may still read it.
+pub(super) fn of(head: &[u8], batch: &Batch) -> io::Result<Stdio> {
+    let items = batch.segments().iter().map(Segment::bytes);
+    let bytes = iter::once(head).chain(items).collect::<Vec<_>>().concat();
     if bytes.len() <= PIPE {
         let (read, mut write) = io::pipe()?;
         write.write_all(&bytes)?;

@@ -19,9 +19,6 @@ use crate::printable::excerpt;
 /// The longest answer: that of an item.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// How much is read at once.
-const PIECE: usize = 16 << 10;
-
 /// Milliseconds until a delivery that waits for its worker looks for a signal.
 const LOOK: u8 = 50;
 
@@ -33,9 +30,13 @@ pub(super) struct Worker {
     /// `None` once it has closed its standard output.
     pub(super) stdout: Option<PipeReader>,
     /// What it has printed and was not taken yet.
-    pub(super) printed: Vec<u8>,
+    printed: Vec<u8>,
+    /// The length of what was printed and has no newline.
+    searched: usize,
     /// The item that it is working on.
     pub(super) item: Option<ItemInHand>,
+    /// What it is given before its first item.
+    pub(super) head: Vec<u8>,
     pub(super) has_answered: bool,
     /// True once it is to end.
     pub(super) is_dismissed: bool,
@@ -83,7 +84,7 @@ impl Pipes {
 }
 
 impl Worker {
-    pub(super) fn new(pid: Pid, slot: usize, pipes: Pipes) -> Self {
+    pub(super) fn new(pid: Pid, slot: usize, pipes: Pipes, head: Vec<u8>) -> Self {
         let Pipes { stdin, stdout } = pipes;
         Worker {
             pid,
@@ -91,7 +92,9 @@ impl Worker {
             stdin: Some(stdin),
             stdout: Some(stdout),
             printed: Vec::new(),
+            searched: 0,
             item: None,
+            head,
             has_answered: false,
             is_dismissed: false,
             is_faulty: false,
@@ -110,14 +113,14 @@ impl Worker {
         self.is_dismissed = true;
     }
 
-    /// Reads what it has printed, without waiting. It takes part in the poll of outputs until it closes its output.
+    /// Reads what it has printed, by way of `buffer`, without waiting. It takes part in the poll of outputs until it
+    /// closes its output.
     ///
     /// # Errors
     /// The pipe cannot be read.
-    pub(super) fn read(&mut self) -> io::Result<()> {
-        let mut buffer = [0; PIECE];
+    pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         while let Some(stdout) = self.stdout.as_mut().filter(|_| self.printed.len() <= LONGEST_ANSWER) {
-            match stdout.read(&mut buffer) {
+            match stdout.read(buffer) {
                 Ok(0) => self.stdout = None,
                 Ok(length) => {
                     self.printed.extend_from_slice(&buffer[..length]);
@@ -136,8 +139,12 @@ impl Worker {
     /// Takes the line that answers its item, if it has come.
     pub(super) fn take_answer(&mut self) -> Option<Vec<u8>> {
         self.item.as_ref()?;
-        let end = memchr::memchr(b'\n', &self.printed)? + 1;
-        let rest = self.printed.split_off(end);
+        let Some(end) = memchr::memchr(b'\n', &self.printed[self.searched..]) else {
+            self.searched = self.printed.len();
+            return None;
+        };
+        let rest = self.printed.split_off(self.searched + end + 1);
+        self.searched = 0;
         Some(std::mem::replace(&mut self.printed, rest))
     }
 
@@ -148,13 +155,14 @@ impl Worker {
     pub(super) fn check_silence(&mut self) -> Result<()> {
         if self.printed.len() > LONGEST_ANSWER {
             // As if nobody read it any more.
-            (self.stdin, self.stdout, self.printed) = (None, None, Vec::new());
+            (self.stdin, self.stdout, self.printed, self.searched) = (None, None, Vec::new(), 0);
             bail!("{} has printed more than 64 MiB without a newline", self.name());
         }
         if self.item.is_some() || self.printed.is_empty() {
             return Ok(());
         }
         let printed = std::mem::take(&mut self.printed);
+        self.searched = 0;
         if std::mem::replace(&mut self.is_faulty, true) {
             return Ok(());
         }
@@ -179,6 +187,7 @@ impl Worker {
     pub(super) fn deliver(
         &mut self,
         bytes: &[u8],
+        buffer: &mut [u8],
         interrupt: &Interrupt,
         limit: Option<Instant>,
     ) -> io::Result<Delivery> {
@@ -195,7 +204,7 @@ impl Worker {
                         return Ok(Delivery::TimedOut);
                     }
                     self.wait()?;
-                    self.read()?;
+                    self.read(buffer)?;
                 }
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {

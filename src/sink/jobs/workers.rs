@@ -42,6 +42,9 @@ const MOST_STILLBORN: usize = 3;
 /// The time without a first answer after which a hint says why that may be.
 const HINT_AFTER: u64 = 5 * SECOND;
 
+/// How much is read at once.
+const PIECE: usize = 64 << 10;
+
 /// The pause before another worker is given an item that one would not read.
 const PAUSE: u64 = SECOND / 1000;
 
@@ -51,11 +54,14 @@ pub(crate) struct Workers {
     /// Makes the tag of an answer from its item.
     tagger: Option<Expander>,
     delimiter: Delimiter,
+    separator: Option<Separator>,
     interrupt: Arc<Interrupt>,
     parent: Parent,
     running: Vec<Worker>,
     free_slots: BTreeSet<usize>,
     outputs: Outputs,
+    /// What they print is read here.
+    buffer: Box<[u8]>,
     shortage: Shortage,
     state: Option<String>,
     /// The number of workers that have ended without an answer since the last one that gave one.
@@ -85,10 +91,12 @@ impl Workers {
             answers,
             tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
             delimiter,
+            separator: separator.cloned(),
             parent: Parent::new(run.timeout.is_some()),
             running: Vec::new(),
             free_slots: BTreeSet::new(),
             outputs: Outputs::new(Arc::clone(&interrupt), run.output == Output::InOrder),
+            buffer: vec![0; PIECE].into(),
             interrupt,
             shortage: Shortage::default(),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
@@ -111,7 +119,8 @@ impl Workers {
         let pipes = Pipes::connect(&mut command)?;
         let pid = self.parent.start(command)?;
         self.free_slots.remove(&slot);
-        self.running.push(Worker::new(pid, slot, pipes));
+        let head = Separator::head(self.separator.as_ref()).to_vec();
+        self.running.push(Worker::new(pid, slot, pipes, head));
         Ok(self.running.len() - 1)
     }
 
@@ -141,21 +150,22 @@ impl Workers {
 
     /// Gives `batch`, an item, to the worker with this index.
     fn give(&mut self, index: usize, batch: &Batch) -> io::Result<Sent> {
-        let mut bytes: Vec<u8> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
-        if self.delimiter.trim(&bytes).len() == bytes.len() {
-            bytes.extend_from_slice(self.delimiter.bytes());
+        let mut bytes = self.delimiter.complete(batch.segments().first().map_or(&[], Segment::bytes));
+        let head = &self.running[index].head;
+        if !head.is_empty() {
+            bytes = [head, &bytes[..]].concat().into();
         }
         let limit =
             self.run.timeout.and_then(|nanos| Instant::now().checked_add(Duration::from_nanos(nanos)));
         let worker = &mut self.running[index];
-        match worker.deliver(&bytes, &self.interrupt, limit)? {
+        match worker.deliver(&bytes, &mut self.buffer, &self.interrupt, limit)? {
             Delivery::Refused { began: false } => return Ok(Sent::Busy { pause: PAUSE, why: None }),
             // It must not take a part of the item for the whole.
             Delivery::Interrupted => {
                 self.parent.signal(worker.pid, Signal::SIGKILL);
                 return Ok(Sent::Partly(0, Cause::Interrupted));
             }
-            Delivery::Whole | Delivery::Refused { began: true } => {}
+            Delivery::Whole | Delivery::Refused { began: true } => worker.head.clear(),
             Delivery::TimedOut => {
                 worker.patience.is_over = true;
                 self.parent.signal(worker.pid, Signal::SIGKILL);
@@ -173,7 +183,7 @@ impl Workers {
         let mut ended = Vec::new();
         for index in 0..self.running.len() {
             let worker = &mut self.running[index];
-            if let Err(error) = worker.read() {
+            if let Err(error) = worker.read(&mut self.buffer) {
                 let error = Error::new(error).context(format!("cannot read from {}", worker.name()));
                 self.fail(Exit::Error, error);
             }

@@ -226,10 +226,10 @@ pub(super) const EXPECTED: &[Example] = &[
     },
     Example {
         part: "mails.csv",
-        inputs: &[("mails.csv", "Hello,a@a.example\nGood bye,b@b.example\n")],
+        inputs: &[("mails.csv", "subject,mail\nHello,a@a.example\n\"Bye, all\",b@b.example\n")],
         loses_items: true,
         shows: &[Shows::Calls(
-            "call --to a@a.example --subject no. 1: Hello\ncall --to b@b.example --subject no. 2: Good bye\n",
+            "call --to a@a.example --subject no. 1: Hello\ncall --to b@b.example --subject no. 2: Bye, all\n",
         )],
         ..Example::PLAIN
     },

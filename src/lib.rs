@@ -113,6 +113,7 @@ pub mod audit;
 pub mod charge;
 #[cfg(feature = "cli")]
 #[doc(hidden)]
+#[allow(rustdoc::invalid_html_tags, reason = "the help of options is plain text")]
 pub mod cli;
 #[doc(hidden)]
 pub mod config;

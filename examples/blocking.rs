@@ -7,9 +7,9 @@ use throttle::pace::{Error, Pacer};
 
 fn main() -> Result<(), Error> {
     let limits = std::env::args().nth(1).unwrap_or_else(|| "5/s\n1/s,key=host".to_owned());
-    let mut pacer = Pacer::new(&limits)?;
+    let pacer = Pacer::new(&limits)?;
     for url in io::stdin().lines().map_while(Result::ok) {
-        let permit = pacer.wait(url.as_bytes())?;
+        let permit = pacer.wait(pacer.item(url.as_bytes())?)?;
         println!("{url}");
         drop(permit);
     }

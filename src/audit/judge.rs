@@ -130,7 +130,7 @@ impl Ruling {
             rule.waive_debt(state);
             return at;
         }
-        let allowed = Opening::of(rule, state, ask, at).from.min(free);
+        let allowed = Opening::of(rule, state, ask, 0, at).from.min(free);
         let may_have_waited = window.last().is_none() && self.rate.depends_on_since(cost);
         if may_have_waited && allowed != Time::NEVER && allowed > at {
             rule.exhaust(state, at);

@@ -11,10 +11,13 @@ mod instant;
 mod limits;
 mod named;
 mod nearest;
+#[cfg(feature = "cli")]
 mod once;
 mod placeholders;
+#[cfg(feature = "cli")]
 mod plan;
 mod quantity;
+#[cfg(feature = "cli")]
 mod queue;
 mod rate;
 mod rate_text;
@@ -22,7 +25,9 @@ mod report;
 mod script;
 mod selector;
 mod separator;
+#[cfg(feature = "cli")]
 mod server;
+#[cfg(feature = "cli")]
 mod state;
 mod table;
 mod template;
@@ -46,9 +51,12 @@ pub use instant::{Until, parse_instant, parse_timestamp};
 pub(crate) use limits::check_auditable;
 pub use limits::{LimitOptions, LimitSource, parse_limits};
 pub(crate) use named::named;
+#[cfg(feature = "cli")]
 pub use once::Once;
+#[cfg(feature = "cli")]
 pub use plan::Plan;
 pub use quantity::{parse_count, parse_size};
+#[cfg(feature = "cli")]
 pub use queue::{BatchSize, Jitter, OnLimit, QueueOptions};
 pub use rate::{CountFrom, Defaults, Rate, key_indices, keys};
 pub use rate_text::{RateText, parse_limit_count};
@@ -57,7 +65,9 @@ pub(crate) use script::as_script;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use separator::Separator;
+#[cfg(feature = "cli")]
 pub use server::{Address, Server};
+#[cfg(feature = "cli")]
 pub use state::{Shared, State, VARIABLE, check_shareable, check_shared};
 pub(crate) use table::Header;
 pub use table::Table;
@@ -66,6 +76,7 @@ pub use template::{HEADERS, Piece, Template};
 use crate::time::Time;
 
 /// The options of a whole run.
+#[cfg(feature = "cli")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Config {
     /// The limits on releases, which may be in files.
@@ -94,6 +105,7 @@ pub struct Config {
     pub hints: Vec<String>,
 }
 
+#[cfg(feature = "cli")]
 impl Config {
     /// Warnings about what the user may not have meant, except with limits.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
@@ -133,6 +145,7 @@ impl Config {
 }
 
 /// An operation on the state of shared limits, instead of a run.
+#[cfg(feature = "cli")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Upkeep {
     /// Forgets the state: the next run begins a new one.
@@ -202,6 +215,7 @@ pub enum OnBad {
 }
 
 /// The action to take on the input.
+#[cfg(feature = "cli")]
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verb {
     /// Releases items as the limits admit them.

@@ -77,6 +77,10 @@ impl<S: Clone> Accounts<S> {
         }
     }
 
+    pub(crate) fn get(&self, account: usize) -> &S {
+        if self.are_keyed() { &self.entries[account].1 } else { &self.fresh }
+    }
+
     pub(crate) fn get_mut(&mut self, account: usize) -> &mut S {
         if self.are_keyed() { &mut self.entries[account].1 } else { &mut self.fresh }
     }

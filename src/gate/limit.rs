@@ -1,15 +1,12 @@
 //! One of several limits: a rule, what was released under it, its key, and the hours at which it is asked.
 
 use std::borrow::Cow;
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
 
 use super::accounts::Accounts;
 use super::learning::{Learned, Learning};
 use super::memory::Memory;
+use super::running::Running;
 use super::{Opening, Request};
-use crate::charge::Key;
 use crate::config::{Rate, key_indices};
 use crate::rule::{Algorithm, AnyRule, AnyState, Ask, Extra, InHours, Terms};
 use crate::time::{SECOND, Time, Wall};
@@ -40,12 +37,11 @@ pub struct Limit {
     key: Option<usize>,
     /// The hours in which it is asked, if not always. It counts always.
     hours: Option<Box<InHours>>,
-    /// The sum of the costs of running releases, by key, if a release takes up quota from its start but counts as made
-    /// when it ends.
+    /// The costs of running releases, if a release takes up quota from its start but counts as made when it ends.
     ///
     /// So with a sliding window, at most `count` are running or ended less than `period` ago. With a minimum gap, each
     /// starts at least the gap after the end of the one before, and they never overlap.
-    running: Option<HashMap<Key, u64, RandomState>>,
+    running: Option<Running>,
     /// What is known of its rate, if that is to be found. Its rule is that of the highest.
     learning: Option<Box<Learning>>,
     memory: Memory,
@@ -68,7 +64,7 @@ impl Limit {
     /// The limit of a RATE. `start` is the start of the run.
     pub(super) fn new(rate: &Rate, key: Option<usize>, start: Time, wall: Wall) -> Self {
         let mut limit = Limit::of(rate.algorithm, Terms { wall, ..rate.padded_terms() }, key);
-        limit.running = rate.counts_exits().then(HashMap::default);
+        limit.running = rate.counts_exits().then(|| Running::new(key.is_some()));
         limit.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
         limit.learning = Learning::of(rate);
         if rate.starts_empty {
@@ -112,7 +108,7 @@ impl Limit {
     }
 
     fn running(&self, key: &[u8]) -> u64 {
-        self.running.as_ref().and_then(|running| running.get(key)).copied().unwrap_or(0)
+        self.running.as_ref().map_or(0, |running| running.of(key))
     }
 
     /// The rule for a key.
@@ -134,13 +130,9 @@ impl Limit {
         Opening { from: end, until: hours.first(end, true) }
     }
 
-    /// *Never* means not before something ends: a rule that accrues begins to when the running release ends.
+    /// *Never* may mean not before something ends.
     fn by_rule(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
-        let running = self.running(key);
-        match ask.cost.checked_add(running).filter(|_| running == 0 || !self.rule.facts().accrues) {
-            Some(cost) => Opening::of(&self.rule(key), self.accounts.of(key), Ask { cost, ..ask }, from),
-            None => Opening::NEVER,
-        }
+        Opening::of(&self.rule(key), self.accounts.of(key), ask, self.running(key), from)
     }
 
     /// The account of a key, opened at `now` if there is none. Valid until the next [`Limit::evict`].
@@ -168,6 +160,27 @@ impl Limit {
         }
         rule.expire(state, now);
         rule.available(state, now, ask, pending).min(most)
+    }
+
+    /// True if a release is allowed at `now`. Changes nothing that a later question at an earlier instant depends on.
+    pub(super) fn admits(&self, account: usize, now: Time, ask: Ask) -> bool {
+        if self.hours.as_ref().is_some_and(|hours| !hours.contain(now)) {
+            return true;
+        }
+        let key = self.accounts.key(account);
+        let (running, state) = (self.running(key), self.accounts.get(account));
+        let rule = self.rule(key);
+        rule.is_plenty(state, ask.cost, running) || rule.available(state, now, ask, running) > 0
+    }
+
+    /// Charges a release that begins at `now`.
+    pub(super) fn begin(&mut self, account: usize, now: Time, ask: Ask) {
+        let running = self.running(self.accounts.key(account));
+        let state = self.accounts.get_mut(account);
+        if !self.rule.is_plenty(state, ask.cost, running) {
+            self.rule.expire(state, now);
+        }
+        self.commit(account, now, ask, 1);
     }
 
     /// Its availability at `now`, for display.
@@ -206,10 +219,7 @@ impl Limit {
     fn charge(&mut self, account: usize, now: Time, ask: Ask) {
         self.memory.note(now);
         match &mut self.running {
-            Some(running) => {
-                let sum = running.entry(self.accounts.key(account).into()).or_default();
-                *sum = sum.saturating_add(ask.cost);
-            }
+            Some(running) => running.add(self.accounts.key(account), ask.cost),
             None => self.release(account, now, ask),
         }
     }
@@ -246,6 +256,23 @@ impl Limit {
         self.learning.iter().flat_map(|learning| learning.all())
     }
 
+    /// The limit, under which a release takes up quota from its start and counts as made when it ends.
+    pub(super) fn until_ended(mut self) -> Self {
+        self.running.get_or_insert_with(|| Running::new(self.key.is_some()));
+        self
+    }
+
+    /// True if a release that `request` would have to wait for has begun and not ended.
+    pub(super) fn runs(&self, request: &Request) -> bool {
+        self.running(self.key_of(request)) > 0
+    }
+
+    /// Forgets a release that began and never took place.
+    pub(super) fn withdraw(&mut self, request: &Request, cost: u64) {
+        let key = self.key_of(request);
+        self.running.iter_mut().for_each(|running| running.remove(key, cost));
+    }
+
     /// Notes that a release that was charged `cost` ended at `now`.
     pub(super) fn finish(&mut self, now: Time, request: &Request, cost: u64) {
         if cost > 0 && self.running.is_some() {
@@ -257,11 +284,7 @@ impl Limit {
     /// As [`Limit::finish`], for an account.
     pub(super) fn end(&mut self, account: usize, now: Time, ask: Ask) {
         let Some(running) = &mut self.running else { return };
-        let key = self.accounts.key(account);
-        match running.get(key).map_or(0, |sum| sum.saturating_sub(ask.cost)) {
-            0 => _ = running.remove(key),
-            left => _ = running.insert(key.into(), left),
-        }
+        running.remove(self.accounts.key(account), ask.cost);
         self.memory.note(now);
         self.release(account, now, ask);
     }
@@ -338,7 +361,7 @@ impl Limit {
         let Limit { rule, accounts, running, learning, evicted, idle_from, .. } = self;
         *idle_from = Time::NEVER;
         accounts.retain(|key, state| {
-            let runs = running.as_ref().is_some_and(|running| running.contains_key(key));
+            let runs = running.as_ref().is_some_and(|running| running.of(key) > 0);
             let rule = rule_for(rule, learning.as_deref(), key);
             let idle_at = if runs { Time::NEVER } else { rule.idle_at(state) };
             let is_idle = idle_at <= horizon;
@@ -371,7 +394,7 @@ mod tests {
     }
 
     fn from_exit(limit: Limit) -> Limit {
-        Limit { running: Some(HashMap::default()), ..limit }
+        Limit { running: Some(Running::new(!limit.is_common())), ..limit }
     }
 
     fn commit(limit: &mut Limit, key: &[u8], at: u64) {

@@ -21,6 +21,7 @@ mod pending;
 mod properties;
 mod request;
 mod reservations;
+mod running;
 #[cfg(test)]
 mod tests;
 
@@ -86,6 +87,12 @@ impl Gate {
         let mut gate = Gate { wall, limits: limits.collect(), ..Gate::default() };
         gate.set_rates(rates);
         gate
+    }
+
+    /// Makes all limits count a release from its start to its end, as one of `from=exit` does.
+    pub(crate) fn until_ended(mut self) -> Self {
+        self.limits = self.limits.into_iter().map(Limit::until_ended).collect();
+        self
     }
 
     /// Shares the first of the limits, one for each of `terms`, with other runs: releases need slots booked on these
@@ -323,6 +330,33 @@ impl Gate {
         matches!(by, By::Limit(limit) if self.limits[limit - self.shared()].is_common())
     }
 
+    /// Charges a release that begins at `now`, if the limits of this run allow it.
+    ///
+    /// # Errors
+    /// The first limit that does not. Nothing has changed then.
+    pub(crate) fn begin(&mut self, now: Time, request: &Request) -> Result<(), Blocked> {
+        let shared = self.shared();
+        let costs = &request.costs[shared..];
+        let mut accounts: SmallVec<[usize; 4]> = SmallVec::new();
+        for (at, (limit, &cost)) in self.limits.iter_mut().zip(costs).enumerate() {
+            let account = if cost > 0 { limit.account(limit.key_of(request), now) } else { 0 };
+            if cost > 0 && !limit.admits(account, now, request.ask(cost)) {
+                return Err(Blocked::by_limit(shared + at));
+            }
+            accounts.push(account);
+        }
+        let charged = self.limits.iter_mut().zip(costs).zip(accounts).filter(|((_, cost), _)| **cost > 0);
+        charged.for_each(|((limit, &cost), account)| limit.begin(account, now, request.ask(cost)));
+        self.versions = (self.versions.0 + 1, self.versions.1 + 1);
+        Ok(())
+    }
+
+    /// The index, among the keys of a request, of the key that a limit of this run goes by; 0 if it has none.
+    pub(crate) fn key_of(&self, by: By) -> usize {
+        let limit = if let By::Limit(limit) = by { self.limits.get(limit - self.shared()) } else { None };
+        limit.and_then(Limit::key).unwrap_or(0)
+    }
+
     /// Charges the first `left` of the releases, which have left by `now`; the others count as never admitted. If
     /// `over`, the releases have ended as well. Returns reports of releases that were late for their slots.
     pub fn commit(&mut self, pending: &mut Pending, now: Time, left: u64, over: bool) -> Vec<Task> {
@@ -353,11 +387,18 @@ impl Gate {
         reports
     }
 
-    /// Charges a release that has happened and ended by `now`. The account that admitted it may have been evicted
-    /// since.
-    pub(crate) fn charge(&mut self, now: Time, request: &Request) {
-        self.charge_start(now, request);
-        self.finish(now, request);
+    /// True if some release that `request` may have to wait for has not ended.
+    pub(crate) fn runs(&self, request: &Request) -> bool {
+        let asked = self.asked(Scope::Local, request);
+        asked.into_iter().any(|(limit, _)| limit.runs(request))
+    }
+
+    /// Forgets a charged release that has not ended and never took place.
+    pub(crate) fn withdraw(&mut self, request: &Request) {
+        let shared = self.shared();
+        let charged = self.limits.iter_mut().zip(&request.costs[shared..]).filter(|(_, cost)| **cost > 0);
+        charged.for_each(|(limit, &cost)| limit.withdraw(request, cost));
+        self.answers_change(Time::ZERO);
     }
 
     /// Charges a release that was not admitted by these limits, or was admitted long ago, and may not have ended.

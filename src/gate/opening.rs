@@ -34,15 +34,20 @@ impl Opening {
         Opening { from, until: Time::NEVER }
     }
 
-    /// The first opening of a rule that is not over by `from`. The ask keeps its `since`, from which a bucket accrues.
-    pub(crate) fn of(rule: &AnyRule, state: &AnyState, ask: Ask, from: Time) -> Self {
-        let first = rule.earliest(state, ask);
+    /// The first opening of a rule that is not over by `from`, while releases that cost `running` have not ended. The
+    /// ask keeps its `since`, from which a bucket accrues.
+    pub(crate) fn of(rule: &AnyRule, state: &AnyState, ask: Ask, running: u64, from: Time) -> Self {
+        let earliest = |ask| match running {
+            0 => rule.earliest(state, ask),
+            _ => rule.earliest_during(state, ask, running),
+        };
+        let first = earliest(ask);
         let until = rule.closes(first);
         if until > from {
             return Opening { from: first.max(from), until };
         }
         // A rule that refuses again does not accrue, so `since` may change.
-        let first = rule.earliest(state, Ask { since: from, ..ask });
+        let first = earliest(Ask { since: from, ..ask });
         Opening { from: first, until: rule.closes(first) }
     }
 

@@ -1,5 +1,6 @@
 //! The algorithms, in one list, and a rule of any of them.
 
+#[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use super::{Ask, Bucket, Calendar, Facts, Fixed, Interval, Rule, Sliding, Terms};
@@ -32,7 +33,8 @@ macro_rules! algorithms {
         }
 
         /// The state of a rule, whatever its algorithm.
-        #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+        #[derive(Clone, PartialEq, Debug)]
+        #[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
         pub enum AnyState {
             $(#[doc = stringify!($name)] $name(<$name as Rule>::State)),*
         }
@@ -152,6 +154,7 @@ macro_rules! forward {
 
 forward! {
     get earliest(ask: Ask) -> Time;
+    get earliest_during(ask: Ask, running: u64) -> Time;
     get available(now: Time, ask: Ask, pending: u64) -> u64;
     get is_plenty(cost: u64, pending: u64) -> bool;
     get last_of(ask: Ask, count: u64) -> Time;

@@ -1,5 +1,6 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous, exact refill.
 
+#[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use super::{Ask, Extra, Facts, Rule, Terms};
@@ -18,7 +19,8 @@ pub struct Bucket {
 
 /// The grains missing from a full bucket at an instant. Packed, as there is one for each key.
 #[repr(Rust, packed(8))]
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
 pub struct Lacking {
     at: Time,
     used: u128,
@@ -89,6 +91,12 @@ impl Rule for Bucket {
         let since = ask.since.max(lacking.at);
         let (level, owed) = self.level_for(lacking, since, ask);
         self.after(since, self.grains(ask.cost).saturating_sub(level).saturating_add(owed))
+    }
+
+    /// Beyond the burst, nothing is saved up for several.
+    fn earliest_during(&self, lacking: &Lacking, ask: Ask, running: u64) -> Time {
+        let sum = ask.cost.checked_add(running).filter(|sum| *sum <= self.terms.burst);
+        sum.map_or(Time::NEVER, |cost| self.earliest(lacking, Ask { cost, ..ask }))
     }
 
     fn available(&self, lacking: &Lacking, now: Time, ask: Ask, pending: u64) -> u64 {

@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
+#[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use super::{Ask, Extra, Facts, Rule, Terms};
@@ -24,7 +25,8 @@ pub struct Calendar {
 
 /// The last period in which something was released; there was none if `used` is 0. Instants are those that the wall
 /// clock shows, so they stay right when it is set.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
 pub struct LastPeriod {
     start: Time,
     end: Time,

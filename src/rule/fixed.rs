@@ -1,5 +1,6 @@
 //! The fixed window counter.
 
+#[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use super::{Ask, Facts, Rule, Terms};
@@ -17,7 +18,8 @@ pub struct Fixed {
 }
 
 /// The last window: the instant of its first release, and the cost of all releases in it. There was none if that is 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
 pub struct Window {
     at: Time,
     used: u64,

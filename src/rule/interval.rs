@@ -55,6 +55,11 @@ impl Rule for Interval {
         }
     }
 
+    /// The gap begins when a release ends.
+    fn earliest_during(&self, _last: &Usage, _ask: Ask, _running: u64) -> Time {
+        Time::NEVER
+    }
+
     fn available(&self, last: &Usage, now: Time, ask: Ask, pending: u64) -> u64 {
         u64::from(pending == 0 && self.earliest(last, ask) <= now)
     }

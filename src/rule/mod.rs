@@ -37,8 +37,6 @@ use std::fmt::{self, Debug};
 use std::str::FromStr;
 
 use anyhow::{Context, Error, Result};
-use serde::Serialize;
-use serde::de::DeserializeOwned;
 
 use crate::time::Time;
 
@@ -70,6 +68,18 @@ impl fmt::Display for Algorithm {
     }
 }
 
+/// What a store can keep; the library alone has none.
+#[cfg(feature = "cli")]
+pub trait Stored: serde::Serialize + serde::de::DeserializeOwned {}
+#[cfg(feature = "cli")]
+impl<S: serde::Serialize + serde::de::DeserializeOwned> Stored for S {}
+
+/// What a store can keep; the library alone has none.
+#[cfg(not(feature = "cli"))]
+pub trait Stored {}
+#[cfg(not(feature = "cli"))]
+impl<S> Stored for S {}
+
 /// The arithmetic of an algorithm under given terms.
 ///
 /// For each state, the caller must pass `commit` instants that do not decrease.
@@ -78,13 +88,21 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     const FACTS: Facts;
 
     /// The memory of past releases. The default is the state of an unused limit.
-    type State: Clone + Default + PartialEq + Debug + Send + Sync + Serialize + DeserializeOwned;
+    type State: Clone + Default + PartialEq + Debug + Send + Sync + Stored;
 
     /// The rule under these terms.
     fn new(terms: Terms) -> Self;
 
     /// The first instant, at or after `ask.since`, at which the release is allowed.
     fn earliest(&self, state: &Self::State, ask: Ask) -> Time;
+
+    /// The first instant, at or after `ask.since`, at which the release is allowed while others that cost `running`
+    /// have not ended, if none of them ends before; never if it has to wait for an end. They count as made at any
+    /// later instant.
+    fn earliest_during(&self, state: &Self::State, ask: Ask, running: u64) -> Time {
+        let sum = ask.cost.checked_add(running);
+        sum.map_or(Time::NEVER, |cost| self.earliest(state, Ask { cost, ..ask }))
+    }
 
     /// The number of releases like `ask` that are allowed at `now`, after releases that cost `pending` and also leave
     /// at `now`.

@@ -2,6 +2,7 @@
 
 use std::collections::VecDeque;
 
+#[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use super::packed::{pack, unpack};
@@ -22,8 +23,9 @@ pub struct Sliding {
 
 /// Past releases as runs of `(instant, cost)`. Releases at the same instant share a run, so a burst takes one entry. A
 /// large `count` allocates nothing in advance.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
+#[derive(Clone, PartialEq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", serde(try_from = "String", into = "String"))]
 pub struct ReleaseLog {
     /// The newest run; there is none if its cost is 0.
     newest: Usage,

@@ -1,5 +1,6 @@
 //! A rule's terms, the question it is asked, and its answer.
 
+#[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use crate::time::{Time, Wall, Zone};
@@ -15,7 +16,8 @@ pub struct Ask {
 }
 
 /// The cost of what was released at an instant; nothing was if it is 0.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
 pub struct Usage {
     pub(super) at: Time,
     pub(super) cost: u64,

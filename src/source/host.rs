@@ -2,6 +2,7 @@
 
 use std::net::Ipv4Addr;
 
+#[cfg(feature = "cli")]
 use url::{Host, Url};
 
 use super::part::Selected;
@@ -12,11 +13,12 @@ pub(super) fn host(record: &[u8]) -> Selected<'_> {
 }
 
 /// A host given by itself, in the form that [`host`] returns.
-pub(super) fn canonical_host(name: &str) -> Vec<u8> {
+pub(crate) fn canonical_host(name: &str) -> Vec<u8> {
     canonical(name).unwrap_or_else(|| without_dots(name.to_ascii_lowercase().as_bytes()).to_vec())
 }
 
 /// Removes dots at the end first, as what is left may be an address.
+#[cfg(feature = "cli")]
 fn canonical(name: &str) -> Option<Vec<u8>> {
     let host = Host::parse(name.trim_end_matches('.')).ok()?.to_string();
     Some(without_dots(host.as_bytes()).to_vec())
@@ -62,6 +64,25 @@ fn without_dots(host: &[u8]) -> &[u8] {
     &host[..end]
 }
 
+/// In the library alone: in lower case, without final dots; international names and addresses stay as they are written.
+#[cfg(not(feature = "cli"))]
+fn canonical(name: &str) -> Option<Vec<u8>> {
+    Some(without_dots(name.to_ascii_lowercase().as_bytes()).to_vec())
+}
+
+/// In the library alone: what stands between the scheme, or a user, and the port or path.
+#[cfg(not(feature = "cli"))]
+fn parsed_host(record: &[u8]) -> Selected<'static> {
+    let text = String::from_utf8_lossy(record);
+    let authority = text.trim().split_once("://").map_or("", |(_, rest)| rest);
+    let authority = authority.split(['/', '\\', '?', '#']).next().unwrap_or_default();
+    let host = authority.rsplit('@').next().unwrap_or_default();
+    let port = host.rfind(':').filter(|colon| host[*colon..].find(']').is_none());
+    let host = canonical(&host[..port.unwrap_or(host.len())]);
+    host.filter(|host| !host.is_empty()).map_or(Selected::Missing, Selected::owned)
+}
+
+#[cfg(feature = "cli")]
 fn parsed_host(record: &[u8]) -> Selected<'static> {
     // Invalid UTF-8 makes no difference in a path, and makes a host invalid.
     let url = Url::parse(String::from_utf8_lossy(record).trim()).ok();
@@ -69,7 +90,7 @@ fn parsed_host(record: &[u8]) -> Selected<'static> {
     host.map_or(Selected::Missing, Selected::owned)
 }
 
-#[cfg(test)]
+#[cfg(all(test, feature = "cli"))]
 mod tests {
     use super::*;
 

@@ -1,5 +1,6 @@
 //! Turns bytes into segments of records, and these into items with costs and keys.
 
+#[cfg(feature = "cli")]
 mod advice;
 mod canonical;
 mod capacity;
@@ -10,6 +11,7 @@ mod fields;
 mod file_range;
 mod header;
 mod host;
+#[cfg(feature = "cli")]
 mod intake;
 mod items;
 mod json;
@@ -23,6 +25,7 @@ mod stamp;
 
 use anyhow::{Error, anyhow};
 
+#[cfg(feature = "cli")]
 pub(crate) use advice::Advice;
 pub(crate) use capacity::LONG_LINE;
 pub use capacity::{Capacity, CommandLine};
@@ -31,7 +34,10 @@ pub use delimiter::Delimiter;
 pub use fields::Fields;
 pub(crate) use file_range::FileRange;
 pub(crate) use header::header_taker;
+pub(crate) use host::canonical_host;
+#[cfg(feature = "cli")]
 pub use intake::Done;
+#[cfg(feature = "cli")]
 pub(crate) use intake::Intake;
 pub use items::Batch;
 pub(crate) use items::{Items, Segments};

@@ -41,7 +41,6 @@ mod mistakes;
 mod nginx;
 mod once;
 mod outputs;
-mod pace;
 mod packages;
 mod placeholders;
 mod plot;

@@ -1,7 +1,7 @@
 //! The slots for releases with the same key and costs.
 
 use std::collections::VecDeque;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use super::Demand;
 use super::order::{Ordered, Slot};
@@ -10,7 +10,7 @@ use crate::time::{SECOND, Time};
 /// The slots for releases with the same key and costs: needed, held, ordered and expected.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lease {
-    pub(super) costs: Rc<[u64]>,
+    pub(super) costs: Arc<[u64]>,
     pub(super) demand: TotalDemand,
     /// Those held, earliest first.
     pub(super) slots: VecDeque<Slot>,

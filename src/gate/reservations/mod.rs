@@ -11,7 +11,7 @@ mod tests;
 
 use std::collections::HashMap;
 use std::mem;
-use std::rc::Rc;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
@@ -63,7 +63,7 @@ pub struct Steps {
     pub tasks: Vec<Task>,
     /// Releases that nothing more may join, as slots are booked for their present costs: the cost of each under each
     /// shared limit, and their key; `None` if keys share slots.
-    pub closed: Vec<(Option<Key>, Rc<[u64]>)>,
+    pub closed: Vec<(Option<Key>, Arc<[u64]>)>,
     /// The instant at which to look again.
     pub again: Option<Time>,
 }
@@ -73,7 +73,7 @@ pub struct Steps {
 pub(super) struct Taken {
     key: Key,
     /// The cost of each under each shared limit.
-    pub(super) costs: Rc<[u64]>,
+    pub(super) costs: Arc<[u64]>,
     /// One for each release.
     pub(super) slots: Vec<Slot>,
 }
@@ -338,16 +338,16 @@ impl Reservations {
     }
 
     /// Adds what a lane wants. Returns its key and costs, if it is the first that wants slots for these.
-    fn need(&mut self, demand: &Demand) -> Option<(Key, Rc<[u64]>)> {
+    fn need(&mut self, demand: &Demand) -> Option<(Key, Arc<[u64]>)> {
         let (key, costs) = (Key::from(self.key_of(&demand.request)), self.costs(&demand.request));
         let lease = self.of(&key).lease(costs);
         let is_first = lease.need(demand);
-        let costs = Rc::clone(&lease.costs);
+        let costs = Arc::clone(&lease.costs);
         is_first.then_some((key, costs))
     }
 
     /// Adds the orders for `claims`, which lanes need, to `steps`.
-    fn order(&mut self, now: Time, claims: &[(Key, Rc<[u64]>)], vacancies: u64, steps: &mut Steps) {
+    fn order(&mut self, now: Time, claims: &[(Key, Arc<[u64]>)], vacancies: u64, steps: &mut Steps) {
         let soon = now.saturating_add(self.pacing.lead());
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.until(soon).saturating_add(self.pacing.coming) } else { 0 };
@@ -361,7 +361,7 @@ impl Reservations {
             let has_slot = !lease.slots.is_empty() && lease.demand.since <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
             if has_slot || plan.is_ok() {
-                steps.closed.push((by_key.then(|| key.clone()), Rc::clone(costs)));
+                steps.closed.push((by_key.then(|| key.clone()), Arc::clone(costs)));
             }
             match plan {
                 Err(again) => steps.again = steps.again.into_iter().chain(again).min(),

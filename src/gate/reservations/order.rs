@@ -1,5 +1,6 @@
 //! Orders to a store of shared limits, and its answers (see [`crate::store`]).
 
+#[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use super::BookingTerms;
@@ -139,7 +140,8 @@ pub enum BookedBy {
 ///
 /// Slots booked before such a release was reported may be too close to it. Each process that holds slots gives up the
 /// first of them, until they make up for the cost: if the late release replaces a later one, no window has more.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
 pub struct Overruns {
     /// Their sum under each limit, since the state began.
     pub costs: Box<[u64]>,

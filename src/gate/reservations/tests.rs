@@ -150,13 +150,13 @@ fn what_arrived_before_a_slot_is_free_is_refused() {
 fn lanes_that_are_charged_the_same_need_slots_together() {
     let [zero, one, two] = [0, 1, 2].map(Time);
     let mut claims = shared(1);
-    let (cheap, dear): (Rc<[u64]>, Rc<[u64]>) = ([1].into(), [2].into());
+    let (cheap, dear): (Arc<[u64]>, Arc<[u64]>) = ([1].into(), [2].into());
     let mut firsts = Vec::new();
     for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
         let request = Request { since, costs, keys: &[] };
         firsts.extend(claims.need(&Demand { request, count, within: 0 }));
     }
-    assert_eq!(firsts, [(Key::new(), Rc::clone(&cheap)), (Key::new(), Rc::clone(&dear))]);
+    assert_eq!(firsts, [(Key::new(), Arc::clone(&cheap)), (Key::new(), Arc::clone(&dear))]);
     let mut needed = |key: &[u8], costs: &[u64]| {
         let TotalDemand { count, since, .. } = claims.of(&key.into()).lease(costs).demand;
         (count, since)

@@ -1,14 +1,33 @@
 //! The library, as programs use it.
 
+mod concurrent;
+mod flights;
+#[path = "../it/random.rs"]
+mod random;
+mod waits;
+
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use throttle::pace::{Pace, Pacer, Refusal};
+use throttle::pace::{Admission, Error, ErrorKind, Pace, Pacer, Refusal};
 
-use crate::support::seeds;
+use crate::random::seeds;
 
 /// The instants at which releases were committed.
 type Past = Vec<u64>;
+
+/// Why something was refused.
+pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, Error>) -> Option<Refusal> {
+    match answer.map_err(|error| error.kind()) {
+        Ok(_) => None,
+        Err(ErrorKind::Refused(refusal)) => Some(refusal),
+        Err(kind) => panic!("{kind:?}"),
+    }
+}
+
+fn refused(answer: &Result<Admission, Error>) -> Option<ErrorKind> {
+    answer.as_ref().err().map(Error::kind)
+}
 
 /// The instant from which a sliding window admits one more, asked at `now`.
 fn sliding(past: &Past, count: usize, period: u64, now: u64) -> u64 {
@@ -27,7 +46,7 @@ fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allo
         let limits = format!("{all}/{all_period}ns\n{each}/{each_period}ns,key=col:1 # of each");
         let origin = Instant::now();
         let at = |nanos: u64| origin + Duration::from_nanos(nanos);
-        let mut pace = Pace::new(&limits, origin).unwrap();
+        let pace = Pace::new(&limits, origin).unwrap();
         let (mut past, mut by_key) = (Past::new(), vec![Past::new(); 3]);
         let mut now = 0;
         for _ in 0..60 {
@@ -37,18 +56,18 @@ fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allo
             let first = first.max(sliding(&by_key[key], each, each_period, now));
             assert_eq!(pace.earliest(&item, at(now)), Some(at(first)), "{limits} at {now}");
             if first > now {
-                assert_eq!(pace.admit(&item, at(now)).unwrap_err(), Refusal::Until(at(first)));
+                assert_eq!(refusal(pace.admit(&item, at(now))), Some(Refusal::Until(at(first))));
                 // Early by one nanosecond.
                 assert!(pace.admit(&item, at(first - 1)).is_err());
             }
             now = first + random.u64(..3);
             let admission = pace.admit(&item, at(now)).unwrap();
             if random.u8(..8) == 0 {
-                drop(admission);
+                admission.cancel(at(now));
                 continue;
             }
             now += random.u64(..10);
-            pace.commit(admission, at(now));
+            admission.commit(at(now));
             past.push(now);
             by_key[key].push(now);
         }
@@ -57,14 +76,14 @@ fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allo
 
 /// Instants that were read long before they are used, as by a task that has to wait for something else, too.
 #[test]
-fn property_an_instant_before_the_last_commit_stands_for_that_commit() {
+fn property_an_instant_before_the_latest_stands_for_that() {
     for seed in seeds(100) {
         println!("seed {seed}");
         let mut random = Rng::with_seed(seed);
         let (count, period) = (random.usize(1..5), random.u64(1..40));
         let origin = Instant::now();
         let at = |nanos: u64| origin + Duration::from_nanos(nanos);
-        let mut pace = Pace::new(&format!("{count}/{period}ns"), origin).unwrap();
+        let pace = Pace::new(&format!("{count}/{period}ns"), origin).unwrap();
         let item = pace.item(b"", origin).unwrap();
         let mut past = Past::new();
         let mut latest = 0;
@@ -74,12 +93,13 @@ fn property_an_instant_before_the_last_commit_stands_for_that_commit() {
             let first = sliding(&past, count, period, now);
             assert_eq!(pace.earliest(&item, at(asked)), Some(at(first)));
             let admitted = pace.admit(&item, at(asked));
-            assert_eq!(admitted.as_ref().err(), Some(&Refusal::Until(at(first))).filter(|_| first > now));
+            let until = ErrorKind::Refused(Refusal::Until(at(first)));
+            assert_eq!(refused(&admitted), Some(until).filter(|_| first > now));
             if let Ok(admission) = admitted {
                 // Nor is it charged before it was admitted.
                 let ended = now + random.u64(..9) - random.u64(..=now.min(9));
                 latest = now.max(ended);
-                pace.commit(admission, at(ended));
+                admission.commit(at(ended));
                 past.push(latest);
             }
         }
@@ -100,8 +120,8 @@ fn property_a_key_is_limited_as_if_it_had_a_limit_of_its_own() {
         let origin = Instant::now();
         // Idle histories are not looked for more often than once a second.
         let at = |tenths: u64| origin + Duration::from_millis(100 * tenths);
-        let mut keyed = Pace::new(&format!("{limit},key=col:1"), origin).unwrap();
-        let mut alone: Vec<_> = (0..4).map(|_| Pace::new(&limit, origin).unwrap()).collect();
+        let keyed = Pace::new(&format!("{limit},key=col:1"), origin).unwrap();
+        let alone: Vec<_> = (0..4).map(|_| Pace::new(&limit, origin).unwrap()).collect();
         let mut waiting = Vec::new();
         let mut now = 0;
         for _ in 0..60 {
@@ -112,19 +132,19 @@ fn property_a_key_is_limited_as_if_it_had_a_limit_of_its_own() {
                 // Only a bucket and a gap serve what costs more.
                 let dearest = if ["sliding", "fixed"].contains(&algorithm) { count } else { 9 };
                 let text = format!("{key} {}", random.u64(..=dearest));
-                let item = |pace: &mut Pace| pace.item(text.as_bytes(), at(now)).unwrap();
-                waiting.push((key, item(&mut keyed), item(&mut alone[key])));
+                let item = |pace: &Pace| pace.item(text.as_bytes(), at(now)).unwrap();
+                waiting.push((key, item(&keyed), item(&alone[key])));
             }
             // Not the first: others have to wait while many are released.
             let next = random.usize(..waiting.len());
             let (key, item, own) = &waiting[next];
             assert_eq!(keyed.earliest(item, at(now)), alone[*key].earliest(own, at(now)), "{limit} at {now}");
             let (one, other) = (keyed.admit(item, at(now)), alone[*key].admit(own, at(now)));
-            assert_eq!(one.as_ref().err(), other.as_ref().err(), "{limit} at {now}");
+            assert_eq!(refused(&one), refused(&other), "{limit} at {now}");
             if let (Ok(one), Ok(other)) = (one, other) {
                 now += random.u64(..4);
-                keyed.commit(one, at(now));
-                alone[*key].commit(other, at(now));
+                one.commit(at(now));
+                other.commit(at(now));
                 waiting.swap_remove(next);
             }
         }
@@ -136,69 +156,124 @@ fn property_a_key_is_limited_as_if_it_had_a_limit_of_its_own() {
 fn nothing_is_dropped_that_an_item_or_an_admission_still_depends_on() {
     let origin = Instant::now();
     let at = |millis: u64| origin + Duration::from_millis(millis);
-    let mut pace = Pace::new("1/s,algo=bucket,burst=1,key=col:1,cost=col:2", origin).unwrap();
-    let admit = |pace: &mut Pace, text: &[u8], now| {
+    let pace = Pace::new("1/s,algo=bucket,burst=1,key=col:1,cost=col:2", origin).unwrap();
+    let admit = |pace: &Pace, text: &[u8], now| {
         let item = pace.item(text, at(now)).unwrap();
         pace.admit(&item, at(now)).unwrap()
     };
-    let first = admit(&mut pace, b"a 1", 0);
-    pace.commit(first, at(0));
+    let first = admit(&pace, b"a 1", 0);
+    first.commit(at(0));
     let dear = pace.item(b"a 3", at(0)).unwrap();
-    let [second, third] = [&b"b 1"[..], b"c 1"].map(|text| admit(&mut pace, text, 1500));
-    pace.commit(second, at(1500));
+    let [second, third] = [&b"b 1"[..], b"c 1"].map(|text| admit(&pace, text, 1500));
+    second.commit(at(1500));
     assert_eq!(pace.earliest(&dear, at(1500)), Some(at(3000)));
     drop(dear);
-    let fourth = admit(&mut pace, b"d 1", 3000);
-    pace.commit(fourth, at(3000));
-    pace.commit(third, at(3100));
+    let fourth = admit(&pace, b"d 1", 3000);
+    fourth.commit(at(3000));
+    third.commit(at(3100));
     let next = pace.item(b"c 1", at(3100)).unwrap();
     assert_eq!(pace.earliest(&next, at(3100)), Some(at(4100)));
 }
 
 #[test]
 fn a_pacer_is_not_early_and_cancelled_permits_are_free() {
-    let mut pacer = Pacer::new("2/60ms").unwrap();
+    let pacer = Pacer::new("2/60ms").unwrap();
     let start = Instant::now();
-    (0..9).for_each(|_| pacer.wait(b"").unwrap().cancel());
-    (0..5).for_each(|_| drop(pacer.wait(b"").unwrap()));
+    (0..9).for_each(|_| pacer.wait(("", 1)).unwrap().cancel());
+    (0..5).for_each(|_| drop(pacer.wait(("", 1)).unwrap()));
     assert!(start.elapsed() >= Duration::from_millis(120));
 }
 
 #[test]
 fn mistakes_are_told() {
     let now = Instant::now();
-    let mistake = |limits: &str| Pace::new(limits, now).err().unwrap().to_string();
-    assert_eq!(mistake(" # none\n"), "no limit given: add one, such as 10/s");
-    assert!(mistake("5/s\n10").starts_with("line 2: '10'"));
-    assert_eq!(
-        mistake("5/s\n2/running,key=host").split(':').next(),
-        Some("2/running,key=host is for commands, and none run here")
-    );
-    let mut pace = Pace::new("10/s,cost=col:2", now).unwrap();
-    assert!(pace.item(b"a", now).is_err() && pace.item(b"a 11", now).is_err());
-    let paused = Pace::new("0/s", now).and_then(|mut pace| {
-        let item = pace.item(b"", now)?;
-        Ok((pace.earliest(&item, now), pace.admit(&item, now).err()))
-    });
-    assert_eq!(paused.unwrap(), (None, Some(Refusal::Never)));
+    let mistake = |limits: &str| {
+        let error = Pace::new(limits, now).unwrap_err();
+        let source = std::error::Error::source(&error).map(ToString::to_string);
+        (error.kind(), source.unwrap_or_else(|| error.to_string()))
+    };
+    let none = "no limit given: add one, such as 10/s".to_owned();
+    assert_eq!(mistake(" # none\n"), (ErrorKind::InvalidLimits, none));
+    let (kind, why) = mistake("5/s\n10");
+    assert!(kind == ErrorKind::InvalidLimits && why.starts_with("line 2: '10'"), "{why}");
+    for limit in ["5/s\n2/running,key=host", "1..5/s,algo=interval"] {
+        assert_eq!(mistake(limit).0, ErrorKind::Unsupported, "{limit}");
+    }
+    let pace = Pace::new("10/s,cost=col:2,key=col:1", now).unwrap();
+    let kind = |item: Result<_, Error>| item.map(|_| ()).unwrap_err().kind();
+    assert_eq!(kind(pace.item(b"a", now)), ErrorKind::InvalidItem);
+    assert_eq!(kind(pace.item(b"a x", now)), ErrorKind::InvalidItem);
+    assert_eq!(kind(pace.item(b"a 11", now)), ErrorKind::TooDear);
+    assert_eq!(kind(pace.keyed(b"a", 11, now)), ErrorKind::TooDear);
+    assert_eq!(kind(pace.named(&[("col:3", b"a")], &[("col:2", 1)], now)), ErrorKind::InvalidItem);
+    assert_eq!(kind(pace.named(&[("col:1", b"a")], &[], now)), ErrorKind::InvalidItem);
+    let paused = Pace::new("0/s", now).unwrap();
+    assert_eq!(paused.earliest(&paused.keyed(b"", 1, now).unwrap(), now), None);
+    assert_eq!(refusal(paused.admit(("", 1), now)), Some(Refusal::Never));
+}
+
+/// By name, by one key, and from a text, the same is charged.
+#[test]
+fn values_charge_what_the_text_would() {
+    let now = Instant::now();
+    let limits = "9/s,key=col:1,cost=col:2\n9/s,key=col:1,only=b,cost=2\n9/s,key=col:3";
+    let pace = Pace::new(limits, now).unwrap();
+    let left = |item: Result<_, Error>| pace.left(&item.unwrap(), now);
+    assert_eq!(left(pace.item(b"a 4 x", now)), 2);
+    let by_name = |key: &[u8], cost| pace.named(&[("col:1", key), ("col:3", b"x")], &[("col:2", cost)], now);
+    assert_eq!(left(by_name(b"a", 4)), 2);
+    assert_eq!([left(pace.item(b"b 1 x", now)), left(by_name(b"b", 1))], [4, 4]);
+    let admission = pace.admit(by_name(b"a", 4).unwrap(), now).unwrap();
+    assert_eq!(left(pace.item(b"a 3 y", now)), 1);
+    assert_eq!(left(pace.item(b"c 1 x", now)), 8);
+    admission.cancel(now);
+    assert_eq!(left(pace.item(b"a 3 y", now)), 3);
+    assert_eq!(left(pace.keyed(b"z", 3, now)), 3);
+}
+
+/// With and without the parser that the program has.
+#[test]
+fn all_spellings_of_a_host_are_one_key() {
+    let now = Instant::now();
+    let pace = Pace::new("9/s,key=host", now).unwrap();
+    let hosts = ["http://a.example", "https://A.Example:8080/x", "http://me:pw@a.example.?q=b.example"];
+    let mut open = Vec::new();
+    for (before, host) in hosts.iter().enumerate() {
+        let item = pace.item(host.as_bytes(), now).unwrap();
+        assert_eq!(pace.left(&item, now), 9 - before as u64, "{host}");
+        open.push(pace.admit(item, now).unwrap());
+    }
+    for other in ["http://b.example/http://a.example", "http://[::1]:80/", "a.example"] {
+        assert_eq!(pace.left(&pace.item(other.as_bytes(), now).unwrap(), now), 9, "{other}");
+    }
+}
+
+#[test]
+fn an_item_of_other_limits_is_refused() {
+    let now = Instant::now();
+    let [one, other] = ["1/s", "1/s"].map(|limits| Pace::new(limits, now).unwrap());
+    let item = one.keyed(b"", 1, now).unwrap();
+    assert_eq!(refusal(other.admit(&item, now)), Some(Refusal::Foreign));
+    assert_eq!((other.earliest(&item, now), other.left(&item, now)), (None, 0));
+    assert!(one.clone().admit(&item, now).is_ok());
 }
 
 #[test]
 fn a_limit_that_goes_by_the_calendar_is_told_the_clock() {
     let now = Instant::now();
-    let mut pace = Pace::new("1/d,algo=calendar,tz=UTC", now).unwrap();
+    let pace = Pace::new("1/d,algo=calendar,tz=UTC", now).unwrap();
     let noon = std::time::UNIX_EPOCH + Duration::from_secs(20_000 * 86_400 + 43_200);
     pace.set_clock(now, noon);
     let item = pace.item(b"", now).unwrap();
     let admission = pace.admit(&item, now).unwrap();
-    pace.commit(admission, now);
+    admission.commit(now);
     assert_eq!(pace.earliest(&item, now), Some(now + Duration::from_secs(43_200)));
 }
 
 #[test]
 fn a_clock_of_ones_own_is_the_one_that_limits_start_by() {
     let now = Instant::now();
-    let mut pace = Pace::new("1/d,algo=calendar,tz=UTC,start=empty", now).unwrap();
+    let pace = Pace::new("1/d,algo=calendar,tz=UTC,start=empty", now).unwrap();
     let noon = std::time::UNIX_EPOCH + Duration::from_secs(43_200);
     pace.set_clock(now, noon);
     let item = pace.item(b"", now).unwrap();

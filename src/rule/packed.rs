@@ -30,7 +30,7 @@ pub(crate) fn unpack(text: &str) -> impl Iterator<Item = Option<u64>> {
 fn number(first: u8, rest: &mut impl Iterator<Item = u8>) -> Option<u64> {
     let (mut byte, mut number, mut shift) = (first, 0u64, 0u32);
     loop {
-        let digit = DIGITS.iter().position(|digit| *digit == byte)? as u64;
+        let digit = u64::from(digit(byte)?);
         let low = digit % u64::from(CONTINUES);
         number |= low.checked_mul(1u64.checked_shl(shift)?)?;
         if digit < u64::from(CONTINUES) {
@@ -39,6 +39,18 @@ fn number(first: u8, rest: &mut impl Iterator<Item = u8>) -> Option<u64> {
         shift += 5;
         byte = rest.next()?;
     }
+}
+
+/// The place of a byte among [`DIGITS`].
+fn digit(byte: u8) -> Option<u8> {
+    Some(match byte {
+        b'A'..=b'Z' => byte - b'A',
+        b'a'..=b'z' => byte - b'a' + 26,
+        b'0'..=b'9' => byte - b'0' + 52,
+        b'+' => 62,
+        b'/' => 63,
+        _ => return None,
+    })
 }
 
 #[cfg(test)]

@@ -76,8 +76,8 @@
 //!
 //! # Towards internet scale
 //!
-//! One key of one server takes as many bookings a second as there are round trips in it, if several processes want it,
-//! and the round trip is hidden as long as a batch lasts longer than it: n slots at N per P last n·P/N, so
+//! One key of one server is written once in a round trip, if several processes want it, for all that want it
+//! (`redis`), and the round trip is hidden as long as a batch lasts longer than it: n slots at N per P last n·P/N, so
 //! n ≥ N·RTT/P. With N = 10 000/s and 100 ms, that is 1000 at a
 //! time. Beyond one server, names, and the keys of a name, spread over a cluster; one key is never on two servers.
 //! Beyond one region, the quota itself would be leased: a region holds n of N for a term T, returns what it does not

@@ -9,7 +9,15 @@ use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
 use super::{LockStatus, StoreError, Tell};
-use crate::time::{Time, Wall};
+use crate::time::{SECOND, Time, Wall};
+
+/// The most nanoseconds between two looks for a reply.
+const LOOK: u64 = SECOND / 250;
+
+/// The nanoseconds between two looks for a reply, if slots are good for `deadline`.
+pub(super) fn between_looks(deadline: u64) -> u64 {
+    LOOK.min(deadline / 4)
+}
 
 /// A value under a key.
 pub type Value = Vec<u8>;
@@ -23,12 +31,27 @@ pub trait Vault: Send {
     /// There is no hope to read them.
     fn load(&mut self, keys: &[&[u8]], may_be_old: bool) -> Result<Loaded, StoreError>;
 
-    /// Replaces the value of a key if it still is the one that was loaded (`None`: there was none). It may be forgotten
-    /// from `idle` on, by the clock of the vault.
+    /// Replaces the value of a key if it still is the one that was loaded (`None`: there was none), and sends the
+    /// replies. If others are about to do so, waits until it is the turn of this process, or until one of them has
+    /// replied to its request.
     ///
     /// # Errors
     /// There is no hope to write it. Then it may have been replaced or not.
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, new: &[u8], idle: Time) -> Result<Swap, StoreError>;
+    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError>;
+
+    /// True if others were about to swap the same value when this process did so last. Then it saves time to write an
+    /// empty value, which only queues.
+    fn is_contended(&self) -> bool {
+        false
+    }
+
+    /// True if it is the turn of this process to swap the value of this key: others wait until it does.
+    fn has_turn(&self, _key: &[u8]) -> bool {
+        false
+    }
+
+    /// Whether it may be asked again if it does not answer.
+    fn retry(&mut self, _may_retry: bool) {}
 
     /// Ends what [`Vault::load`] began, if nothing is to be swapped.
     fn release(&mut self) {}
@@ -145,6 +168,25 @@ pub struct Loaded {
     pub suspicion: Option<Suspicion>,
     /// True if they may be old.
     pub is_old: bool,
+    /// If it is the turn of this process, the requests of all that wait: they wait until something is written.
+    pub waiting: Option<Vec<Waiting>>,
+}
+
+/// A request of another process, or the reply to it, and its number.
+pub type Waiting = (Value, Value);
+
+/// What is to be written.
+#[derive(Clone, Copy, Debug)]
+pub struct Write<'a> {
+    /// The new value.
+    pub value: &'a [u8],
+    /// It may be forgotten from then on, by the clock of the vault.
+    pub idle: Time,
+    /// What this process wants, for others to decide on: words without tabs and line feeds. If it is empty, only this
+    /// process can decide. `None` if it does not wait for its turn.
+    pub request: Option<&'a [u8]>,
+    /// The replies to requests that were loaded.
+    pub replies: &'a [Waiting],
 }
 
 /// Why what was kept before may be lost.
@@ -163,6 +205,8 @@ pub enum Swap {
     Done(Reading),
     /// The value is another one by now: this one.
     Refused(Loaded),
+    /// Another process has replied to the request. The value is what was written with the reply, or later.
+    Replied(Value, Loaded),
 }
 
 /// What the clock of a vault showed at some instant between two of our own.

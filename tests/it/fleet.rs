@@ -30,6 +30,7 @@ fn faults(random: &mut Rng) -> Faults {
         loss: [10, 100, u64::MAX][random.usize(0..3)],
         lateness: [0, MILLI, 3 * MILLI, 30 * MILLI][random.usize(0..4)],
         death: [3, 10, u64::MAX][random.usize(0..3)],
+        contention: random.bool(),
         ..Faults::NONE
     }
 }

@@ -4,7 +4,8 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use throttle::store::vault::{Loaded, Reading, Swap, Value, Vault};
+use throttle::charge::Key;
+use throttle::store::vault::{Loaded, Reading, Swap, Value, Vault, Waiting, Write};
 use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError, VaultStore};
 use throttle::time::{Time, Wall};
 
@@ -24,16 +25,65 @@ fn read<T>(clock: &Clock<T>) -> T {
 #[derive(Clone)]
 pub(crate) struct MemoryVault {
     values: Arc<Mutex<Values>>,
+    queue: Arc<Mutex<Queue>>,
+    /// Another process, which now and then decides for all others.
+    other: Option<Arc<Mutex<Other>>>,
     clock: Clock<Time>,
     wall: Clock<Wall>,
 }
 
+/// What the process that has the turn is told, and what it replies.
+#[derive(Default)]
+struct Queue {
+    key: Value,
+    waiting: Vec<Waiting>,
+    replies: Vec<Waiting>,
+}
+
+struct Other {
+    store: VaultStore<MemoryVault>,
+    limits: usize,
+    random: fastrand::Rng,
+}
+
 impl MemoryVault {
+    /// Lets another process decide on about half of all requests. It knows only of what it has seen itself.
+    #[allow(dead_code, reason = "the library's tests do without")]
+    pub(crate) fn contended(self, policy: &Policy, seed: u64) -> Self {
+        let store = VaultStore::over(self.clone(), policy.clone()).expect("a state");
+        let other = Other { store, limits: policy.quotas.len(), random: fastrand::Rng::with_seed(seed) };
+        MemoryVault { other: Some(Arc::new(Mutex::new(other))), ..self }
+    }
+
+    fn queue(&self) -> MutexGuard<'_, Queue> {
+        self.queue.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// The reply of the other process to a request, if it decides on it.
+    fn reply(&self, key: &[u8], request: &[u8]) -> Option<Value> {
+        let mut other = self.other.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        if request.is_empty() || other.random.bool() {
+            return None;
+        }
+        let waiting = vec![(b"1".to_vec(), request.to_owned())];
+        *self.queue() = Queue { key: key.to_owned(), waiting, replies: Vec::new() };
+        let nothing = Order::new(Key::from_slice(key), vec![1; other.limits], 0);
+        let done = other.store.book(&nothing);
+        let queue = std::mem::take(&mut *self.queue());
+        done.ok().and_then(|_| queue.replies.into_iter().next()).map(|(_, reply)| reply)
+    }
+
     pub(crate) fn new(
         clock: impl Fn() -> Time + Send + 'static,
         wall: impl Fn() -> Wall + Send + 'static,
     ) -> Self {
-        MemoryVault { values: Arc::default(), clock: shared(clock), wall: shared(wall) }
+        MemoryVault {
+            values: Arc::default(),
+            queue: Arc::default(),
+            other: None,
+            clock: shared(clock),
+            wall: shared(wall),
+        }
     }
 
     pub(crate) fn values(&self) -> MutexGuard<'_, Values> {
@@ -47,18 +97,25 @@ impl MemoryVault {
 
 impl Vault for MemoryVault {
     fn load(&mut self, keys: &[&[u8]], _: bool) -> Result<Loaded, StoreError> {
+        let queue = self.queue();
+        let has_turn = self.other.is_none() && keys.last() == Some(&&*queue.key);
+        let waiting = (has_turn && !queue.waiting.is_empty()).then(|| queue.waiting.clone());
         let values = self.values();
         let values = keys.iter().map(|key| values.get(*key).cloned()).collect();
-        Ok(Loaded { values, reading: self.reading(), suspicion: None, is_old: false })
+        Ok(Loaded { values, reading: self.reading(), suspicion: None, is_old: false, waiting })
     }
 
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, new: &[u8], _: Time) -> Result<Swap, StoreError> {
+    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError> {
+        if let Some(reply) = self.reply(key, write.request.unwrap_or_default()) {
+            return Ok(Swap::Replied(reply, self.load(&[key], false)?));
+        }
         let mut values = self.values();
         if values.get(key).map(Vec::as_slice) != old {
             drop(values);
             return self.load(&[key], false).map(Swap::Refused);
         }
-        values.insert(key.to_owned(), new.to_owned());
+        values.insert(key.to_owned(), write.value.to_owned());
+        self.queue().replies.extend_from_slice(write.replies);
         Ok(Swap::Done(self.reading()))
     }
 

@@ -11,6 +11,7 @@ mod cluster;
 mod crowds;
 mod losses;
 mod program;
+mod queue;
 mod refusals;
 mod sentinels;
 #[cfg(feature = "tls")]

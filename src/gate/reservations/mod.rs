@@ -303,8 +303,7 @@ impl Reservations {
 
     /// The most releases of each lane that [`Reservations::want`] can use.
     pub fn most_wanted(&self) -> u64 {
-        // No more slots than these are booked at a time.
-        2 * self.pacing.span()
+        self.pacing.most()
     }
 
     /// True if a release like this might get a slot soon. Otherwise its next slot, or its next order, is far off.

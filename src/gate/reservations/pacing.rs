@@ -8,6 +8,9 @@ use crate::time::{SECOND, Time};
 /// The nanoseconds by which the next slots are ordered before the last one held is due; more if answers take longer.
 const LEAD: u64 = SECOND / 20;
 
+/// How much more than for 50 ms is ordered at once if it takes longer to book slots than the limits do.
+const BEHIND: u64 = 8;
+
 /// The longest time, in nanoseconds, without an answer while something waits: the limits may have changed.
 const LOOK: u64 = 5 * SECOND;
 
@@ -29,6 +32,10 @@ pub(super) struct Pacing {
     pub(super) coming: u64,
     /// Nanoseconds that the last answer took.
     took: u64,
+    /// The most slots that were booked at once since the last order that got fewer than it asked for.
+    booked: u64,
+    /// All of these were due before more are ordered: it takes longer to book slots than the limits do.
+    is_behind: bool,
     /// The number of times that the span is halved, as no slot came in time.
     halvings: u32,
 }
@@ -36,7 +43,7 @@ pub(super) struct Pacing {
 impl Pacing {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
-        Pacing { span, longest_span, waits, coming: 0, took: 0, halvings: 0 }
+        Pacing { span, longest_span, waits, coming: 0, took: 0, booked: span, is_behind: false, halvings: 0 }
     }
 
     /// The nanoseconds by which a slot is ordered or checked before it is due.
@@ -44,11 +51,20 @@ impl Pacing {
         LEAD.saturating_add(self.took)
     }
 
-    /// The number of slots to ask for at once: enough for 50 ms, or for twice the time that an answer takes.
-    pub(super) fn span(&self) -> u64 {
-        let times = self.took.saturating_mul(2).div_ceil(LEAD).max(1);
-        let span = self.span.saturating_mul(times).min(self.longest_span);
-        (span >> self.halvings).max(1)
+    /// The number of slots to ask for at once: enough for 50 ms, for many times that if they come too slowly, or for
+    /// three times the time that an answer takes. It at most doubles from one order to the next: those who share the
+    /// limit may just be about to ask.
+    fn span(&self) -> u64 {
+        let behind =
+            if self.is_behind { self.span.saturating_mul(BEHIND).min(self.longest_span / 4) } else { 0 };
+        let times = self.took.saturating_mul(3).div_ceil(LEAD).max(1);
+        let span = self.span.saturating_mul(times).min(self.longest_span).max(behind);
+        (span.min(self.booked.saturating_mul(2)) >> self.halvings).max(1)
+    }
+
+    /// The most slots that can be held for the same costs: those of two orders.
+    pub(super) fn most(&self) -> u64 {
+        2 * self.longest_span
     }
 
     /// The order for what is needed of a key's lease, when only `vacancies` more slots can be used. `heard` is the
@@ -65,7 +81,8 @@ impl Pacing {
         vacancies: u64,
     ) -> Result<Order, Option<Time>> {
         let TotalDemand { count, since, .. } = lease.demand;
-        let lacking = count.saturating_sub(lease.slots.len() as u64).min(vacancies).min(self.span());
+        let held = lease.slots.len() as u64;
+        let lacking = count.min(2 * self.span()).saturating_sub(held).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, key, lease, heard);
         }
@@ -124,6 +141,13 @@ impl Pacing {
         }
         // The more slots are booked at once, the longer the answer takes.
         let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
+        if !answer.slots.is_empty() {
+            let booked = answer.slots.len() as u64;
+            self.booked = if booked < order.count { booked } else { self.booked.max(booked) };
+            let next = now.saturating_add(LEAD);
+            let are_due = answer.slots.iter().all(|slot| slot.at <= next);
+            self.is_behind = is_in_time && are_due && booked == order.count;
+        }
         if is_in_time {
             self.halvings = self.halvings.saturating_sub(1);
         } else if !answer.slots.is_empty() {
@@ -203,13 +227,30 @@ mod tests {
         let [_, one, two, three] = SECONDS;
         let mut asker = Asker::new();
         let order = Order::new(Key::new(), [1], 20);
-        let slots = |until| Answer { slots: vec![Slot { at: one, until }], ..Answer::default() };
+        let slots = |until| Answer { slots: vec![Slot { at: until, until }; 20], ..Answer::default() };
         let mut spans = Vec::new();
         for until in [one, one, three, three] {
             asker.answered(two, &order, &slots(until));
             spans.push(asker.pacing.span());
         }
         assert_eq!(spans, [10, 5, 10, 20]);
+    }
+
+    #[test]
+    fn more_is_asked_for_while_all_of_it_is_due_and_comes() {
+        let [_, one, two, _] = SECONDS;
+        let mut pacing = Pacing::new(10, 4000, true);
+        let mut answered = |(asked, got, at): (u64, usize, Time)| {
+            let order = Order::new(Key::new(), [1], asked);
+            let answer = Answer { slots: vec![Slot { at, until: two }; got], ..Answer::default() };
+            pacing.answered(one, None, &order, &answer);
+            pacing.span()
+        };
+        let all_due = [(10, 10, one), (20, 20, one), (40, 40, one), (320, 320, one), (640, 640, one)];
+        assert_eq!(all_due.map(&mut answered), [20, 40, 80, 80, 80]);
+        // That little was needed says nothing; that little was left does.
+        let rest = [(3, 3, one), (320, 7, one), (10, 2, two), (4, 4, two)];
+        assert_eq!(rest.map(&mut answered), [80, 10, 4, 8]);
     }
 
     #[test]

@@ -39,7 +39,7 @@ use self::lock::Lock;
 use self::refusal::{About, unusable};
 use super::flaw::Flaw;
 use super::shared::VaultStore;
-use super::vault::{Loaded, Origin, Reading, Suspicion, Swap, Value, Vault};
+use super::vault::{Loaded, Origin, Reading, Suspicion, Swap, Value, Vault, Write};
 use super::{BootClock, LockStatus, Policy, Reserve, StoreError, Tell};
 use crate::exit::Exit;
 use crate::time::{Time, Wall, shown};
@@ -201,6 +201,7 @@ impl Vault for FileVault {
                 reading: self.reading(),
                 suspicion,
                 is_old: false,
+                waiting: None,
             });
         };
         let begun = if goes_on { Ok(()) } else { self.found().begin() };
@@ -215,20 +216,20 @@ impl Vault for FileVault {
         if values.first().is_some_and(|own| keys[0].is_empty() && own.is_none()) {
             return Err(unusable(&self.path, Flaw::Damaged));
         }
-        Ok(Loaded { values, reading, suspicion, is_old: false })
+        Ok(Loaded { values, reading, suspicion, is_old: false, waiting: None })
     }
 
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, new: &[u8], _idle: Time) -> Result<Swap, StoreError> {
+    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError> {
         if self.lock.is_none() {
             debug_assert!(key.is_empty() && old.is_none());
-            self.database = Database::create(&self.path, self.setting.patience, key, new)?;
+            self.database = Database::create(&self.path, self.setting.patience, key, write.value)?;
             return match self.database {
                 Some(_) => Ok(Swap::Done(self.reading())),
                 // Another process was faster.
                 None => self.load(&[key], false).map(Swap::Refused),
             };
         }
-        self.found().write(key, new).about(&self.path)?;
+        self.found().write(key, write.value).about(&self.path)?;
         self.end_unless_gathering()?;
         Ok(Swap::Done(self.reading()))
     }

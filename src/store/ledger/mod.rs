@@ -4,6 +4,7 @@
 //! value of a few kilobytes, whatever the counts.
 
 mod change;
+mod deal;
 mod returned;
 #[cfg(test)]
 mod tests;
@@ -176,6 +177,11 @@ impl BookingRules {
 
     /// Books slots at `now`, as [`Store::book`](super::Store::book) does. None may cost more than [`Quota::most`].
     pub fn book(&self, ledger: &mut Ledger, now: Time, order: &Order) -> Answer {
+        self.book_from(ledger, now, now, order)
+    }
+
+    /// As [`BookingRules::book`], but no slot before `from`.
+    fn book_from(&self, ledger: &mut Ledger, now: Time, from: Time, order: &Order) -> Answer {
         self.expire(ledger, now);
         if let Some(over) = order.overrun {
             self.overrun(ledger, over.min(now), order);
@@ -185,8 +191,8 @@ impl BookingRules {
         if let Some(until) = ledger.hold.in_force(now) {
             return self.answer_held(ledger, now, until, order);
         }
-        let mut answer = self.hand_on(ledger, now, order);
-        self.book_new(ledger, now, order, &mut answer);
+        let mut answer = self.hand_on(ledger, from, order);
+        self.book_new(ledger, from, order, &mut answer);
         answer
     }
 

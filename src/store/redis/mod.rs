@@ -3,6 +3,15 @@
 //! One script swaps a value, which the server runs as one step: so there is one order of all bookings, and one clock,
 //! the server's. Each value is kept under a key of its own, which expires once it no longer matters.
 //!
+//! # When many swap
+//!
+//! Of those that swap at the same time, one succeeds in each round trip. So it does for all: whoever is refused leaves a
+//! request in a queue, which is kept with the value. The first one to ask then has the turn: it is told the value and
+//! all requests, decides on them in the order in which they came, and swaps the value with the replies. The others ask
+//! again and again, and find their replies. So each round trip serves all that wait, and all get the same. A process that
+//! has the turn and dies loses it a few round trips later; a request whose process has died is decided on, too, and its
+//! slots expire.
+//!
 //! # The clock
 //!
 //! If the server's clock has been set forward, what was booked before looks older than it is. A process notices if the
@@ -38,41 +47,44 @@ mod tls;
 
 use std::borrow::Cow;
 use std::collections::HashMap;
+use std::mem;
 use std::sync::Arc;
 use std::thread;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 use redis::{RedisResult, Script, cmd};
 
 use self::clock::ServerClock;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
-use self::failure::away;
+use self::failure::{away, meaning};
 use self::keys::{kept, redis_key};
 use self::nodes::{NodeId, Nodes};
 pub use self::offline::book_over;
 use self::retries::persist;
+use self::socket::Timeouts;
 use super::hold::LOOK;
 use super::record::VERSION;
 use super::shared::VaultStore;
-use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault};
+use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write, between_looks};
 use super::{BootClock, Policy, Reserve, StoreError, Tell};
 use crate::config::Server;
 use crate::exit::Exit;
+use crate::gate::Eviction;
 use crate::time::{SECOND, Time, Wall};
 
 /// The nanoseconds for which a value is kept after it is idle: clocks differ.
 const SLACK: u64 = 10 * SECOND;
 
-/// The number of times that it is asked to find out how long an answer takes: the first answers of a busy machine are
-/// slow.
+/// The most times that it is asked to find out how long an answer takes, until two answers agree: the first answers of a
+/// busy machine are slow.
 const TRIALS: usize = 5;
 
-/// The microseconds by which a process may wake up late when its turn has come.
-const LATENESS: u64 = 2000;
+/// The microseconds that a process may take to decide when it has the turn, besides three round trips.
+const LATENESS: u64 = 50_000;
 
-/// The most nanoseconds between two looks at the queue.
-const LONGEST_PAUSE: u64 = SECOND / 4;
+/// The longest wait for an answer that is asked for only once.
+const ONE_ATTEMPT: Duration = Duration::from_secs(2);
 
 const SCRIPT: &str = include_str!("vault.lua");
 
@@ -85,13 +97,17 @@ pub struct ServerVault {
     timeout: Duration,
     /// D, and the nanoseconds for which a slot may matter.
     terms: (u64, u64),
-    /// Its number among those that wait to swap.
-    id: u32,
+    /// The key that it waits to swap, and the number of its request.
+    queued: Option<(Value, String)>,
+    /// The last swap was refused at first.
+    is_contended: bool,
+    may_retry: bool,
     /// The nanoseconds that the fastest answer took.
     shortest: u64,
     clocks: HashMap<NodeId, ServerClock>,
-    /// The nodes that keep what was last asked for.
-    keepers: HashMap<Value, NodeId>,
+    /// The node that keeps a key, and when it was last asked, by our own clock.
+    keepers: HashMap<Value, (NodeId, Time)>,
+    eviction: Eviction,
     /// The value of the empty key, and when it was read.
     own: Option<(Option<Value>, Reading)>,
     /// What the clock showed, as far as is known, when it was last decided on a value.
@@ -123,10 +139,37 @@ impl RedisStore {
 struct Answer {
     node: NodeId,
     reading: Reading,
-    is_swapped: bool,
+    outcome: Outcome,
     value: Option<Value>,
-    /// Its place in the queue of those that were refused.
-    place: u64,
+    /// The reply, or the requests of all that wait, as far as it was told.
+    told: Vec<Value>,
+}
+
+/// What became of a call of the script.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Outcome {
+    Read,
+    Swapped,
+    Replied,
+    HasTurn,
+    Waits,
+}
+
+const OUTCOMES: [Outcome; 5] =
+    [Outcome::Read, Outcome::Swapped, Outcome::Replied, Outcome::HasTurn, Outcome::Waits];
+
+/// A swap, as the script is told of it.
+#[derive(Clone, Copy, Default)]
+struct Call<'a> {
+    /// What the old value begins with.
+    begins: &'a [u8],
+    /// The new value; empty if it only waits.
+    new: &'a [u8],
+    /// The milliseconds for which to keep it.
+    millis: u64,
+    id: &'a str,
+    request: &'a [u8],
+    replies: &'a [Waiting],
 }
 
 impl ServerVault {
@@ -137,10 +180,13 @@ impl ServerVault {
             script: Script::new(SCRIPT).get_hash().to_owned(),
             timeout,
             terms: (0, 0),
-            id: fastrand::u32(..),
+            queued: None,
+            is_contended: false,
+            may_retry: true,
             shortest: SECOND,
             clocks: HashMap::new(),
             keepers: HashMap::new(),
+            eviction: Eviction::default(),
             own: None,
             decided: Time::ZERO,
             last: None,
@@ -150,6 +196,14 @@ impl ServerVault {
 
     /// Asks the server until it answers.
     fn persist<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> RedisResult<T>) -> Result<T, StoreError> {
+        if !self.may_retry {
+            let each = self.timeout.min(ONE_ATTEMPT);
+            self.nodes.patience = Timeouts { each, end: Instant::now() + each };
+            return attempt(self).map_err(|error| {
+                let (exit, why) = meaning(&error);
+                StoreError { exit, error: anyhow!("{}: {why}", self.nodes.server) }
+            });
+        }
         let (server, tell) = (self.nodes.server.clone(), Arc::clone(&self.tell));
         persist(&server, self.timeout, &*tell, |patience| {
             self.nodes.patience = patience;
@@ -157,16 +211,16 @@ impl ServerVault {
         })
     }
 
-    /// Reads the value of a key, or swaps the `old` one, of which the beginning is enough, for a `new` one, which is to
-    /// be kept for `millis`.
-    fn ask(&mut self, key: &[u8], old: &[u8], new: &[u8], millis: u64) -> RedisResult<Answer> {
-        let keeper = self.keepers.get(key).copied();
+    /// Reads the value of a key, or swaps it.
+    fn ask(&mut self, key: &[u8], call: Call) -> RedisResult<Answer> {
+        let keeper = self.keepers.get(key).map(|(keeper, _)| *keeper);
         let key = redis_key(&self.nodes.server.name, key);
-        // Time for an answer, and for a process that wakes up late.
-        let turn = if self.shortest > 0 { 3 * self.shortest / 1000 + LATENESS } else { 0 };
+        let Call { begins, new, millis, id, request, replies } = call;
+        let turn = 3 * self.shortest / 1000 + LATENESS;
         let mut call = cmd("EVALSHA");
         call.arg(&self.script).arg(1).arg(&key);
-        call.arg(old).arg(new).arg(millis).arg(self.id).arg(turn);
+        call.arg(begins).arg(new).arg(millis).arg(id).arg(request).arg(turn);
+        replies.iter().for_each(|(id, reply)| _ = call.arg(id).arg(reply));
         let ServerVault { nodes, now, .. } = self;
         let replicas = nodes.server.replicas;
         nodes.ask(keeper, |node, connection| {
@@ -175,11 +229,8 @@ impl ServerVault {
             }
             let asked = now();
             let reply = connection.call(SCRIPT, &call)?;
-            let mut answer =
-                read(reply, node, asked, now()).ok_or_else(|| away("its clock shows no time"))?;
-            // The answer to an earlier try may have been lost.
-            answer.is_swapped |= answer.value.as_deref() == Some(new);
-            if answer.is_swapped {
+            let answer = read(reply, node, asked, now()).ok_or_else(|| away("its reply makes no sense"))?;
+            if matches!(answer.outcome, Outcome::Swapped | Outcome::Replied) {
                 connection.replicate(replicas, true)?;
             }
             Ok(answer)
@@ -191,8 +242,12 @@ impl ServerVault {
         let (deadline, memory) = self.terms;
         self.shortest = self.shortest.min(answer.reading.took());
         let now = Some(answer.reading.shown);
-        let keeper = self.keepers.insert(key.to_owned(), answer.node).filter(|keeper| *keeper != answer.node);
-        let keeper = keeper.and_then(|keeper| self.clocks.get(&keeper));
+        let answered = answer.reading.answered;
+        let keeper = self.keepers.insert(key.to_owned(), (answer.node, answered));
+        // Nothing matters any more that was written before that.
+        self.eviction.retain(&mut self.keepers, |_, (_, asked)| answered.since(*asked) <= memory);
+        let keeper = keeper.filter(|(keeper, _)| *keeper != answer.node);
+        let keeper = keeper.and_then(|(keeper, _)| self.clocks.get(&keeper));
         let may_be_ahead = keeper.is_some_and(|clock| clock.may_be_behind(&answer.reading, deadline, memory));
         let clock = self.clocks.entry(answer.node).or_default();
         clock.learn(&answer.reading, deadline, memory);
@@ -204,7 +259,7 @@ impl ServerVault {
     }
 
     fn load_one(&mut self, key: &[u8]) -> Result<(Answer, Option<Suspicion>), StoreError> {
-        let answer = self.persist(|vault| vault.ask(key, b"", b"", 0))?;
+        let answer = self.persist(|vault| vault.ask(key, Call::default()))?;
         let suspicion = self.learn(key, &answer);
         self.note(key, answer.value.as_ref(), answer.reading);
         Ok((answer, suspicion))
@@ -218,10 +273,29 @@ impl ServerVault {
         self.last = value.map(|value| (key.to_owned(), value.clone(), reading));
     }
 
-    /// Waits while others swap that were refused before, each of which takes about as long as an answer.
-    fn wait_for_turn(&self, place: u64) {
-        let ahead = place.saturating_sub(2).saturating_mul(self.shortest / 4 * 5);
-        thread::sleep(Duration::from_nanos(ahead.min(LONGEST_PAUSE)));
+    /// Swaps, or queues and waits until it has the turn or a reply.
+    fn swap_in_turn(
+        &mut self,
+        key: &[u8],
+        mut call: Call,
+    ) -> Result<(Answer, Option<Suspicion>), StoreError> {
+        loop {
+            let answer = self.persist(|vault| {
+                let answer = vault.ask(key, call)?;
+                let (took, deadline) = (answer.reading.took(), vault.terms.0);
+                match answer.outcome == Outcome::Swapped && took > vault.good_for(deadline) {
+                    true => Err(away(too_long(took, deadline, true))),
+                    false => Ok(answer),
+                }
+            })?;
+            let suspicion = self.learn(key, &answer);
+            if answer.outcome != Outcome::Waits {
+                return Ok((answer, suspicion));
+            }
+            (call.new, call.replies) = (b"", &[]);
+            let pause = between_looks(self.terms.0).saturating_sub(answer.reading.took());
+            thread::sleep(Duration::from_nanos(pause));
+        }
     }
 
     fn is_recent(&self, reading: &Reading) -> bool {
@@ -231,7 +305,7 @@ impl ServerVault {
 
 /// Reads what the script returns.
 fn read(
-    (seconds, micros, swapped, value): (u64, u64, i64, Value),
+    (seconds, micros, outcome, value, told): (u64, u64, usize, Value, Vec<Value>),
     node: NodeId,
     asked: Time,
     answered: Time,
@@ -239,8 +313,7 @@ fn read(
     let shown = seconds.checked_mul(SECOND)?.checked_add(micros.checked_mul(1000)?)?;
     let reading = Reading { asked, shown: Time(shown), answered, wall: Wall::EPOCH };
     let value = Some(value).filter(|value| !value.is_empty());
-    let place = swapped.min(0).unsigned_abs();
-    Some(Answer { node, reading, is_swapped: swapped == 1, value, place })
+    Some(Answer { node, reading, outcome: *OUTCOMES.get(outcome)?, value, told })
 }
 
 impl Vault for ServerVault {
@@ -270,36 +343,65 @@ impl Vault for ServerVault {
         };
         self.decided = reading.shown;
         let values = if keys.len() > 1 { vec![own, value] } else { vec![value] };
-        Ok(Loaded { values, reading, suspicion, is_old })
+        Ok(Loaded { values, reading, suspicion, is_old, waiting: None })
     }
 
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, new: &[u8], idle: Time) -> Result<Swap, StoreError> {
+    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError> {
         let old = old.unwrap_or_default();
-        let begins = &old[..VERSION.min(old.len())];
         let shown = self.last.as_ref().map_or(Time::ZERO, |(.., reading)| reading.shown);
         let shown = self.own.as_ref().map_or(shown, |(_, reading)| reading.shown.max(shown));
-        let millis = idle.since(shown).saturating_add(SLACK).div_ceil(1_000_000).min(1 << 52);
-        let answer = self.persist(|vault| {
-            let answer = vault.ask(key, begins, new, millis)?;
-            let (took, deadline) = (answer.reading.took(), vault.terms.0);
-            match answer.is_swapped && took > vault.good_for(deadline) {
-                true => Err(away(too_long(took, deadline, true))),
-                false => Ok(answer),
+        let millis = write.idle.since(shown).saturating_add(SLACK).div_ceil(1_000_000).min(1 << 52);
+        let id = match write.request {
+            Some(_) => {
+                let queued = self.queued.take().filter(|(queued, _)| queued == key);
+                queued.map_or_else(|| fastrand::u64(..).to_string(), |(_, id)| id)
             }
-        })?;
-        let suspicion = self.learn(key, &answer);
+            None => String::new(),
+        };
+        let call = Call {
+            begins: &old[..VERSION.min(old.len())],
+            new: write.value,
+            millis,
+            id: &id,
+            request: write.request.unwrap_or_default(),
+            replies: write.replies,
+        };
+        let (answer, suspicion) = self.swap_in_turn(key, call)?;
         let is_doubted = |suspicion: &Suspicion| suspicion.good_from.is_some_and(|from| self.decided < from);
-        if answer.is_swapped && !suspicion.as_ref().is_some_and(is_doubted) {
-            self.note(key, Some(&new.to_owned()), answer.reading);
-            return Ok(Swap::Done(answer.reading));
+        let Answer { value, reading, outcome, mut told, .. } = answer;
+        let is_swapped = outcome == Outcome::Swapped;
+        self.is_contended = !is_swapped || !write.replies.is_empty();
+        if is_swapped && !suspicion.as_ref().is_some_and(is_doubted) {
+            self.note(key, Some(&write.value.to_owned()), reading);
+            return Ok(Swap::Done(reading));
         }
-        self.wait_for_turn(answer.place);
         // What was swapped on a clock that cannot be trusted is not what it was meant to be.
-        let Answer { value, reading, is_swapped, .. } = answer;
-        let value = if is_swapped { Some(new.to_owned()) } else { value };
+        let value = if is_swapped { Some(write.value.to_owned()) } else { value };
         self.note(key, value.as_ref(), reading);
         self.decided = reading.shown;
-        Ok(Swap::Refused(Loaded { values: vec![value], reading, suspicion, is_old: false }))
+        let mut loaded = Loaded { values: vec![value], reading, suspicion, is_old: false, waiting: None };
+        if outcome == Outcome::Replied {
+            return Ok(Swap::Replied(told.pop().unwrap_or_default(), loaded));
+        }
+        if outcome == Outcome::HasTurn {
+            let pairs =
+                told.chunks_exact_mut(2).map(|pair| (mem::take(&mut pair[0]), mem::take(&mut pair[1])));
+            loaded.waiting = Some(pairs.collect());
+            self.queued = Some((key.to_owned(), id));
+        }
+        Ok(Swap::Refused(loaded))
+    }
+
+    fn is_contended(&self) -> bool {
+        self.is_contended
+    }
+
+    fn has_turn(&self, key: &[u8]) -> bool {
+        self.queued.as_ref().is_some_and(|(queued, _)| queued == key)
+    }
+
+    fn retry(&mut self, may_retry: bool) {
+        self.may_retry = may_retry;
     }
 
     fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {
@@ -345,8 +447,10 @@ impl Vault for ServerVault {
     fn least_deadline(&mut self, given: Option<u64>) -> Result<u64, StoreError> {
         let mut shortest = u64::MAX;
         for _ in 0..TRIALS {
-            shortest = shortest.min(self.load_one(b"")?.0.reading.took());
-            if given.is_some_and(|given| shortest <= given / ROUND_TRIPS) {
+            let took = self.load_one(b"")?.0.reading.took();
+            let is_settled = shortest.abs_diff(took) <= took / 8;
+            shortest = shortest.min(took);
+            if is_settled || given.is_some_and(|given| shortest <= given / ROUND_TRIPS) {
                 break;
             }
         }
@@ -378,5 +482,29 @@ impl Vault for ServerVault {
 
     fn name(&self) -> Cow<'_, str> {
         self.nodes.server.to_string().into()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_keepers_of_keys_that_no_longer_matter_are_forgotten() {
+        let server = "redis://127.0.0.1/web".parse().unwrap();
+        let mut vault = ServerVault::new(server, Duration::from_secs(1), Box::new(|| Time::ZERO));
+        let memory = 60 * SECOND;
+        vault.expect(SECOND, memory);
+        for number in 0..20_000 {
+            let at = Time(number * SECOND);
+            let reading = Reading { asked: at, shown: at, answered: at, wall: Wall::EPOCH };
+            let (node, outcome) = (NodeId::default(), Outcome::Read);
+            let answer = Answer { node, reading, outcome, value: None, told: Vec::new() };
+            vault.learn(&number.to_le_bytes(), &answer);
+            let matters =
+                |age: u64| vault.keepers.contains_key(&number.saturating_sub(age).to_le_bytes()[..]);
+            assert!((0..=60).all(matters), "{number}");
+        }
+        assert!(vault.keepers.len() < 1000, "{}", vault.keepers.len());
     }
 }

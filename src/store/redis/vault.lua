@@ -1,52 +1,76 @@
--- Keeps the value of a key; swaps it if it still is the one that was read. Whoever is refused gets a place in a queue,
--- and while there is one, only the first in it may swap, if it comes in time.
+-- Keeps the value of a key, and swaps it if it still is the one that was read. Processes that want to do so at the same
+-- time queue with their requests. One of them has the turn: only it may swap, and it replies to the others.
 --
 -- KEYS  where it is kept: a hash of the value and the queue
--- ARGV  what the value begins with that was read, as no other does ('': there was none); the new value ('': only
---       read); for how many milliseconds to keep that; the number of the process; for how many microseconds it may be
---       waited for once it is the first (0: not at all, it gets no place)
--- Returns the time in seconds and microseconds; 1 if it was swapped, or the place in the queue as a negative number, 0
---       if it was only read; and the value if it was not swapped.
+-- ARGV  what the value begins with that was read, as no other does ('': there was none); the new value ('': it only
+--       queues or reads); for how many milliseconds to keep that; the number of the request ('': it does not queue);
+--       the request ('': nobody else can decide on it); for how many microseconds it may have the turn; the numbers of
+--       requests, each followed by the reply. Requests and replies have no tabs and line feeds.
+-- Returns the time in seconds and microseconds; what became of it: 0 neither, 1 swapped, 2 replied, 3 it has the turn,
+--       4 it waits; the value, with 0, 2 and 3; the reply, or the numbers of the others' requests, each followed by it
 
-local KEY, begins, new, keep, id, turn = KEYS[1], ARGV[1], ARGV[2], ARGV[3], ARGV[4], ARGV[5]
+local KEY, begins, new, keep, id, request, turn = KEYS[1], unpack(ARGV, 1, 6)
+-- In microseconds: for how long a request is kept that nobody asks about, and how often it is noted that somebody does.
+local STALE, LOOK = 2000000, 500000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local kept = redis.call('HGET', KEY, 'value') or ''
-if new == '' then
-  return { time[1], time[2], 0, kept }
+local kept, before = redis.call('HGET', KEY, 'value') or '', redis.call('HGET', KEY, 'queue') or ''
+if id == '' and new == '' then
+  return { time[1], time[2], 0, kept, {} }
 end
 
-local queue, place = {}, 0
-for its, its_turn, until_ in string.gmatch(redis.call('HGET', KEY, 'queue') or '', '(%d+) (%d+) (%d+)') do
-  local is_late = #queue == 0 and until_ ~= '0' and tonumber(until_) < now
-  if not is_late then
-    table.insert(queue, { its, its_turn, until_ })
-    place = its == id and #queue or place
+local first, till = string.match(before .. ' 0\n', '^(%d*) (%d+)\n')
+local is_over = now > tonumber(till)
+local noted = string.match(before, '\n' .. id .. ' (%d+) [^\t\n]*\t\n')
+if noted and now - noted < LOOK and first ~= id and first ~= '' and not is_over then
+  return { time[1], time[2], 4, '', {} }
+end
+
+local queue, own, others, is_alone, outcome, value, told = {}, nil, {}, true, 0, kept, {}
+for its, seen, asked, reply in string.gmatch(before, '(%d+) (%d+) ([^\t\n]*)\t([^\t\n]*)\n') do
+  if its == id or not (its == first and is_over or now - seen > STALE + turn) then
+    table.insert(queue, { its, seen, asked, reply })
+    own = its == id and #queue or own
+    is_alone = is_alone and (its == id or reply ~= '')
+    if its ~= id and asked ~= '' then
+      others[#others + 1], others[#others + 2] = its, asked
+    end
   end
 end
 
 local is_same = string.sub(kept, 1, #begins) == begins and (kept == '') == (begins == '')
-local is_swapped = is_same and (#queue == 0 or place == 1)
-if is_swapped then
+local has_turn = is_alone or first == '' or first == id or is_over
+if own and queue[own][4] ~= '' then
+  outcome, told = 2, { table.remove(queue, own)[4] }
+elseif new ~= '' and (kept == new or is_same and has_turn) then
+  outcome, value, first, till = 1, '', '', 0
   redis.call('HSET', KEY, 'value', new)
+  table.remove(queue, own or #queue + 1)
+  local replies = {}
+  for index = 7, #ARGV, 2 do
+    replies[ARGV[index]] = ARGV[index + 1]
+  end
+  for _, entry in ipairs(queue) do
+    if replies[entry[1]] then
+      entry[3], entry[4] = '', replies[entry[1]]
+    elseif entry[3] == '' and entry[4] == '' and first == '' then
+      first, till = entry[1], now + turn
+    end
+  end
+elseif id ~= '' then
+  queue[own or #queue + 1] = { id, now, request, '' }
+  outcome, value = 4, ''
+  if has_turn then
+    first, till, outcome, value, told = id, now + turn, 3, kept, others
+  end
+end
+
+local after = #queue > 0 and string.format('%s %.0f\n', first, till) or ''
+for _, entry in ipairs(queue) do
+  after = after .. string.format('%s %.0f %s\t%s\n', unpack(entry))
+end
+redis.call('HSET', KEY, 'queue', after)
+if kept == '' or outcome == 1 then
   redis.call('PEXPIRE', KEY, keep)
-  if place == 1 then
-    table.remove(queue, 1)
-  end
-elseif place == 0 and turn ~= '0' then
-  table.insert(queue, { id, turn, '0' })
-  place = #queue
 end
-if queue[1] and queue[1][3] == '0' then
-  queue[1][3] = string.format('%.0f', now + queue[1][2])
-end
-for index, waiting in ipairs(queue) do
-  queue[index] = table.concat(waiting, ' ')
-end
-if #queue > 0 or place > 0 then
-  redis.call('HSET', KEY, 'queue', table.concat(queue, ';'))
-  if kept == '' then
-    redis.call('PEXPIRE', KEY, keep)
-  end
-end
-return { time[1], time[2], is_swapped and 1 or -place, is_swapped and '' or kept }
+return { time[1], time[2], outcome, value, told }

@@ -7,6 +7,8 @@
 //! The record of the empty key is the state's own. With limits per key, each key has another.
 
 mod agreement;
+mod queue;
+mod request;
 mod returnable;
 mod trust;
 
@@ -17,12 +19,14 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 
 use self::agreement::Agreement;
-use self::returnable::{BookedIn, Returnable, Returned};
+use self::queue::Correspondence;
+use self::request::{Reply, Request};
+use self::returnable::{BookedIn, Returnable};
 use self::trust::Memory;
 use super::flaw::Flaw;
 use super::ledger::{BookingRules, GOOD_FOR};
 use super::record::Record;
-use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault};
+use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
 use super::{Answer, BookedBy, NewLimits, Order, Policy, Reach, Reserve, Slot, Store, StoreError, Tell};
 use crate::config::Rate;
 use crate::exit::Exit;
@@ -77,11 +81,15 @@ struct Entry<'a> {
 struct Read {
     reading: Reading,
     is_old: bool,
+    /// Others wait until something is written.
+    is_awaited: bool,
 }
 
 enum Attempt<T> {
     Done(T, Reading),
     Again(Loaded),
+    /// By another process.
+    Replied(Value, Loaded),
     Reload,
     /// The state's own record may be an old one.
     Lagging,
@@ -195,15 +203,38 @@ impl<V: Vault> VaultStore<V> {
         key: &[u8],
         mut act: impl FnMut(&mut Booking<'_>) -> T,
     ) -> Result<(T, Reading), StoreError> {
+        let alone = || Correspondence { request: Some(Value::new()), replies: Vec::new() };
+        self.swap(key, None, |booking, _| (act(booking), alone()), |_| None)
+    }
+
+    /// Changes the record of `key` by `act`, which is also told of the requests that wait, or takes what another process
+    /// has replied to the `request`.
+    fn swap<T>(
+        &mut self,
+        key: &[u8],
+        request: Option<&Request>,
+        mut act: impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Correspondence),
+        replied: impl Fn(Reply) -> Option<T>,
+    ) -> Result<(T, Reading), StoreError> {
         let keys: &[&[u8]] = if key.is_empty() { &[b""] } else { &[b"", key] };
         let (mut loaded, mut may_lag) = (self.vault.load(keys, true)?, true);
+        let mut queues = request.filter(|_| self.vault.is_contended());
         loop {
-            let result = self.attempt(key, loaded, may_lag, &mut act);
+            let result = match queues.take() {
+                Some(request) => self.queue(key, loaded, request),
+                None => self.attempt(key, loaded, may_lag, &mut act),
+            };
             if !matches!(result, Ok(Attempt::Done(..))) {
                 self.vault.release();
             }
             loaded = match result? {
                 Attempt::Done(done, reading) => return Ok((done, reading)),
+                Attempt::Replied(words, newer) => {
+                    match self.reply_to(request, key, &words, &newer)?.and_then(&replied) {
+                        Some(done) => return Ok((done, newer.reading)),
+                        None => newer,
+                    }
+                }
                 Attempt::Again(newer) => newer,
                 Attempt::Reload => self.vault.load(keys, false)?,
                 Attempt::Lagging => {
@@ -221,15 +252,16 @@ impl<V: Vault> VaultStore<V> {
         key: &[u8],
         loaded: Loaded,
         may_lag: bool,
-        act: &mut impl FnMut(&mut Booking<'_>) -> T,
+        act: &mut impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Correspondence),
     ) -> Result<Attempt<T>, StoreError> {
-        let Loaded { values, reading, suspicion, is_old } = loaded;
-        let (now, read, mut values) = (reading.shown, Read { reading, is_old }, values.into_iter());
+        let Loaded { values, reading, suspicion, is_old, waiting } = loaded;
+        let read = Read { reading, is_old, is_awaited: waiting.is_some() };
+        let (now, mut values, waiting) = (reading.shown, values.into_iter(), waiting.unwrap_or_default());
         let suspicion = suspicion.or(self.doubt.take());
         let mut own = self.entry(b"", values.next().flatten(), &reading, suspicion, None)?;
         let held = own.record.hold.in_force(now);
         if key.is_empty() {
-            let done = act(&mut self.booking(&mut own.record, &reading, held));
+            let done = act(&mut self.booking(&mut own.record, &reading, held), &waiting);
             let idle = self.rules.idle_at(&own.record.ledger).max(own.record.hold.until);
             own.record.idle = own.record.idle.max(idle);
             return self.write(&mut own, read, done);
@@ -245,7 +277,7 @@ impl<V: Vault> VaultStore<V> {
         if may_lag && entry.is_ahead_of(&own.record) {
             return Ok(Attempt::Lagging);
         }
-        let done = act(&mut self.booking(&mut entry.record, &reading, held));
+        let done = act(&mut self.booking(&mut entry.record, &reading, held), &waiting);
         entry.record.idle = self.rules.idle_at(&entry.record.ledger);
         if entry.record.idle > own.record.idle {
             // Otherwise nobody would know any more that the key is used.
@@ -253,7 +285,7 @@ impl<V: Vault> VaultStore<V> {
             return self.write_own(&mut own, reading);
         }
         let mut attempt = self.write(&mut entry, read, done)?;
-        if let Attempt::Again(newer) = &mut attempt {
+        if let Attempt::Again(newer) | Attempt::Replied(_, newer) = &mut attempt {
             newer.values.insert(0, own.value);
         }
         Ok(attempt)
@@ -261,13 +293,19 @@ impl<V: Vault> VaultStore<V> {
 
     /// Writes the state's own record before that of a key.
     fn write_own<T>(&mut self, own: &mut Entry<'_>, reading: Reading) -> Result<Attempt<T>, StoreError> {
-        self.write(own, Read { reading, is_old: false }, ()).map(|_| Attempt::Reload)
+        let read = Read { reading, is_old: false, is_awaited: false };
+        self.write(own, read, ((), Correspondence::default())).map(|_| Attempt::Reload)
     }
 
-    /// Swaps the value that was found for the record, if they differ.
-    fn write<T>(&mut self, entry: &mut Entry<'_>, read: Read, done: T) -> Result<Attempt<T>, StoreError> {
-        let Read { reading, is_old } = read;
-        if !entry.is_changed() {
+    /// Swaps the value that was found for the record, if they differ or others wait.
+    fn write<T>(
+        &mut self,
+        entry: &mut Entry<'_>,
+        read: Read,
+        (done, Correspondence { request, replies }): (T, Correspondence),
+    ) -> Result<Attempt<T>, StoreError> {
+        let Read { reading, is_old, is_awaited } = read;
+        if !entry.is_changed() && !is_awaited && !self.vault.has_turn(entry.key) {
             if is_old {
                 return Ok(Attempt::Reload);
             }
@@ -277,7 +315,8 @@ impl<V: Vault> VaultStore<V> {
         }
         let Entry { key, value, record, .. } = entry;
         let new = record.encode(key, reading.shown);
-        Ok(match self.vault.swap(key, value.as_deref(), &new, record.idle)? {
+        let write = Write { value: &new, idle: record.idle, request: request.as_deref(), replies: &replies };
+        Ok(match self.vault.swap(key, value.as_deref(), &write)? {
             // The clock was set back meanwhile. The next attempt finds it out.
             Swap::Done(reading) if self.is_ahead(record.ledger.newest, record, reading.shown) => {
                 Attempt::Reload
@@ -287,6 +326,7 @@ impl<V: Vault> VaultStore<V> {
                 Attempt::Done(done, reading)
             }
             Swap::Refused(newer) => Attempt::Again(newer),
+            Swap::Replied(reply, newer) => Attempt::Replied(reply, newer),
         })
     }
 
@@ -430,9 +470,8 @@ impl<V: Vault> Store for VaultStore<V> {
         self.prepare()?;
         let mut late: Vec<Time> = Vec::new();
         for _ in 0..CORRECTIONS {
-            let given_back = mem::take(&mut late);
-            let ((booked_in, answer), reading) =
-                self.update(&order.key, |booking| booking.book(order, &given_back))?;
+            let request = Request::Book(order.clone(), mem::take(&mut late));
+            let (Reply { booked_in, answer, .. }, reading) = self.request(&order.key, &request)?;
             let is_empty = answer.slots.is_empty();
             let (mut answer, too_late) = self.answer(order, booked_in, answer, &reading);
             if !is_empty && answer.slots.is_empty() {
@@ -469,42 +508,10 @@ impl<V: Vault> Store for VaultStore<V> {
         if given.is_empty() && order.turn.is_none() {
             return Ok(());
         }
-        self.update(&order.key, |booking| booking.give_back(order, &given)).map(drop)
-    }
-}
-
-impl Booking<'_> {
-    /// Gives back what came too late, and books. Also returns what the slots are booked in.
-    fn book(&mut self, order: &Order, late: &[Time]) -> (BookedIn, Answer) {
-        let (rules, now) = (self.rules, self.reading.shown);
-        let of_ours = |at: Option<Time>| at.map(|at| self.reading.of_ours(at));
-        let is_outdated = order.changes != self.changes;
-        let order = if is_outdated { rules.updated(order) } else { order.clone() };
-        let order = Order { overrun: of_ours(order.overrun), hold: of_ours(order.hold), ..order };
-        let ledger = &mut self.record.ledger;
-        if !is_outdated {
-            rules.give_back(ledger, now, &order.costs, late.iter().copied());
-        }
-        let held = ledger.hold.in_force(now).max(self.held);
-        let answer = match held {
-            _ if order.is_for_slots() && is_outdated => Answer { held, ..Answer::default() },
-            Some(until) if order.is_for_slots() => rules.answer_held(ledger, now, until, &order),
-            _ => rules.book(ledger, now, &order),
-        };
-        (self.booked_in(), answer)
-    }
-
-    fn booked_in(&self) -> BookedIn {
-        (self.record.epoch(), self.record.revision, self.record.wall)
-    }
-
-    /// Takes back slots that were booked in the same history, under the same limits and by the same wall clock.
-    fn give_back(&mut self, order: &Order, given: &[Returned]) {
-        let booked_in = self.booked_in();
-        let slots = given.iter().filter(|slot| slot.booked_in == booked_in).map(|slot| slot.at);
-        self.rules.give_back(&mut self.record.ledger, self.reading.shown, &order.costs, slots);
-        if order.changes == self.changes {
-            self.rules.give_up_turn(&mut self.record.ledger, order);
-        }
+        // Twice would be too often, and the answer to an attempt may be lost.
+        self.vault.retry(false);
+        let done = self.request(&order.key, &Request::GiveBack(order.clone(), given));
+        self.vault.retry(true);
+        done.map(drop)
     }
 }

@@ -224,13 +224,13 @@ fn a_file_that_is_replaced_again_and_again() {
 #[test]
 fn a_store_that_is_away_again_and_again() {
     for_each_case(10, |seed, random| {
-        check(Box::new(InMemory::default()), &limit(random, false), false, seed, random);
+        check(Box::new(InMemory::contended()), &limit(random, false), false, seed, random);
     });
 }
 
 #[test]
 fn a_map_that_is_replaced_again_and_again() {
     for_each_case(10, |seed, random| {
-        check(Box::new(InMemory::default()), &limit(random, false), true, seed, random);
+        check(Box::new(InMemory::contended()), &limit(random, false), true, seed, random);
     });
 }

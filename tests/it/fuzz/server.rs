@@ -178,11 +178,35 @@ impl Numbers<'_> {
                 value
             }
         };
-        let is_swapped = u8::from(kind & 8 == 0);
+        // Swapped, or whatever else may become of a swap.
+        let (outcome, told) = match kind >> 4 {
+            _ if kind & 8 == 0 => (1, Vec::new()),
+            0 => (3, Vec::new()),
+            other @ 1..8 => (other % 6, vec![self.words(began, now)]),
+            other => (other % 6, vec!["7".to_owned(), self.words(began, now)]),
+        };
+        let strings = told.iter().map(|word| format!("${}\r\n{word}\r\n", word.len()));
+        let told = format!("\r\n*{}\r\n{}", told.len(), strings.collect::<String>());
         let (seconds, micros) = (now / 1_000_000, now % 1_000_000);
         let length = value.len();
-        let head = format!("*4\r\n:{seconds}\r\n:{micros}\r\n:{is_swapped}\r\n${length}\r\n");
-        [head.as_bytes(), &value, b"\r\n"].concat()
+        let head = format!("*5\r\n:{seconds}\r\n:{micros}\r\n:{outcome}\r\n${length}\r\n");
+        [head.as_bytes(), &value, told.as_bytes()].concat()
+    }
+
+    /// The request of another process, or its reply, with numbers that may not be true.
+    fn words(&mut self, began: i64, now: i64) -> String {
+        let [epoch, decided, slot, again] = [began, now, now, now].map(|at| time(self.about(at)).0);
+        let (count, cost, packed) =
+            (self.byte(), self.byte() % 3, "_AAB".repeat(usize::from(self.byte() % 3)));
+        match self.byte() % 4 {
+            0 => String::new(),
+            1 => format!(
+                r#"{{"limits":{count},"costs":[{cost}],"count":{count},"within":{slot},"turn":{again},"overrun":{slot},"hold":{again},"late":[{slot}],"returned":[[{epoch},0,{slot}]]}}"#
+            ),
+            _ => format!(
+                r#"{{"epoch":{epoch},"decided":{decided},"slots":"{packed}","ask_again":{again},"next":{slot},"turn":{slot},"held":{again},"overruns":{{"costs":[{cost}],"until":{slot}}},"wall":null}}"#
+            ),
+        }
     }
 
     /// A record with some bookings, and numbers in it that may not be true.

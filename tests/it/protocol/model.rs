@@ -69,6 +69,8 @@ pub(super) enum Action {
     Ask(usize),
     Load(usize),
     Swap(usize),
+    /// A swap that also brings replies to all others that wait.
+    SwapForAll(usize),
     /// A swap that is refused: the process is told the newer value.
     Refuse(usize),
     Receive(usize),
@@ -324,14 +326,22 @@ impl Protocol {
                 if load.version == state.version || self.broken == Some(Broken::Blind) =>
             {
                 step(Action::Swap(index), &|next| {
-                    self.swap(next, index);
+                    self.swap(next, index, false);
                     if !self.has(Fault::Delay) && !next.processes[index].is_blocked {
                         self.receive(next, index);
                     }
                 });
+                if !Self::waiting(state, index).is_empty() {
+                    step(Action::SwapForAll(index), &|next| {
+                        self.swap(next, index, true);
+                        if !self.has(Fault::Delay) && !next.processes[index].is_blocked {
+                            self.receive(next, index);
+                        }
+                    });
+                }
                 if may_lose && !self.has(Fault::Delay) {
                     step(Action::Forget(index), &|next| {
-                        self.swap(next, index);
+                        self.swap(next, index, false);
                         self.forget(next, index);
                     });
                 }
@@ -367,13 +377,37 @@ impl Protocol {
         self.look_ahead(state);
     }
 
-    /// Decides, and swaps what was loaded for the outcome.
-    fn swap(&self, state: &mut State, index: usize) {
+    /// The others whose questions had come by the time at which a process loaded what was kept.
+    fn waiting(state: &State, index: usize) -> Vec<usize> {
+        let load = |index: usize| {
+            let process: &Process = &state.processes[index];
+            process.question().and_then(|at| process.messages[at].load())
+        };
+        let Some(loaded) = load(index) else { return Vec::new() };
+        let others = (0..state.processes.len()).filter(|other| *other != index);
+        others.filter(|other| load(*other).is_some_and(|other| other.looked <= loaded.looked)).collect()
+    }
+
+    /// Decides, for all who wait if that `is_for_all`, and swaps what was loaded for the outcome.
+    fn swap(&self, state: &mut State, index: usize, is_for_all: bool) {
+        let process = &state.processes[index];
+        let Some(Load { mut log, looked: now, .. }) =
+            process.question().and_then(|at| process.messages[at].load().cloned())
+        else {
+            return;
+        };
+        self.notice(&mut log, process.knew_other, now);
+        let waiting = if is_for_all { Self::waiting(state, index) } else { Vec::new() };
+        self.decide(state, index, &mut log, now);
+        waiting.into_iter().for_each(|other| self.decide(state, other, &mut log, now));
+        self.replace_log(state, log);
+    }
+
+    /// Decides on the first question of a process, in the next version of the log, which whoever decides has healed.
+    fn decide(&self, state: &mut State, index: usize, log: &mut Log, now: Time) {
         let process = &state.processes[index];
         let Some(at) = process.question() else { return };
-        let Message { order, stage } = process.messages[at].clone();
-        let Stage::Loaded(Load { mut log, looked: now, .. }) = stage else { return };
-        self.notice(&mut log, process.knew_other, now);
+        let order = process.messages[at].order.clone();
         let answer = match order.within > 0 {
             true => log.book(&self.terms, now, &order),
             false => log.book_at_once(&self.terms, now, &order),
@@ -386,7 +420,6 @@ impl Protocol {
         let process = &mut state.processes[index];
         process.knew_other = false;
         process.messages[at].stage = Stage::Answer(answer, told, state.version + 1);
-        self.replace_log(state, log);
     }
 
     /// A process takes its first answer.

@@ -140,8 +140,8 @@ fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
             RedisStore::on_server(url, client::policy(&["9/5s,margin=100ms"]), Duration::ZERO, slow);
         let value = if is_kept { value_of("9/5s,margin=100ms") } else { Vec::new() };
         let reply = |is_swapped: u8, value: &[u8]| {
-            let head = format!("*4\r\n$1\r\n1\r\n$1\r\n0\r\n:{is_swapped}\r\n${}\r\n", value.len());
-            [head.as_bytes(), value, b"\r\n"].concat()
+            let head = format!("*5\r\n$1\r\n1\r\n$1\r\n0\r\n:{is_swapped}\r\n${}\r\n", value.len());
+            [head.as_bytes(), value, b"\r\n*0\r\n"].concat()
         };
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"-ERR no cluster\r\n").unwrap();

@@ -37,12 +37,22 @@ pub(crate) struct Faults {
     pub(crate) pause: Option<(u64, u64)>,
     /// The wall clock is set to anything, each time by up to this.
     pub(crate) steps: u64,
+    /// About half of all requests are decided on by another process.
+    pub(crate) contention: bool,
 }
 
 impl Faults {
     /// Nothing goes wrong.
-    pub(crate) const NONE: Faults =
-        Faults { delay: 0, loss: u64::MAX, lateness: 0, stall: 0, death: u64::MAX, pause: None, steps: 0 };
+    pub(crate) const NONE: Faults = Faults {
+        delay: 0,
+        loss: u64::MAX,
+        lateness: 0,
+        stall: 0,
+        death: u64::MAX,
+        pause: None,
+        steps: 0,
+        contention: false,
+    };
 }
 
 /// The lines that a process reads, and when they arrive.
@@ -154,7 +164,8 @@ pub(crate) fn run_lines(
     seed: u64,
     faults: Faults,
 ) -> (Vec<Batch>, Slots) {
-    run_over(Box::new(InMemory::default()), VecDeque::new(), args, arrivals, span, seed, faults)
+    let vault = if faults.contention { InMemory::contended() } else { InMemory::default() };
+    run_over(Box::new(vault), VecDeque::new(), args, arrivals, span, seed, faults)
 }
 
 /// As [`run_lines`], with the state in this vault, which has these troubles, each at an instant.

@@ -66,6 +66,14 @@ pub(crate) struct InMemory {
     vault: Option<MemoryVault>,
     aside: Option<Values>,
     copy: Option<Values>,
+    is_contended: bool,
+}
+
+impl InMemory {
+    /// About half of all requests are decided on by another process, so slots come a little later.
+    pub(crate) fn contended() -> Self {
+        InMemory { is_contended: true, ..InMemory::default() }
+    }
 }
 
 impl Vault for InMemory {
@@ -75,7 +83,11 @@ impl Vault for InMemory {
         clock: BootClock,
         wall: Box<dyn Fn() -> Wall + Send>,
     ) -> Box<dyn Store> {
-        let vault = self.vault.get_or_insert_with(|| MemoryVault::new(clock, wall));
+        let is_contended = self.is_contended;
+        let vault = self.vault.get_or_insert_with(|| {
+            let vault = MemoryVault::new(clock, wall);
+            if is_contended { vault.contended(&policy, 1) } else { vault }
+        });
         Box::new(MemoryStore::over(vault.clone(), policy))
     }
 

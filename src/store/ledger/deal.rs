@@ -1,0 +1,106 @@
+//! Booking for several orders at once: all get the same, as far as they want it.
+
+use super::{BookingRules, Ledger, NEAR};
+use crate::store::{Answer, Order};
+use crate::time::Time;
+
+/// The most slots that are booked in turn: it should not take long, as others wait.
+const MOST: u64 = 16384;
+
+impl BookingRules {
+    /// Books for orders at `now`, each as [`BookingRules::book`] does, but no slot before `from`: a few for each in
+    /// turn, and more as long as slots are near, or no further ahead than answers take.
+    pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
+        let (few, near) = (self.policy.far_span(), NEAR.max(from.since(now)));
+        let most = (MOST / orders.len().max(1) as u64).max(few);
+        let part = |order: &Order, has: usize| Order {
+            count: order.count.min((has as u64).saturating_add(few)),
+            ..order.clone()
+        };
+        let first = |order: &Order| self.book_from(ledger, now, from, &part(order, 0));
+        let mut answers: Vec<_> = orders.iter().map(first).collect();
+        let mut is_over = false;
+        while !is_over {
+            is_over = true;
+            for (order, answer) in orders.iter().zip(&mut answers) {
+                let has = answer.slots.len();
+                let may_get_more =
+                    has > 0 && (has as u64) < order.count.min(most) && answer.ask_again.is_none();
+                if may_get_more && self.earliest(ledger, from, order).since(from) <= near {
+                    self.book_new(ledger, from, &part(order, has), answer);
+                    is_over = false;
+                }
+            }
+        }
+        answers
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::charge::Key;
+    use crate::config::Rate;
+    use crate::store::{Policy, Reserve};
+
+    fn rules(rate: &str) -> BookingRules {
+        BookingRules::new(Policy::new(&[rate.parse::<Rate>().unwrap()], Reserve::REMOTE))
+    }
+
+    /// Random orders at random instants, alone or together: no window has more slots than the limit allows, and of those
+    /// who ask together for the same, nobody gets more than a few more.
+    #[test]
+    fn all_get_the_same_and_no_window_has_more() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for (rate, count, period) in
+            [("40/s", 40, 1_000_000_000), ("7/100ms", 7, 100_000_000), ("500/s", 500, 1_000_000_000)]
+        {
+            for _ in 0..40 {
+                let rules = rules(rate);
+                let few = rules.policy().far_span();
+                let (mut now, mut instants) = (Time(1 << 40), Vec::new());
+                let mut ledger = rules.begin(now);
+                for _ in 0..60 {
+                    now = now.saturating_add(random.u64(0..period / 4));
+                    let from = now.saturating_add(random.u64(0..50_000_000));
+                    let wanted = random.u64(1..30);
+                    let order = Order::new(Key::new(), [1], wanted);
+                    let orders = vec![order; random.usize(1..9)];
+                    let answers = rules.deal(&mut ledger, now, from, &orders);
+                    let got: Vec<_> = answers.iter().map(|answer| answer.slots.len() as u64).collect();
+                    let is_cut = answers.iter().any(|answer| answer.ask_again.is_some());
+                    let (least, most) = (got.iter().min().unwrap(), got.iter().max().unwrap());
+                    assert!(is_cut || most - least <= few, "{rate}: {got:?}");
+                    assert!(*most <= wanted);
+                    let slots = answers.iter().flat_map(|answer| &answer.slots).map(|slot| slot.at);
+                    instants.extend(slots.inspect(|at| assert!(*at >= from)));
+                    // Some are given back, and others get them.
+                    let surplus: Vec<_> =
+                        instants.iter().copied().filter(|at| *at > now && random.u8(0..16) == 0).collect();
+                    surplus.iter().for_each(|at| {
+                        let place = instants.iter().position(|known| known == at).unwrap();
+                        instants.swap_remove(place);
+                    });
+                    rules.give_back(&mut ledger, now, &[1], surplus);
+                }
+                instants.sort_unstable();
+                let windows = instants.windows(count + 1);
+                assert!(windows.into_iter().all(|window| window[count].since(window[0]) > period), "{rate}");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_near_is_dealt_out_until_nobody_wants_more() {
+        let rules = rules("800/s");
+        let mut ledger = rules.begin(Time(1 << 40));
+        let now = Time(1 << 40);
+        let orders = [100, 3, 400].map(|count| Order::new(Key::new(), [1], count));
+        let answers = rules.deal(&mut ledger, now, now, &orders);
+        assert_eq!(answers.iter().map(|answer| answer.slots.len()).collect::<Vec<_>>(), [100, 3, 400]);
+        let far = rules.deal(&mut ledger, now, now, &[orders[2].clone(), orders[2].clone()]);
+        let few = usize::try_from(rules.policy().far_span()).unwrap();
+        let got: Vec<_> = far.iter().map(|answer| answer.slots.len()).collect();
+        assert!(got.iter().sum::<usize>() >= 297 && got[0].abs_diff(got[1]) <= few, "{got:?}");
+    }
+}

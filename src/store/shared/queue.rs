@@ -1,0 +1,91 @@
+//! When many processes swap the record of a key: one decides for all that wait, and replies to them.
+
+use std::mem;
+
+use super::request::{Reply, Request};
+use super::{Attempt, Booking, VaultStore};
+use crate::store::StoreError;
+use crate::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
+use crate::time::Time;
+
+/// The request to others, in words, and the replies to theirs.
+#[derive(Default)]
+pub(super) struct Correspondence {
+    pub(super) request: Option<Value>,
+    pub(super) replies: Vec<Waiting>,
+}
+
+impl<V: Vault> VaultStore<V> {
+    /// Does what is requested with the record of `key`, or lets another process do it. Also returns the clock as of
+    /// then.
+    pub(super) fn request(&mut self, key: &[u8], request: &Request) -> Result<(Reply, Reading), StoreError> {
+        let decide = |booking: &mut Booking<'_>, waiting: &[Waiting]| {
+            let words = request.encode(booking.changes, &booking.record.limits, booking.reading);
+            let others: Vec<_> = waiting.iter().map(|(_, words)| &words[..]).collect();
+            let (reply, replies) = booking.decide(request, &others);
+            let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
+            (reply, Correspondence { request: Some(words), replies })
+        };
+        self.swap(key, Some(request), decide, Some)
+    }
+
+    /// Lets others decide, or waits for the turn to do so.
+    pub(super) fn queue<T>(
+        &mut self,
+        key: &[u8],
+        mut loaded: Loaded,
+        request: &Request,
+    ) -> Result<Attempt<T>, StoreError> {
+        let words = request.encode(self.agreement.changes, &self.rules.policy().text, &loaded.reading);
+        let write = Write { value: b"", idle: Time::ZERO, request: Some(&words), replies: &[] };
+        let mut attempt = match self.vault.swap(key, None, &write)? {
+            Swap::Done(_) => Attempt::Reload,
+            Swap::Refused(newer) => Attempt::Again(newer),
+            Swap::Replied(reply, newer) => Attempt::Replied(reply, newer),
+        };
+        if let Attempt::Again(newer) | Attempt::Replied(_, newer) = &mut attempt
+            && !key.is_empty()
+        {
+            newer.values.insert(0, mem::take(&mut loaded.values[0]));
+        }
+        Ok(attempt)
+    }
+
+    /// What another process has replied to the request, if this one would have decided so, too: it may know of a loss
+    /// that the other one did not know of.
+    pub(super) fn reply_to(
+        &mut self,
+        request: Option<&Request>,
+        key: &[u8],
+        words: &[u8],
+        loaded: &Loaded,
+    ) -> Result<Option<Reply>, StoreError> {
+        let may_be_replied = |reply: &Reply| request.is_some_and(|request| request.may_be_replied(reply));
+        match Reply::decode(words).filter(may_be_replied) {
+            Some(reply) if self.trusts(key, loaded, &reply)? => Ok(Some(reply)),
+            _ => Ok(None),
+        }
+    }
+
+    fn trusts(&mut self, key: &[u8], loaded: &Loaded, reply: &Reply) -> Result<bool, StoreError> {
+        let Loaded { values, reading, suspicion, .. } = loaded;
+        let is_doubted = |suspicion: &Suspicion| suspicion.good_from.is_none_or(|from| reply.decided < from);
+        if reply.decided > reading.shown || suspicion.as_ref().is_some_and(is_doubted) {
+            return Ok(false);
+        }
+        let mut own = None;
+        for (key, value) in [&b""[..], key].into_iter().skip(usize::from(key.is_empty())).zip(values) {
+            let entry = self.entry(key, value.clone(), reading, *suspicion, own.as_ref())?;
+            if entry.is_changed() || own.as_ref().is_some_and(|own| entry.is_ahead_of(own)) {
+                return Ok(false);
+            }
+            self.remember(key, &entry.record, reading.shown);
+            own = Some(entry.record);
+        }
+        let last = reply.answer.slots.last().map_or(reply.decided, |slot| slot.at);
+        Ok(own.is_some_and(|record| {
+            (record.epoch(), record.revision, record.wall) == reply.booked_in
+                && !self.is_ahead(last, &record, reply.decided)
+        }))
+    }
+}

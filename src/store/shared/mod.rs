@@ -207,8 +207,8 @@ impl<V: Vault> VaultStore<V> {
         self.swap(key, None, |booking, _| (act(booking), alone()), |_| None)
     }
 
-    /// Changes the record of `key` by `act`, which is also told of the requests that wait, or takes what another process
-    /// has replied to the `request`.
+    /// Changes the record of `key` by `act`, which is also told of the requests that wait, or takes what another
+    /// process has replied to the `request`.
     fn swap<T>(
         &mut self,
         key: &[u8],

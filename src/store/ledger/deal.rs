@@ -47,8 +47,8 @@ mod tests {
         BookingRules::new(Policy::new(&[rate.parse::<Rate>().unwrap()], Reserve::REMOTE))
     }
 
-    /// Random orders at random instants, alone or together: no window has more slots than the limit allows, and of those
-    /// who ask together for the same, nobody gets more than a few more.
+    /// Random orders at random instants, alone or together: no window has more slots than the limit allows, and of
+    /// those who ask together for the same, nobody gets more than a few more.
     #[test]
     fn all_get_the_same_and_no_window_has_more() {
         let mut random = fastrand::Rng::with_seed(1);

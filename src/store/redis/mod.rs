@@ -5,12 +5,12 @@
 //!
 //! # When many swap
 //!
-//! Of those that swap at the same time, one succeeds in each round trip. So it does for all: whoever is refused leaves a
-//! request in a queue, which is kept with the value. The first one to ask then has the turn: it is told the value and
-//! all requests, decides on them in the order in which they came, and swaps the value with the replies. The others ask
-//! again and again, and find their replies. So each round trip serves all that wait, and all get the same. A process that
-//! has the turn and dies loses it a few round trips later; a request whose process has died is decided on, too, and its
-//! slots expire.
+//! Of those that swap at the same time, one succeeds in each round trip. So it does for all: whoever is refused
+//! leaves a request in a queue, which is kept with the value. The first one to ask then has the turn: it is told
+//! the value and all requests, decides on them in the order in which they came, and swaps the value with the
+//! replies. The others ask again and again, and find their replies. So each round trip serves all that wait, and
+//! all get the same. A process that has the turn and dies loses it a few round trips later; a request whose process
+//! has died is decided on, too, and its slots expire.
 //!
 //! # The clock
 //!
@@ -76,8 +76,8 @@ use crate::time::{SECOND, Time, Wall};
 /// The nanoseconds for which a value is kept after it is idle: clocks differ.
 const SLACK: u64 = 10 * SECOND;
 
-/// The most times that it is asked to find out how long an answer takes, until two answers agree: the first answers of a
-/// busy machine are slow.
+/// The most times that it is asked to find out how long an answer takes, until two answers agree: the first answers
+/// of a busy machine are slow.
 const TRIALS: usize = 5;
 
 /// The microseconds that a process may take to decide when it has the turn, besides three round trips.

@@ -200,12 +200,22 @@ impl Numbers<'_> {
             (self.byte(), self.byte() % 3, "_AAB".repeat(usize::from(self.byte() % 3)));
         match self.byte() % 4 {
             0 => String::new(),
-            1 => format!(
-                r#"{{"limits":{count},"costs":[{cost}],"count":{count},"within":{slot},"turn":{again},"overrun":{slot},"hold":{again},"late":[{slot}],"returned":[[{epoch},0,{slot}]]}}"#
-            ),
-            _ => format!(
-                r#"{{"epoch":{epoch},"decided":{decided},"slots":"{packed}","ask_again":{again},"next":{slot},"turn":{slot},"held":{again},"overruns":{{"costs":[{cost}],"until":{slot}}},"wall":null}}"#
-            ),
+            1 => {
+                let first = format!(
+                    r#"{{"limits":{count},"costs":[{cost}],"count":{count},"within":{slot},"turn":{again}"#
+                );
+                first
+                    + &format!(
+                        r#","overrun":{slot},"hold":{again},"late":[{slot}],"returned":[[{epoch},0,{slot}]]}}"#
+                    )
+            }
+            _ => {
+                let first = format!(
+                    r#"{{"epoch":{epoch},"decided":{decided},"slots":"{packed}","ask_again":{again}"#
+                );
+                let rest = format!(r#""overruns":{{"costs":[{cost}],"until":{slot}}},"wall":null}}"#);
+                first + &format!(r#","next":{slot},"turn":{slot},"held":{again},{rest}"#)
+            }
         }
     }
 

@@ -135,8 +135,8 @@ mod tests {
                 assert!(pool.0.len() <= MOST_KEPT);
             }
         });
-        assert!(kept_open > 100);
-        assert!(reused > 100 || cfg!(not(target_os = "linux")), "{reused}");
+        assert!(kept_open > 0);
+        assert!(reused > 0 || cfg!(not(target_os = "linux")), "{reused}");
     }
 
     #[test]

@@ -89,8 +89,9 @@ mod tests {
     /// end. Each command finds its files empty, and only it has printed to them at its end.
     #[test]
     fn no_file_is_used_again_while_somebody_else_may_write_to_it() {
-        let (mut reused, mut kept_open) = (0, 0);
+        let (mut cases, mut reused, mut kept_open) = (0, 0, 0);
         for_each_seed(200, |random| {
+            cases += 1;
             let mut pool = TempFilePool::default();
             let (mut running, mut left): (Vec<(TempFile, File, u64)>, Vec<File>) = (Vec::new(), Vec::new());
             for _ in 0..60 {
@@ -135,8 +136,9 @@ mod tests {
                 assert!(pool.0.len() <= MOST_KEPT);
             }
         });
-        assert!(kept_open > 0);
-        assert!(reused > 0 || cfg!(not(target_os = "linux")), "{reused}");
+        // More than 100 of each in 200 cases.
+        assert!(kept_open > cases / 2);
+        assert!(reused > cases / 2 || cfg!(not(target_os = "linux")), "{reused}");
     }
 
     #[test]

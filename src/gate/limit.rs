@@ -5,8 +5,9 @@ use std::borrow::Cow;
 use super::accounts::Accounts;
 use super::learning::{Learned, Learning};
 use super::memory::Memory;
-use super::running::Running;
+use super::sums::Sums;
 use super::{Opening, Request};
+use crate::charge::Key;
 use crate::config::{Rate, key_indices};
 use crate::rule::{Algorithm, AnyRule, AnyState, Ask, Extra, InHours, Terms};
 use crate::time::{SECOND, Time, Wall};
@@ -41,7 +42,7 @@ pub struct Limit {
     ///
     /// So with a sliding window, at most `count` are running or ended less than `period` ago. With a minimum gap, each
     /// starts at least the gap after the end of the one before, and they never overlap.
-    running: Option<Running>,
+    running: Option<Sums<Key>>,
     /// What is known of its rate, if that is to be found. Its rule is that of the highest.
     learning: Option<Box<Learning>>,
     memory: Memory,
@@ -64,7 +65,7 @@ impl Limit {
     /// The limit of a RATE. `start` is the start of the run.
     pub(super) fn new(rate: &Rate, key: Option<usize>, start: Time, wall: Wall) -> Self {
         let mut limit = Limit::of(rate.algorithm, Terms { wall, ..rate.padded_terms() }, key);
-        limit.running = rate.counts_exits().then(|| Running::new(key.is_some()));
+        limit.running = rate.counts_exits().then(|| Sums::new(key.is_some()));
         limit.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
         limit.learning = Learning::of(rate);
         if rate.starts_empty {
@@ -240,15 +241,12 @@ impl Limit {
         now: Time,
         is_throttled: bool,
     ) -> bool {
+        let Some(mut learning) = self.learning.take() else { return false };
         let account = self.account(self.key_of(request), now);
-        let Some(learning) = &mut self.learning else { return false };
         let (key, state) = self.accounts.entry(account);
-        learning.answered(key, state, (started, now), is_throttled)
-    }
-
-    /// True if its rate is to be found.
-    pub(super) fn learns(&self) -> bool {
-        self.learning.is_some()
+        let has_fallen = learning.answered(key, state, (started, now), is_throttled);
+        self.learning = Some(learning);
+        has_fallen
     }
 
     /// What was learned of the rates of keys, if they are to be found.
@@ -258,7 +256,7 @@ impl Limit {
 
     /// The limit, under which a release takes up quota from its start and counts as made when it ends.
     pub(super) fn until_ended(mut self) -> Self {
-        self.running.get_or_insert_with(|| Running::new(self.key.is_some()));
+        self.running.get_or_insert_with(|| Sums::new(self.key.is_some()));
         self
     }
 
@@ -394,7 +392,7 @@ mod tests {
     }
 
     fn from_exit(limit: Limit) -> Limit {
-        Limit { running: Some(Running::new(!limit.is_common())), ..limit }
+        Limit { running: Some(Sums::new(!limit.is_common())), ..limit }
     }
 
     fn commit(limit: &mut Limit, key: &[u8], at: u64) {

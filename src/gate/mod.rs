@@ -21,7 +21,7 @@ mod pending;
 mod properties;
 mod request;
 mod reservations;
-mod running;
+mod sums;
 #[cfg(test)]
 mod tests;
 
@@ -279,16 +279,12 @@ impl Gate {
     ) -> Result<u64, Blocked> {
         let row = pending.begin(&self.limits);
         let admitted = self.available(pending, now, request, most).and_then(|count| {
-            let release = Admitted { since: request.since, count, taken: None };
-            match &mut self.reservations {
-                Some(slots) => slots.take(now, request, release),
-                None => Ok(release),
-            }
+            let slots = self.reservations.as_mut();
+            slots.map_or(Ok((count, None)), |slots| slots.take(now, request, count))
         });
         match admitted {
-            Ok(release) => {
-                let count = release.count;
-                pending.add(release);
+            Ok((count, taken)) => {
+                pending.add(Admitted { since: request.since, count, taken });
                 Ok(count)
             }
             Err(blocked) => {
@@ -429,9 +425,7 @@ impl Gate {
     pub fn learn(&mut self, now: Time, request: &Request, started: Time, is_throttled: bool) {
         let costs = &request.costs[self.shared()..];
         let charged = self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0);
-        let fallen = charged
-            .filter(|(limit, _)| limit.learns())
-            .map(|(limit, _)| limit.answered(request, started, now, is_throttled));
+        let fallen = charged.map(|(limit, _)| limit.answered(request, started, now, is_throttled));
         if fallen.fold(false, |any, fallen| any | fallen) {
             self.answers_change(Time::NEVER);
         }

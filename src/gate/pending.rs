@@ -1,11 +1,8 @@
 //! What is admitted and has not left yet.
 
-use std::collections::HashMap;
-
-use foldhash::fast::RandomState;
-
 use super::Limit;
 use super::reservations::Taken;
+use super::sums::Sums;
 use crate::time::Time;
 
 /// The total charges of a limit.
@@ -32,42 +29,8 @@ pub struct Pending {
     releases: Vec<Admitted>,
     /// The cost and account of each release under each limit; one row of all limits per release.
     pub(super) rows: Vec<(u64, usize)>,
-    /// The sum of the costs under each limit.
-    sums: Vec<Sum>,
-}
-
-/// The sum of the costs under a limit.
-#[derive(Clone, Debug)]
-enum Sum {
-    /// Of a limit that all items share.
-    Common(u64),
-    /// Of a limit by key: one sum for each account.
-    Keyed(HashMap<usize, u64, RandomState>),
-}
-
-impl Sum {
-    fn of(&self, account: usize) -> u64 {
-        match self {
-            Sum::Common(sum) => *sum,
-            Sum::Keyed(sums) if sums.is_empty() => 0,
-            Sum::Keyed(sums) => sums.get(&account).copied().unwrap_or(0),
-        }
-    }
-
-    fn add(&mut self, account: usize, cost: u64) {
-        let sum = match self {
-            Sum::Common(sum) => sum,
-            Sum::Keyed(sums) => sums.entry(account).or_default(),
-        };
-        *sum = sum.saturating_add(cost);
-    }
-
-    fn clear(&mut self) {
-        match self {
-            Sum::Common(sum) => *sum = 0,
-            Sum::Keyed(sums) => sums.clear(),
-        }
-    }
+    /// The sum of the costs under each limit, by account.
+    sums: Vec<Sums<usize>>,
 }
 
 /// One or more releases with the same request.
@@ -89,18 +52,14 @@ impl Pending {
     /// Makes room for the sums under `limits`. Returns the index at which the next row begins.
     pub(super) fn begin(&mut self, limits: &[Limit]) -> usize {
         if self.sums.len() != limits.len() {
-            let sums = limits.iter().map(|limit| match limit.is_common() {
-                true => Sum::Common(0),
-                false => Sum::Keyed(HashMap::default()),
-            });
-            self.sums = sums.collect();
+            self.sums = limits.iter().map(|limit| Sums::new(!limit.is_common())).collect();
         }
         self.rows.len()
     }
 
     /// The sum of what is already admitted under a limit for an account.
     pub(super) fn sum(&self, limit: usize, account: usize) -> u64 {
-        self.sums.get(limit).map_or(0, |sum| sum.of(account))
+        self.sums.get(limit).map_or(0, |sum| sum.of(&account))
     }
 
     /// Admits releases with the costs of the last row. Those that are charged like the ones before are charged with
@@ -133,6 +92,6 @@ impl Pending {
             each(release, count, &self.rows[at * limits..(at + 1) * limits]);
         }
         self.rows.clear();
-        self.sums.iter_mut().for_each(Sum::clear);
+        self.sums.iter_mut().for_each(Sums::clear);
     }
 }

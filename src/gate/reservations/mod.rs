@@ -22,7 +22,6 @@ use self::key_claims::KeyClaims;
 use self::lease::{Lease, TotalDemand};
 use self::order::Ordered;
 use self::pacing::Pacing;
-use super::pending::Admitted;
 use super::{Blocked, By, Eviction, Opening, Request};
 use crate::charge::Key;
 use crate::config::Rate;
@@ -251,7 +250,8 @@ impl Reservations {
         Blocked { by: By::Slot(limit), until: self.expected(request) }
     }
 
-    /// Gives releases slots that can be used at `now`, as far as there are any.
+    /// Gives up to `count` releases slots that can be used at `now`, as far as there are any. Returns their number, and
+    /// the slots if they need some.
     ///
     /// # Errors
     /// There is none.
@@ -259,14 +259,14 @@ impl Reservations {
         &mut self,
         now: Time,
         request: &Request,
-        release: Admitted,
-    ) -> Result<Admitted, Blocked> {
+        count: u64,
+    ) -> Result<(u64, Option<Taken>), Blocked> {
         let costs = self.costs(request);
         if self.is_free(request) {
-            return Ok(release);
+            return Ok((count, None));
         }
         let key = self.key_of(request);
-        let most = usize::try_from(release.count).unwrap_or(usize::MAX);
+        let most = usize::try_from(count).unwrap_or(usize::MAX);
         let most = self.slots(request).take(most).count();
         let known = self.keys.get_mut(key).filter(|_| most > 0);
         let slots = known.map_or_else(Vec::new, |known| known.lease(costs).take(now, most));
@@ -274,8 +274,7 @@ impl Reservations {
             return Err(self.missing(request));
         }
         self.version += 1;
-        let count = slots.len() as u64;
-        Ok(Admitted { count, taken: Some(Taken { key: key.into(), costs: costs.into(), slots }), ..release })
+        Ok((slots.len() as u64, Some(Taken { key: key.into(), costs: costs.into(), slots })))
     }
 
     /// The first `releases` of these slots have been used, by releases that were over at `now`; puts the others back.

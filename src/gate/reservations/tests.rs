@@ -43,8 +43,7 @@ fn first(claims: &Reservations, request: &Request) -> Time {
 
 /// Takes slots for up to `most` releases.
 fn take(claims: &mut Reservations, now: u64, request: &Request, most: u64) -> Vec<Taken> {
-    let release = Admitted { since: request.since, count: most, taken: None };
-    claims.take(Time(now), request, release).into_iter().filter_map(|release| release.taken).collect()
+    claims.take(Time(now), request, most).into_iter().filter_map(|(_, taken)| taken).collect()
 }
 
 /// Takes slots, of which one is used by a release that is over at `end`.

@@ -1,36 +1,15 @@
 //! What is told about a mistake: what was probably meant, and how to write it.
 
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsString;
 use std::os::unix::ffi::OsStrExt;
 
 use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::args::Cli;
+use super::typed::Typed;
 use super::{Instead, command, foreign};
 use crate::printable::excerpt;
-
-/// A command line that clap could read.
-pub(super) struct Typed<'a> {
-    /// The program name and the options, without the `--` before the command.
-    pub(super) options: &'a [OsString],
-    /// True if there is a `--` before the command: it is one whatever it looks like.
-    pub(super) is_marked: bool,
-    pub(super) command: &'a [OsString],
-    pub(super) placeholder: Option<&'a OsStr>,
-    pub(super) has_pipe: bool,
-}
-
-impl<'a> Typed<'a> {
-    pub(super) fn new(args: &'a [OsString], cli: &'a Cli) -> Self {
-        let (before, command) = args.split_at(args.len() - cli.command.len());
-        let (last, others) = before.split_last().expect("the program name");
-        let is_marked = last == "--";
-        let options = if is_marked { others } else { before };
-        let placeholder = cli.commands.placeholder.as_deref();
-        Typed { options, is_marked, command, placeholder, has_pipe: cli.commands.pipe }
-    }
-}
 
 /// All checks of what clap accepts. The first that has advice on a mistake gives it.
 const CHECKS: [fn(&Typed) -> Option<String>; 7] = [

@@ -5,7 +5,7 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::advice::Typed;
+use super::typed::Typed;
 use crate::config::{RateText, Selector, as_script, parse_duration};
 use crate::printable::quoted;
 use crate::which;

@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::advice::Typed;
+use super::typed::Typed;
 
 /// In braces, these stand for the value that was typed, or else for their own names.
 const PLACEHOLDERS: [&str; 4] = ["DUR", "FILE", "N", "S"];

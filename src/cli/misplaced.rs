@@ -7,9 +7,9 @@ use std::path::Path;
 
 use clap::CommandFactory;
 
-use super::advice::Typed;
 use super::args::Cli;
 use super::command::is_found;
+use super::typed::Typed;
 use crate::config::{RateText, parse_duration, parse_limit_count};
 use crate::printable::quoted;
 

@@ -9,14 +9,15 @@ mod meaning;
 mod misplaced;
 mod once;
 mod packaged;
+mod typed;
 
 use std::ffi::OsString;
 
 use anyhow::Error;
 
-use self::advice::Typed;
 pub use self::args::Cli;
 pub use self::help::topics;
+use self::typed::Typed;
 use crate::config::{Config, Upkeep};
 
 /// Something to do instead of a run.

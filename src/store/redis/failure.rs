@@ -5,8 +5,6 @@ use std::io;
 
 use redis::{ErrorKind, RedisError};
 
-#[cfg(feature = "tls")]
-use super::tls;
 use crate::exit::Exit;
 use crate::printable::escaped;
 
@@ -28,12 +26,21 @@ pub(super) fn refused(why: impl Display) -> RedisError {
 /// An error of a stream.
 pub(super) fn of_stream(error: io::Error) -> RedisError {
     #[cfg(feature = "tls")]
-    if let Some(why) = tls::distrust(&error) {
+    if let Some(why) = distrust(&error) {
         return refused(format!("its certificate is not accepted: {why}"));
     }
     match error.kind() {
         io::ErrorKind::PermissionDenied => refused(error),
         _ => error.into(),
+    }
+}
+
+/// Why the server's certificate is not accepted, if that is what failed.
+#[cfg(feature = "tls")]
+fn distrust(error: &io::Error) -> Option<&rustls::CertificateError> {
+    match error.get_ref()?.downcast_ref()? {
+        rustls::Error::InvalidCertificate(why) => Some(why),
+        _ => None,
     }
 }
 

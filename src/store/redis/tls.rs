@@ -1,12 +1,11 @@
 //! TLS, with the certificates that the system trusts (or `SSL_CERT_FILE`, `SSL_CERT_DIR`).
 
-use std::io;
 use std::sync::{Arc, OnceLock};
 
 use redis::RedisResult;
 use rustls::crypto::ring;
 use rustls::pki_types::ServerName;
-use rustls::{CertificateError, ClientConfig, ClientConnection, RootCertStore, StreamOwned};
+use rustls::{ClientConfig, ClientConnection, RootCertStore, StreamOwned};
 
 use super::failure::refused;
 use super::socket::{Socket, Stream};
@@ -40,12 +39,4 @@ fn trusting_the_system() -> Result<Arc<ClientConfig>, String> {
     let builder = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()));
     let builder = builder.with_safe_default_protocol_versions().map_err(|error| error.to_string())?;
     Ok(Arc::new(builder.with_root_certificates(roots).with_no_client_auth()))
-}
-
-/// Why the server's certificate is not accepted, if that is what failed.
-pub(super) fn distrust(error: &io::Error) -> Option<&CertificateError> {
-    match error.get_ref()?.downcast_ref()? {
-        rustls::Error::InvalidCertificate(why) => Some(why),
-        _ => None,
-    }
 }

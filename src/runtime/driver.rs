@@ -133,7 +133,7 @@ impl<'a> Driver<'a> {
         let metrics = self.metrics.as_ref().map(|metrics| metrics.write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [due, deadline, redraw, metrics].into_iter().flatten().min();
-        let running = schedule.running() > 0 || self.sink.jobs().is_some_and(|jobs| jobs.linger());
+        let running = schedule.running() > 0 || self.lingers();
         let by_wall = schedule.goes_by_wall();
         let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
         match self.world.wait(Wait { until, due, accepting, running, by_wall, outputs: &outputs }) {
@@ -218,9 +218,14 @@ impl<'a> Driver<'a> {
         }
     }
 
+    /// True as long as workers run.
+    fn lingers(&mut self) -> bool {
+        self.sink.jobs().is_some_and(|jobs| jobs.linger())
+    }
+
     /// Handles what commands have printed. A worker ends an item so.
     fn outputs(&mut self, schedule: &mut Schedule) {
-        if self.sink.jobs().is_some_and(|jobs| jobs.linger()) {
+        if self.lingers() {
             self.reap(schedule);
         }
         self.flush(schedule);
@@ -285,7 +290,7 @@ impl<'a> Driver<'a> {
         let now = self.world.now();
         let flushed = self.reporter.make_way(|| self.sink.finish(now));
         let is_well = self.flushed(schedule, flushed);
-        if self.sink.jobs().is_some_and(|jobs| jobs.linger()) {
+        if self.lingers() {
             self.wait(schedule, None, false);
             return false;
         }

@@ -1,5 +1,6 @@
 //! A running command, and how it is started and signalled.
 
+use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
 use std::os::unix::process::CommandExt;
@@ -12,6 +13,7 @@ use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::capture::Capture;
+use crate::exit::End;
 use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 
@@ -26,33 +28,58 @@ pub(super) struct Job {
     /// The file to which it writes what a server has said.
     pub(super) headers: Option<PathBuf>,
     pub(super) capture: Option<Capture>,
-    pub(super) patience: Patience,
+    pub(super) deadline: Deadline,
 }
 
-/// How long a process may still take.
+/// The deadline of a process.
 #[derive(Default)]
-pub(super) struct Patience {
+pub(super) struct Deadline {
     /// The instant at which to signal it next for taking too long.
-    pub(super) ends: Option<Time>,
+    pub(super) at: Option<Time>,
     /// True once it has taken too long.
-    pub(super) is_over: bool,
+    pub(super) has_passed: bool,
 }
 
-impl Patience {
-    /// It may take this number of nanoseconds from `now` on, or as long as it likes. Changes nothing if it has taken
-    /// too long before.
-    pub(super) fn begin(&mut self, now: Time, timeout: Option<u64>) {
-        if !self.is_over {
-            self.ends = timeout.and_then(|timeout| now.checked_add(timeout.into()));
+impl Deadline {
+    /// Allows this number of nanoseconds from `now` on, or any, unless the process has taken too long before.
+    pub(super) fn set(&mut self, now: Time, timeout: Option<u64>) {
+        if !self.has_passed {
+            self.at = timeout.and_then(|timeout| now.checked_add(timeout.into()));
         }
     }
 
-    /// The signal to send at `now`, if it has taken too long. Sets the next deadline.
-    pub(super) fn check(&mut self, now: Time) -> Option<Signal> {
-        self.ends.filter(|ends| *ends <= now)?;
-        let is_first = !std::mem::replace(&mut self.is_over, true);
-        self.ends = now.checked_add(GRACE.into()).filter(|_| is_first);
+    /// The signal to send at `now`, if the process has taken too long. Sets the next deadline.
+    pub(super) fn signal(&mut self, now: Time) -> Option<Signal> {
+        self.at.filter(|at| *at <= now)?;
+        let is_first = !std::mem::replace(&mut self.has_passed, true);
+        self.at = now.checked_add(GRACE.into()).filter(|_| is_first);
         Some(if is_first { Signal::SIGTERM } else { Signal::SIGKILL })
+    }
+}
+
+/// The numbers of places for running processes.
+#[derive(Default)]
+pub(super) struct Slots {
+    /// The slots that were taken and are free again. All that were never taken follow.
+    free: BTreeSet<usize>,
+    /// The number of slots that were ever taken.
+    taken: usize,
+}
+
+impl Slots {
+    /// The first free slot.
+    pub(super) fn first(&self) -> usize {
+        self.free.first().copied().unwrap_or(self.taken)
+    }
+
+    /// Takes a slot that is free.
+    pub(super) fn take(&mut self, slot: usize) {
+        self.free.remove(&slot);
+        self.taken = self.taken.max(slot + 1);
+    }
+
+    pub(super) fn free(&mut self, slot: usize) {
+        self.free.insert(slot);
     }
 }
 
@@ -88,6 +115,19 @@ impl Parent {
             child => child,
         }?;
         Ok(Pid::from_raw(child.id().cast_signed()))
+    }
+
+    /// The end of a process that has been reaped, as it counts. What one that took too long has left behind is killed.
+    pub(super) fn end(&self, pid: Pid, deadline: &Deadline, end: End) -> End {
+        if !deadline.has_passed {
+            return end;
+        }
+        // The group's ID is not reused while a process of the group exists.
+        self.signal(pid, Signal::SIGKILL);
+        match end {
+            End::Exited(_) => End::Killed(Signal::SIGTERM as i32),
+            end @ End::Killed(_) => end,
+        }
     }
 
     /// Sends a signal to a command that was started here and not reaped, so its process ID is still its own.

@@ -22,7 +22,6 @@ mod wait;
 mod worker;
 mod workers;
 
-use std::collections::BTreeSet;
 use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
@@ -46,7 +45,7 @@ pub(crate) use self::workers::Workers;
 
 use self::capture::Capture;
 use self::header_files::HeaderFiles;
-use self::job::{Job, Parent, Patience};
+use self::job::{Deadline, Job, Parent, Slots};
 use self::lines::Lines;
 use self::output::Outputs;
 use self::programs::Programs;
@@ -72,8 +71,7 @@ pub(crate) struct Commands {
     capacity: Capacity,
     parent: Parent,
     jobs: Vec<Job>,
-    /// The slots that were taken and are free again. If there are none, those of the jobs are the first ones.
-    free_slots: BTreeSet<usize>,
+    slots: Slots,
     outputs: Outputs,
     shortage: Shortage,
     /// The value of [`VARIABLE`] for commands, if it is set for us.
@@ -103,7 +101,7 @@ impl Commands {
             separator: separator.cloned(),
             parent: Parent::new(run.timeout.is_some()),
             jobs: Vec::new(),
-            free_slots: BTreeSet::new(),
+            slots: Slots::default(),
             shortage: Shortage::default(),
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
@@ -143,7 +141,7 @@ impl Commands {
         match self.parent.start(command) {
             Ok(pid) => {
                 let first = batch.first();
-                self.jobs.push(Job { pid, first, slot, headers, capture, patience: Patience::default() });
+                self.jobs.push(Job { pid, first, slot, headers, capture, deadline: Deadline::default() });
                 pipes.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
                 Ok(())
             }
@@ -197,17 +195,10 @@ impl Commands {
     fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
         let at = self.jobs.iter().position(|job| job.pid == pid)?;
         let job = self.jobs.swap_remove(at);
-        self.free_slots.insert(job.slot);
-        if job.patience.is_over {
-            // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
-            self.parent.signal(job.pid, Signal::SIGKILL);
-        }
-        let end = match end {
-            End::Exited(_) if job.patience.is_over => End::Killed(Signal::SIGTERM as i32),
-            end => end,
-        };
+        self.slots.free(job.slot);
+        let end = self.parent.end(pid, &job.deadline, end);
         self.outputs.take(job.first, job.capture);
-        let ended = JobEnd { timed_out: job.patience.is_over, ..JobEnd::new(job.first, end) };
+        let ended = JobEnd { timed_out: job.deadline.has_passed, ..JobEnd::new(job.first, end) };
         Some(match job.headers {
             Some(path) => self.header_files.take(&path, SystemTime::now(), ended),
             None => ended,
@@ -237,14 +228,14 @@ impl Sink for Commands {
     }
 
     fn send(&mut self, _: Time, batch: &Batch) -> Sent {
-        let slot = self.free_slots.first().copied().unwrap_or(self.jobs.len());
+        let slot = self.slots.first();
         let started = match self.start(batch, slot) {
             Err(StartError::Command(error)) if self.programs.give_up(&error) => self.start(batch, slot),
             started => started,
         };
         match started {
             Ok(()) => {
-                self.free_slots.remove(&slot);
+                self.slots.take(slot);
                 self.outputs.open(batch.first());
                 self.shortage.over();
                 Sent::All
@@ -274,7 +265,7 @@ impl Sink for Commands {
 impl RunningJobs for Commands {
     fn has_started(&mut self, now: Time) {
         if let Some(job) = self.jobs.last_mut() {
-            job.patience.begin(now, self.run.timeout);
+            job.deadline.set(now, self.run.timeout);
         }
     }
 
@@ -308,12 +299,12 @@ impl RunningJobs for Commands {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.jobs.iter().filter_map(|job| job.patience.ends).min()
+        self.jobs.iter().filter_map(|job| job.deadline.at).min()
     }
 
     fn enforce(&mut self, now: Time) {
         for job in &mut self.jobs {
-            let signal = job.patience.check(now);
+            let signal = job.deadline.signal(now);
             signal.into_iter().for_each(|signal| self.parent.signal(job.pid, signal));
         }
     }

@@ -12,15 +12,15 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
 
-use super::job::Patience;
+use super::job::Deadline;
 use crate::interrupt::Interrupt;
 use crate::printable::excerpt;
 
 /// The longest answer: that of an item.
 const LONGEST_ANSWER: usize = 64 << 20;
 
-/// Milliseconds until a delivery that waits for its worker looks for a signal.
-const LOOK: u8 = 50;
+/// The milliseconds after which a delivery that waits for its worker checks whether it is interrupted.
+const INTERRUPT_CHECK: u8 = 50;
 
 pub(super) struct Worker {
     pub(super) pid: Pid,
@@ -42,7 +42,7 @@ pub(super) struct Worker {
     pub(super) is_dismissed: bool,
     /// True once it has printed something without an item.
     is_faulty: bool,
-    pub(super) patience: Patience,
+    pub(super) deadline: Deadline,
 }
 
 /// An item that a worker has been given.
@@ -98,7 +98,7 @@ impl Worker {
             has_answered: false,
             is_dismissed: false,
             is_faulty: false,
-            patience: Patience::default(),
+            deadline: Deadline::default(),
         }
     }
 
@@ -221,7 +221,7 @@ impl Worker {
     fn wait(&self) -> io::Result<()> {
         let stdin = self.stdin.iter().map(|stdin| PollFd::new(stdin.as_fd(), PollFlags::POLLOUT));
         let stdout = self.stdout.iter().map(|stdout| PollFd::new(stdout.as_fd(), PollFlags::POLLIN));
-        match poll(&mut stdin.chain(stdout).collect::<Vec<_>>(), PollTimeout::from(LOOK)) {
+        match poll(&mut stdin.chain(stdout).collect::<Vec<_>>(), PollTimeout::from(INTERRUPT_CHECK)) {
             Ok(_) | Err(Errno::EINTR | Errno::EAGAIN | Errno::ENOMEM) => Ok(()),
             Err(errno) => Err(errno.into()),
         }

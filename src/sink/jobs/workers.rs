@@ -3,9 +3,8 @@
 //! An item leaves when the worker has all of it, and ends with the answer. So all that holds for a command that is run
 //! for an item holds for the item of a worker. Workers are started when an item finds none idle.
 
-use std::collections::BTreeSet;
 use std::env;
-use std::ffi::OsStr;
+use std::ffi::{OsStr, OsString};
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, BorrowedFd};
@@ -21,7 +20,7 @@ use nix::unistd::Pid;
 use super::answer::Answer;
 use super::exec;
 use super::expander::Expander;
-use super::job::{Parent, Patience};
+use super::job::{Deadline, Parent, Slots};
 use super::output::Outputs;
 use super::shortage::Shortage;
 use super::tag::tag;
@@ -37,7 +36,7 @@ use crate::source::{Batch, Capacity, Delimiter, Segment};
 use crate::time::{SECOND, Time};
 
 /// The number of workers that may end in a row before one has answered.
-const MOST_STILLBORN: usize = 3;
+const MOST_UNANSWERED: usize = 3;
 
 /// The time without a first answer after which a hint says why that may be.
 const HINT_AFTER: u64 = 5 * SECOND;
@@ -50,6 +49,8 @@ const PAUSE: u64 = SECOND / 1000;
 
 pub(crate) struct Workers {
     run: Run,
+    /// COMMAND and its arguments, in which there is no place for an item.
+    line: Vec<OsString>,
     answers: Answers,
     /// Makes the tag of an answer from its item.
     tagger: Option<Expander>,
@@ -58,17 +59,16 @@ pub(crate) struct Workers {
     interrupt: Arc<Interrupt>,
     parent: Parent,
     running: Vec<Worker>,
-    free_slots: BTreeSet<usize>,
+    slots: Slots,
     outputs: Outputs,
     /// What they print is read here.
     buffer: Box<[u8]>,
     shortage: Shortage,
     state: Option<String>,
     /// The number of workers that have ended without an answer since the last one that gave one.
-    stillborn: usize,
-    /// The instant of the hint, unless there was an answer.
-    hint: Patience,
-    has_hinted: bool,
+    unanswered: usize,
+    /// The deadline for the first answer of all. It has passed, too, once there was one.
+    first_answer: Deadline,
     /// What the next flush reports.
     report: Flushed,
 }
@@ -87,22 +87,23 @@ impl Workers {
         interrupt: Arc<Interrupt>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
+        let line = Expander::new(run.template.clone(), None);
         Ok(Workers {
+            line: line.expand(&Batch::default(), &delimiter, OsStr::new("")),
             answers,
             tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
             delimiter,
             separator: separator.cloned(),
             parent: Parent::new(run.timeout.is_some()),
             running: Vec::new(),
-            free_slots: BTreeSet::new(),
+            slots: Slots::default(),
             outputs: Outputs::new(Arc::clone(&interrupt), run.output == Output::InOrder),
             buffer: vec![0; PIECE].into(),
             interrupt,
             shortage: Shortage::default(),
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
-            stillborn: 0,
-            hint: Patience::default(),
-            has_hinted: false,
+            unanswered: 0,
+            first_answer: Deadline::default(),
             report: Flushed::default(),
             run,
         })
@@ -113,34 +114,28 @@ impl Workers {
         if let Some(idle) = self.running.iter().position(Worker::is_idle) {
             return Ok(idle);
         }
-        let slot = self.free_slots.first().copied().unwrap_or(self.running.len());
+        let slot = self.slots.first();
         let mut command = self.command();
         command.env("THROTTLE_SLOT", (slot + 1).to_string());
         let pipes = Pipes::connect(&mut command)?;
         let pid = self.parent.start(command)?;
-        self.free_slots.remove(&slot);
+        self.slots.take(slot);
         let head = Separator::head(self.separator.as_ref()).to_vec();
         self.running.push(Worker::new(pid, slot, pipes, head));
         Ok(self.running.len() - 1)
     }
 
     fn command(&self) -> Command {
-        let line = self.expander().expand(&Batch::default(), &self.delimiter, OsStr::new(""));
-        let mut command = Command::new(&line[0]);
-        command.args(&line[1..]);
+        let mut command = Command::new(&self.line[0]);
+        command.args(&self.line[1..]);
         self.state.iter().for_each(|state| _ = command.env(VARIABLE, state));
         command
     }
 
-    fn expander(&self) -> Expander {
-        Expander::new(self.run.template.clone(), None)
-    }
-
     /// Decides what follows when no worker could be started.
     fn refuse(&mut self, batch: &Batch, error: io::Error) -> Sent {
-        let passes = is_passing(&error);
-        let exit = exec::exit_of(&error);
-        let why = exec::cannot_run(error, &self.command().get_program().to_string_lossy());
+        let (passes, exit) = (is_passing(&error), exec::exit_of(&error));
+        let why = exec::cannot_run(error, &self.line[0].to_string_lossy());
         if passes {
             let will_pass = self.running.iter().any(|worker| worker.item.is_some());
             return self.shortage.persists(will_pass || self.outputs.will_free_files(batch.first()), why);
@@ -167,7 +162,7 @@ impl Workers {
             }
             Delivery::Whole | Delivery::Refused { began: true } => worker.head.clear(),
             Delivery::TimedOut => {
-                worker.patience.is_over = true;
+                worker.deadline.has_passed = true;
                 self.parent.signal(worker.pid, Signal::SIGKILL);
             }
         }
@@ -212,11 +207,11 @@ impl Workers {
         })?;
         let ItemInHand { first, tag } = worker.item.take().expect("an item that was answered");
         worker.has_answered = true;
-        if !worker.patience.is_over {
-            worker.patience = Patience::default();
+        if !worker.deadline.has_passed {
+            worker.deadline = Deadline::default();
         }
-        (self.stillborn, self.hint.ends) = (0, None);
-        self.has_hinted = true;
+        self.unanswered = 0;
+        self.first_answer = Deadline { at: None, has_passed: true };
         self.outputs.answer(first, answer.text, tag);
         Ok(answer.end(first))
     }
@@ -225,13 +220,10 @@ impl Workers {
     fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
         let index = self.running.iter().position(|worker| worker.pid == pid)?;
         let mut worker = self.running.swap_remove(index);
-        self.free_slots.insert(worker.slot);
-        if worker.patience.is_over {
-            // Also kills the processes that it left behind. The group's ID is not reused while one of them exists.
-            self.parent.signal(worker.pid, Signal::SIGKILL);
-        }
-        if !worker.has_answered && !worker.patience.is_over && !worker.is_dismissed {
-            self.count_stillborn(&worker, end);
+        self.slots.free(worker.slot);
+        let counted = self.parent.end(pid, &worker.deadline, end);
+        if !worker.has_answered && !worker.deadline.has_passed && !worker.is_dismissed {
+            self.count_unanswered(&worker, end);
         }
         let Some(item) = worker.item.take() else {
             if (worker.has_answered || worker.is_dismissed) && end != End::Exited(0) {
@@ -247,18 +239,14 @@ impl Workers {
                 item.first
             ));
         }
-        let end = match end {
-            End::Exited(_) if worker.patience.is_over => End::Killed(Signal::SIGTERM as i32),
-            End::Exited(0) => End::Exited(1),
-            end => end,
-        };
+        let counted = if counted == End::Exited(0) { End::Exited(1) } else { counted };
         self.outputs.end(item.first, None);
-        Some(JobEnd { timed_out: worker.patience.is_over, ..JobEnd::new(item.first, end) })
+        Some(JobEnd { timed_out: worker.deadline.has_passed, ..JobEnd::new(item.first, counted) })
     }
 
-    fn count_stillborn(&mut self, worker: &Worker, end: End) {
-        self.stillborn += 1;
-        if self.stillborn < MOST_STILLBORN {
+    fn count_unanswered(&mut self, worker: &Worker, end: End) {
+        self.unanswered += 1;
+        if self.unanswered < MOST_UNANSWERED {
             return;
         }
         let exit = match end {
@@ -267,11 +255,11 @@ impl Workers {
             End::Exited(status @ 1..=255) => Exit::Worker(status),
             end => Exit::of_command(end).max(Exit::CommandFailed),
         };
-        let line = quoted(&self.expander().expand(&Batch::default(), &self.delimiter, OsStr::new("")));
+        let line = quoted(&self.line);
         self.fail(
             exit,
             anyhow!(
-                "{MOST_STILLBORN} workers in a row ended before their first answer; {} {}: try one alone: echo item | \
+                "{MOST_UNANSWERED} workers in a row ended before their first answer; {} {}: try one alone: echo item | \
                  {line}",
                 worker.name(),
                 how(end)
@@ -319,13 +307,13 @@ impl Sink for Workers {
 
     fn trace(&mut self, _: &Batch) -> Option<String> {
         let starts = self.run.trace && !self.running.iter().any(Worker::is_idle);
-        starts.then(|| quoted(&self.expander().expand(&Batch::default(), &self.delimiter, OsStr::new(""))))
+        starts.then(|| quoted(&self.line))
     }
 
     fn finish(&mut self, now: Time) -> Flushed {
         for worker in self.running.iter_mut().filter(|worker| !worker.is_dismissed) {
             worker.dismiss();
-            worker.patience.begin(now, self.run.timeout);
+            worker.deadline.set(now, self.run.timeout);
         }
         self.outputs.finish().and(std::mem::take(&mut self.report))
     }
@@ -339,11 +327,11 @@ impl RunningJobs for Workers {
     fn has_started(&mut self, now: Time) {
         let timeout = self.run.timeout;
         let started = self.running.iter_mut().filter(|worker| worker.item.is_some());
-        for worker in started.filter(|worker| worker.patience.ends.is_none()) {
-            worker.patience.begin(now, timeout);
+        for worker in started.filter(|worker| worker.deadline.at.is_none()) {
+            worker.deadline.set(now, timeout);
         }
-        if !self.has_hinted && self.hint.ends.is_none() {
-            self.hint.begin(now, Some(HINT_AFTER));
+        if self.first_answer.at.is_none() {
+            self.first_answer.set(now, Some(HINT_AFTER));
         }
     }
 
@@ -387,17 +375,16 @@ impl RunningJobs for Workers {
     }
 
     fn deadline(&self) -> Option<Time> {
-        let hint = self.hint.ends.filter(|_| !self.has_hinted);
-        self.running.iter().filter_map(|worker| worker.patience.ends).chain(hint).min()
+        self.running.iter().filter_map(|worker| worker.deadline.at).chain(self.first_answer.at).min()
     }
 
     fn enforce(&mut self, now: Time) {
         for worker in &mut self.running {
-            let signal = worker.patience.check(now);
+            let signal = worker.deadline.signal(now);
             signal.into_iter().for_each(|signal| self.parent.signal(worker.pid, signal));
         }
-        if !self.has_hinted && self.hint.check(now).is_some() {
-            self.has_hinted = true;
+        if self.first_answer.at.is_some_and(|at| at <= now) {
+            self.first_answer = Deadline { at: None, has_passed: true };
             self.report.told.push(
                 "no worker has answered yet: does it buffer its output? Use python3 -u, stdbuf -oL, or flush after \
                  each line"

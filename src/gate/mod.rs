@@ -211,6 +211,12 @@ impl Gate {
         (costs, Some(request.since).filter(|_| depends))
     }
 
+    /// The limits of this run that charge a request, and its costs.
+    fn charged_by<'a>(&'a mut self, request: &'a Request) -> impl Iterator<Item = (&'a mut Limit, u64)> {
+        let costs = request.costs[self.shared()..].iter().copied();
+        self.limits.iter_mut().zip(costs).filter(|(_, cost)| *cost > 0)
+    }
+
     /// Why a release still waits at `now`, if it does.
     pub fn blocked(&self, request: &Request, now: Time) -> Option<Blocked> {
         let held = self.reservations.as_ref().map_or(Time::ZERO, |slots| slots.held_until(request));
@@ -391,17 +397,13 @@ impl Gate {
 
     /// Forgets a charged release that has not ended and never took place.
     pub(crate) fn withdraw(&mut self, request: &Request) {
-        let shared = self.shared();
-        let charged = self.limits.iter_mut().zip(&request.costs[shared..]).filter(|(_, cost)| **cost > 0);
-        charged.for_each(|(limit, &cost)| limit.withdraw(request, cost));
+        self.charged_by(request).for_each(|(limit, cost)| limit.withdraw(request, cost));
         self.answers_change(Time::ZERO);
     }
 
     /// Charges a release that was not admitted by these limits, or was admitted long ago, and may not have ended.
     fn charge_start(&mut self, now: Time, request: &Request) {
-        let shared = self.shared();
-        let charged = self.limits.iter_mut().zip(&request.costs[shared..]).filter(|(_, cost)| **cost > 0);
-        for (limit, &cost) in charged {
+        for (limit, cost) in self.charged_by(request) {
             let account = limit.account(limit.key_of(request), now);
             limit.commit(account, now, request.ask(cost), 1);
         }
@@ -423,9 +425,8 @@ impl Gate {
     /// Notes at `now` whether a release that was made at `started` was throttled by a server, for limits whose rate is
     /// to be found.
     pub fn learn(&mut self, now: Time, request: &Request, started: Time, is_throttled: bool) {
-        let costs = &request.costs[self.shared()..];
-        let charged = self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0);
-        let fallen = charged.map(|(limit, _)| limit.answered(request, started, now, is_throttled));
+        let limits = self.charged_by(request).map(|(limit, _)| limit);
+        let fallen = limits.map(|limit| limit.answered(request, started, now, is_throttled));
         if fallen.fold(false, |any, fallen| any | fallen) {
             self.answers_change(Time::NEVER);
         }

@@ -19,7 +19,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 
 use self::agreement::Agreement;
-use self::queue::Correspondence;
+use self::queue::Messages;
 use self::request::{Reply, Request};
 use self::returnable::{BookedIn, Returnable};
 use self::trust::Memory;
@@ -93,6 +93,16 @@ enum Attempt<T> {
     Reload,
     /// The state's own record may be an old one.
     Lagging,
+}
+
+impl<T> Attempt<T> {
+    /// With the state's own value before the newer one of a key, as a load of both has it.
+    fn with_own(mut self, own: Option<Value>) -> Self {
+        if let Attempt::Again(newer) | Attempt::Replied(_, newer) = &mut self {
+            newer.values.insert(0, own);
+        }
+        self
+    }
 }
 
 impl<V: Vault> VaultStore<V> {
@@ -203,7 +213,7 @@ impl<V: Vault> VaultStore<V> {
         key: &[u8],
         mut act: impl FnMut(&mut Booking<'_>) -> T,
     ) -> Result<(T, Reading), StoreError> {
-        let alone = || Correspondence { request: Some(Value::new()), replies: Vec::new() };
+        let alone = || Messages { request: Some(Value::new()), replies: Vec::new() };
         self.swap(key, None, |booking, _| (act(booking), alone()), |_| None)
     }
 
@@ -213,7 +223,7 @@ impl<V: Vault> VaultStore<V> {
         &mut self,
         key: &[u8],
         request: Option<&Request>,
-        mut act: impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Correspondence),
+        mut act: impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Messages),
         replied: impl Fn(Reply) -> Option<T>,
     ) -> Result<(T, Reading), StoreError> {
         let keys: &[&[u8]] = if key.is_empty() { &[b""] } else { &[b"", key] };
@@ -252,7 +262,7 @@ impl<V: Vault> VaultStore<V> {
         key: &[u8],
         loaded: Loaded,
         may_lag: bool,
-        act: &mut impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Correspondence),
+        act: &mut impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Messages),
     ) -> Result<Attempt<T>, StoreError> {
         let Loaded { values, reading, suspicion, is_old, waiting } = loaded;
         let read = Read { reading, is_old, is_awaited: waiting.is_some() };
@@ -284,17 +294,13 @@ impl<V: Vault> VaultStore<V> {
             own.record.idle = entry.record.idle.saturating_add(CLAIM);
             return self.write_own(&mut own, reading);
         }
-        let mut attempt = self.write(&mut entry, read, done)?;
-        if let Attempt::Again(newer) | Attempt::Replied(_, newer) = &mut attempt {
-            newer.values.insert(0, own.value);
-        }
-        Ok(attempt)
+        Ok(self.write(&mut entry, read, done)?.with_own(own.value))
     }
 
     /// Writes the state's own record before that of a key.
     fn write_own<T>(&mut self, own: &mut Entry<'_>, reading: Reading) -> Result<Attempt<T>, StoreError> {
         let read = Read { reading, is_old: false, is_awaited: false };
-        self.write(own, read, ((), Correspondence::default())).map(|_| Attempt::Reload)
+        self.write(own, read, ((), Messages::default())).map(|_| Attempt::Reload)
     }
 
     /// Swaps the value that was found for the record, if they differ or others wait.
@@ -302,7 +308,7 @@ impl<V: Vault> VaultStore<V> {
         &mut self,
         entry: &mut Entry<'_>,
         read: Read,
-        (done, Correspondence { request, replies }): (T, Correspondence),
+        (done, Messages { request, replies }): (T, Messages),
     ) -> Result<Attempt<T>, StoreError> {
         let Read { reading, is_old, is_awaited } = read;
         if !entry.is_changed() && !is_awaited && !self.vault.has_turn(entry.key) {

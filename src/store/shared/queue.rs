@@ -1,7 +1,5 @@
 //! When many processes swap the record of a key: one decides for all that wait, and replies to them.
 
-use std::mem;
-
 use super::request::{Reply, Request};
 use super::{Attempt, Booking, VaultStore};
 use crate::store::StoreError;
@@ -10,7 +8,7 @@ use crate::time::Time;
 
 /// The request to others, in words, and the replies to theirs.
 #[derive(Default)]
-pub(super) struct Correspondence {
+pub(super) struct Messages {
     pub(super) request: Option<Value>,
     pub(super) replies: Vec<Waiting>,
 }
@@ -24,7 +22,7 @@ impl<V: Vault> VaultStore<V> {
             let others: Vec<_> = waiting.iter().map(|(_, words)| &words[..]).collect();
             let (reply, replies) = booking.decide(request, &others);
             let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
-            (reply, Correspondence { request: Some(words), replies })
+            (reply, Messages { request: Some(words), replies })
         };
         self.swap(key, Some(request), decide, Some)
     }
@@ -38,17 +36,12 @@ impl<V: Vault> VaultStore<V> {
     ) -> Result<Attempt<T>, StoreError> {
         let words = request.encode(self.agreement.changes, &self.rules.policy().text, &loaded.reading);
         let write = Write { value: b"", idle: Time::ZERO, request: Some(&words), replies: &[] };
-        let mut attempt = match self.vault.swap(key, None, &write)? {
+        let attempt = match self.vault.swap(key, None, &write)? {
             Swap::Done(_) => Attempt::Reload,
             Swap::Refused(newer) => Attempt::Again(newer),
             Swap::Replied(reply, newer) => Attempt::Replied(reply, newer),
         };
-        if let Attempt::Again(newer) | Attempt::Replied(_, newer) = &mut attempt
-            && !key.is_empty()
-        {
-            newer.values.insert(0, mem::take(&mut loaded.values[0]));
-        }
-        Ok(attempt)
+        Ok(if key.is_empty() { attempt } else { attempt.with_own(loaded.values.swap_remove(0)) })
     }
 
     /// What another process has replied to the request, if this one would have decided so, too: it may know of a loss

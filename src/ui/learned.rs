@@ -28,7 +28,7 @@ fn of_limit(rate: &Rate, keys: &[(&[u8], &Learned)]) -> Vec<String> {
 }
 
 fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
-    let of_key = rate.key.as_ref().map_or_else(String::new, |_| format!(" for {}", excerpt(key)));
+    let of_key = if rate.is_by_key() { format!(" for {}", excerpt(key)) } else { String::new() };
     let (attempts, throttled) = (learned.attempts, learned.throttled);
     let attempts = format!("{attempts} request{}", if attempts == 1 { "" } else { "s" });
     let Some(borne) = learned.borne() else {
@@ -42,7 +42,7 @@ fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
 
 /// A RATE with what was found, of this key only.
 fn next_time(rate: &Rate, key: &[u8], found: &str) -> String {
-    let key = str::from_utf8(key).ok().filter(|key| key.len() <= LONGEST_KEY);
+    let key = rate.only.as_deref().or(str::from_utf8(key).ok()).filter(|key| key.len() <= LONGEST_KEY);
     let of_key = rate.key.as_ref().zip(key);
     let of_key = of_key.map_or_else(String::new, |(selector, key)| format!(",key={selector},only={key}"));
     quoted(&[format!("{found}{of_key}").into()])
@@ -63,7 +63,7 @@ fn per_period(rate: &Rate, a_second: f64) -> String {
 /// The rate now of a limit that all items share, as a RATE.
 pub(super) fn now(schedule: &Schedule) -> Option<String> {
     let (rate, keys) = schedule.learned().next()?;
-    let (_, learned) = keys.first().filter(|_| rate.key.is_none())?;
+    let (_, learned) = keys.first().filter(|_| !rate.is_by_key())?;
     Some(per_period(rate, learned.rate()))
 }
 
@@ -74,7 +74,7 @@ pub(super) fn json(schedule: &Schedule, limit: &Rate) -> Value {
         keys.into_iter()
             .map(|(key, learned)| {
                 json!({
-                    "key": limit.key.as_ref().map(|_| String::from_utf8_lossy(key)),
+                    "key": limit.is_by_key().then(|| String::from_utf8_lossy(key)),
                     "rate_per_second": learned.rate(),
                     "attempts": learned.attempts,
                     "throttled": learned.throttled,
@@ -102,6 +102,9 @@ mod tests {
             let again: Rate = again.trim_matches('\'').parse().unwrap();
             assert_eq!(again.only.as_deref().unwrap_or_default(), key);
         }
+        // All items of such a limit share it.
+        let of_one = "1..100/s,key=host,only=a.example".parse().unwrap();
+        assert_eq!(next_time(&of_one, b"", "18/s"), "18/s,key=host,only=a.example");
     }
 
     #[test]

@@ -9,6 +9,7 @@ use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 use super::duration::parse_duration;
 use super::named::named;
 use super::template::Template;
+use crate::exit::JobEnd;
 use crate::time::SECOND;
 
 /// The command that is run for each release.
@@ -109,11 +110,12 @@ pub struct Retry {
 
 impl Retry {
     /// True of a command that a server has throttled: it exited with a status that `--backoff` lists, or with 75 if
-    /// that lists none, or was answered with an HTTP status that says so.
-    pub fn is_throttled(&self, exit: i32, http: Option<u16>) -> bool {
+    /// that lists none, or was answered with an HTTP status that says so, or asked to wait.
+    pub fn is_throttled(&self, ended: &JobEnd) -> bool {
+        let exit = ended.end.code();
         let on = self.backoff.as_ref().map_or(&[][..], |backoff| &backoff.on);
         let by_exit = if on.is_empty() { exit == 75 } else { on.contains(&RetryOn::Exit(exit)) };
-        by_exit || matches!(http, Some(429 | 503))
+        by_exit || matches!(ended.http, Some(429 | 503)) || ended.retry_after.is_some()
     }
 }
 

@@ -143,8 +143,7 @@ impl Schedule {
     /// What the end of a command says of a rate that is to be found. What fails otherwise says nothing.
     fn learn(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) {
         let Schedule { queue, results, .. } = self;
-        let asks = ended.retry_after.is_some();
-        let is_throttled = asks || results.jobs.retries.rules.is_throttled(ended.end.code(), ended.http);
+        let is_throttled = results.jobs.retries.rules.is_throttled(ended);
         if is_throttled || ended.end == End::Exited(0) {
             queue.gate.learn(now, &attempt.request(), attempt.started, is_throttled);
         }

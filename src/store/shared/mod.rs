@@ -239,8 +239,8 @@ impl<V: Vault> VaultStore<V> {
             }
             loaded = match result? {
                 Attempt::Done(done, reading) => return Ok((done, reading)),
-                Attempt::Replied(words, newer) => {
-                    match self.reply_to(request, key, &words, &newer)?.and_then(&replied) {
+                Attempt::Replied(wire, newer) => {
+                    match self.reply_to(request, key, &wire, &newer)?.and_then(&replied) {
                         Some(done) => return Ok((done, newer.reading)),
                         None => newer,
                     }

@@ -6,7 +6,7 @@ use crate::store::StoreError;
 use crate::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
 use crate::time::Time;
 
-/// The request to others, in words, and the replies to theirs.
+/// The encoded request to others, and the replies to theirs.
 #[derive(Default)]
 pub(super) struct Messages {
     pub(super) request: Option<Value>,
@@ -18,11 +18,11 @@ impl<V: Vault> VaultStore<V> {
     /// then.
     pub(super) fn request(&mut self, key: &[u8], request: &Request) -> Result<(Reply, Reading), StoreError> {
         let decide = |booking: &mut Booking<'_>, waiting: &[Waiting]| {
-            let words = request.encode(booking.changes, &booking.record.limits, booking.reading);
-            let others: Vec<_> = waiting.iter().map(|(_, words)| &words[..]).collect();
+            let wire = request.encode(booking.changes, &booking.record.limits, booking.reading);
+            let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
             let (reply, replies) = booking.decide(request, &others);
             let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
-            (reply, Messages { request: Some(words), replies })
+            (reply, Messages { request: Some(wire), replies })
         };
         self.swap(key, Some(request), decide, Some)
     }
@@ -34,8 +34,8 @@ impl<V: Vault> VaultStore<V> {
         mut loaded: Loaded,
         request: &Request,
     ) -> Result<Attempt<T>, StoreError> {
-        let words = request.encode(self.agreement.changes, &self.rules.policy().text, &loaded.reading);
-        let write = Write { value: b"", idle: Time::ZERO, request: Some(&words), replies: &[] };
+        let wire = request.encode(self.agreement.changes, &self.rules.policy().text, &loaded.reading);
+        let write = Write { value: b"", idle: Time::ZERO, request: Some(&wire), replies: &[] };
         let attempt = match self.vault.swap(key, None, &write)? {
             Swap::Done(_) => Attempt::Reload,
             Swap::Refused(newer) => Attempt::Again(newer),
@@ -50,11 +50,11 @@ impl<V: Vault> VaultStore<V> {
         &mut self,
         request: Option<&Request>,
         key: &[u8],
-        words: &[u8],
+        wire: &[u8],
         loaded: &Loaded,
     ) -> Result<Option<Reply>, StoreError> {
         let may_be_replied = |reply: &Reply| request.is_some_and(|request| request.may_be_replied(reply));
-        match Reply::decode(words).filter(may_be_replied) {
+        match Reply::decode(wire).filter(may_be_replied) {
             Some(reply) if self.trusts(key, loaded, &reply)? => Ok(Some(reply)),
             _ => Ok(None),
         }

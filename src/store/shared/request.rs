@@ -1,4 +1,4 @@
-//! What processes want of a record, in words, so that one of them can decide for all that wait: they get their slots in
+//! What processes want of a record, encoded so that one of them can decide for all that wait: they get their slots in
 //! the order in which they asked, with one swap.
 
 use std::mem;
@@ -42,7 +42,7 @@ pub(super) struct Reply {
 
 /// A request as another process reads it: an array of these, without their names, as many wait in a small value.
 #[derive(Deserialize)]
-struct Words {
+struct WireRequest {
     /// The checksum of the limits that it is made for.
     limits: u32,
     costs: Box<[u64]>,
@@ -60,7 +60,7 @@ struct Words {
 
 /// A reply in the same form.
 #[derive(Deserialize)]
-struct ReplyWords {
+struct WireReply {
     booked_in: BookedIn,
     decided: Time,
     /// Instants.
@@ -74,7 +74,7 @@ struct ReplyWords {
 }
 
 impl Request {
-    /// The request in words, with all instants on the clock of the vault, for these limits, after this number of
+    /// The encoded request, with all instants on the clock of the vault, for these limits, after this number of
     /// changes: whoever has not heard of the last one needs to learn of it.
     pub(super) fn encode(&self, changes: u64, limits: &str, reading: &Reading) -> Value {
         let (order, late, returned) = match self {
@@ -91,23 +91,21 @@ impl Request {
         let count = if let Request::Book(..) = self { Some(count) } else { None };
         let (limits, turn) = (crc32fast::hash(limits.as_bytes()), turn.map(|turn| turn.0));
         let late = pack_instants(late.iter().copied());
-        let words = (limits, costs, count, within, turn, overrun, hold, late, returned);
-        serde_json::to_vec(&words).expect("it has no keys")
+        let wire = (limits, costs, count, within, turn, overrun, hold, late, returned);
+        serde_json::to_vec(&wire).expect("it has no keys")
     }
 
     /// Reads a request that is kept for `key`. `None` if nobody else can decide on it.
-    fn decode(words: &[u8], rules: &BookingRules, record: &Record) -> Option<Words> {
-        let words: Words = serde_json::from_slice(words).ok()?;
+    fn decode(wire: &[u8], rules: &BookingRules, record: &Record) -> Option<WireRequest> {
+        let wire: WireRequest = serde_json::from_slice(wire).ok()?;
         let quotas = &rules.policy().quotas;
-        let is_for_these = words.limits == crc32fast::hash(record.limits.as_bytes());
-        let is_possible = words.costs.len() == quotas.len()
-            && words.costs.iter().any(|&cost| cost > 0)
-            && words.costs.iter().zip(quotas).all(|(&cost, quota)| cost <= quota.most());
-        Some(words).filter(|_| is_for_these && is_possible)
+        let is_for_these = wire.limits == crc32fast::hash(record.limits.as_bytes());
+        let is_possible = wire.costs.len() == quotas.len()
+            && wire.costs.iter().any(|&cost| cost > 0)
+            && wire.costs.iter().zip(quotas).all(|(&cost, quota)| cost <= quota.most());
+        Some(wire).filter(|_| is_for_these && is_possible)
     }
-}
 
-impl Request {
     /// Whether this could be what was decided on it.
     pub(super) fn may_be_replied(&self, reply: &Reply) -> bool {
         let Answer { slots, ask_again, .. } = &reply.answer;
@@ -117,7 +115,7 @@ impl Request {
     }
 }
 
-impl Words {
+impl WireRequest {
     fn order(&self) -> Order {
         Order {
             count: self.count.unwrap_or(0).min(MOST),
@@ -136,25 +134,25 @@ impl Reply {
         let slots = pack_instants(slots.iter().map(|slot| slot.at));
         let wall = booked_by.and_then(|by| if let BookedBy::Wall(wall) = by { Some(wall) } else { None });
         let turn = turn.map(|turn| turn.0);
-        let words = (self.booked_in, self.decided, slots, ask_again, next, turn, held, overruns, wall);
-        serde_json::to_vec(&words).expect("it has string keys only")
+        let wire = (self.booked_in, self.decided, slots, ask_again, next, turn, held, overruns, wall);
+        serde_json::to_vec(&wire).expect("it has string keys only")
     }
 
     /// Reads the reply to a request. `None` if the request was not decided on.
-    pub(super) fn decode(words: &[u8]) -> Option<Self> {
-        let words: ReplyWords = serde_json::from_slice(words).ok()?;
-        let slots = unpack_instants(&words.slots)?.into_iter().map(|at| Slot { at, until: at });
+    pub(super) fn decode(wire: &[u8]) -> Option<Self> {
+        let wire: WireReply = serde_json::from_slice(wire).ok()?;
+        let slots = unpack_instants(&wire.slots)?.into_iter().map(|at| Slot { at, until: at });
         let answer = Answer {
             slots: slots.collect(),
-            ask_again: words.ask_again,
-            next: words.next,
-            turn: words.turn.map(Turn),
-            held: words.held,
-            overruns: words.overruns,
-            booked_by: words.wall.map(BookedBy::Wall),
+            ask_again: wire.ask_again,
+            next: wire.next,
+            turn: wire.turn.map(Turn),
+            held: wire.held,
+            overruns: wire.overruns,
+            booked_by: wire.wall.map(BookedBy::Wall),
             ..Answer::default()
         };
-        Some(Reply { booked_in: words.booked_in, decided: words.decided, answer })
+        Some(Reply { booked_in: wire.booked_in, decided: wire.decided, answer })
     }
 }
 
@@ -162,11 +160,10 @@ impl Booking<'_> {
     /// Decides on a request of this process and on those of others, which wait. Returns the replies; the request of
     /// another that cannot be decided on here gets an empty one.
     pub(super) fn decide(&mut self, own: &Request, others: &[&[u8]]) -> (Reply, Vec<Value>) {
-        let read: Vec<_> =
-            others.iter().map(|words| Request::decode(words, self.rules, self.record)).collect();
-        read.iter().flatten().for_each(|words| self.take_back_from(words));
+        let read: Vec<_> = others.iter().map(|wire| Request::decode(wire, self.rules, self.record)).collect();
+        read.iter().flatten().for_each(|wire| self.take_back_from(wire));
         let own = self.prepare(own);
-        let theirs = read.iter().flatten().map(|words| words.count.map(|_| words.order()));
+        let theirs = read.iter().flatten().map(|wire| wire.count.map(|_| wire.order()));
         let orders: Vec<_> = [own].into_iter().chain(theirs).collect();
         let placed: Vec<_> = orders.iter().flatten().cloned().collect();
         let mut answers = self.answers(&placed).into_iter();
@@ -177,8 +174,8 @@ impl Booking<'_> {
             Reply { booked_in, decided, answer }
         });
         let own = replies.next().expect("there is one for each order");
-        let reply_to = |words: &Option<Words>| {
-            words.as_ref().and_then(|_| replies.next()).map_or_else(|| b"-".to_vec(), |reply| reply.encode())
+        let reply_to = |wire: &Option<WireRequest>| {
+            wire.as_ref().and_then(|_| replies.next()).map_or_else(|| b"-".to_vec(), |reply| reply.encode())
         };
         (own, read.iter().map(reply_to).collect())
     }
@@ -240,14 +237,14 @@ impl Booking<'_> {
     }
 
     /// Takes back what a request of another process gives back.
-    fn take_back_from(&mut self, words: &Words) {
+    fn take_back_from(&mut self, wire: &WireRequest) {
         let instants = |text: &str| unpack_instants(text).unwrap_or_default().into_iter();
-        self.take_back(&words.costs, instants(&words.late));
-        for &(booked_in, ref text) in &words.returned {
-            self.take_back_booked(&words.costs, instants(text).map(|at| (booked_in, at)));
+        self.take_back(&wire.costs, instants(&wire.late));
+        for &(booked_in, ref text) in &wire.returned {
+            self.take_back_booked(&wire.costs, instants(text).map(|at| (booked_in, at)));
         }
-        if words.count.is_none() {
-            self.rules.give_up_turn(&mut self.record.ledger, &words.order());
+        if wire.count.is_none() {
+            self.rules.give_up_turn(&mut self.record.ledger, &wire.order());
         }
     }
 
@@ -335,9 +332,9 @@ mod tests {
                 decided: Time(random.u64(..)),
                 answer,
             };
-            let words = reply.encode();
-            assert!(!words.iter().any(|byte| b"\t\n".contains(byte)));
-            assert_eq!(Reply::decode(&words), Some(reply));
+            let wire = reply.encode();
+            assert!(!wire.iter().any(|byte| b"\t\n".contains(byte)));
+            assert_eq!(Reply::decode(&wire), Some(reply));
         }
     }
 
@@ -367,9 +364,9 @@ mod tests {
             let booking =
                 |record| Booking { rules: &rules, record, reading: &reading, held: None, changes: 0 };
             let (own, _) = booking(&mut ours).decide(&request, &[]);
-            let words = request.encode(0, &theirs.limits, &reading);
+            let wire = request.encode(0, &theirs.limits, &reading);
             let nothing = Request::GiveBack(Order::new(Key::new(), [1], 0), Vec::new());
-            let (_, replies) = booking(&mut theirs).decide(&nothing, &[&words]);
+            let (_, replies) = booking(&mut theirs).decide(&nothing, &[&wire]);
             let reply = Reply::decode(&replies[0]).expect("a reply");
             let slots = |reply: &Reply| reply.answer.slots.iter().map(|slot| slot.at).collect::<Vec<_>>();
             assert_eq!(slots(&own), slots(&reply), "{request:?}");
@@ -411,15 +408,15 @@ mod tests {
         let record = record(rules.begin(Time(5)));
         let request = Request::Book(Order::new(Key::new(), [1], 4), vec![Time(3)]);
         let reply = Reply { booked_in: (1, 0, Wall::EPOCH), decided: Time(2), answer: Answer::default() };
-        for words in [request.encode(0, &record.limits, &reading), reply.encode()] {
+        for wire in [request.encode(0, &record.limits, &reading), reply.encode()] {
             for _ in 0..5000 {
-                let mut words = words.clone();
+                let mut wire = wire.clone();
                 (0..random.usize(1..4)).for_each(|_| {
-                    let at = random.usize(..words.len());
-                    words[at] = random.u8(..);
+                    let at = random.usize(..wire.len());
+                    wire[at] = random.u8(..);
                 });
-                Request::decode(&words, &rules, &record);
-                Reply::decode(&words);
+                Request::decode(&wire, &rules, &record);
+                Reply::decode(&wire);
             }
         }
     }

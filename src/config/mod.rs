@@ -3,6 +3,7 @@
 mod amount;
 mod arrivals;
 mod cleaning;
+#[cfg(feature = "cli")]
 mod command;
 mod delimiter;
 mod duration;
@@ -13,6 +14,7 @@ mod named;
 mod nearest;
 #[cfg(feature = "cli")]
 mod once;
+#[cfg(feature = "cli")]
 mod placeholders;
 #[cfg(feature = "cli")]
 mod plan;
@@ -40,6 +42,7 @@ use anyhow::{Result, bail};
 pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
+#[cfg(feature = "cli")]
 pub use command::{
     Answers, Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, RetryOn, Run, Share,
 };

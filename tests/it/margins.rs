@@ -5,11 +5,14 @@ mod server;
 use std::ops::RangeInclusive;
 
 use fastrand::Rng;
+#[cfg(feature = "sqlite")]
 use predicates::str::starts_with;
 
 use crate::simulated::commands::Behaviour;
 use crate::simulated::{Simulation, block};
-use crate::support::{Directory, for_each_seed, text, throttle};
+#[cfg(feature = "sqlite")]
+use crate::support::Directory;
+use crate::support::{for_each_seed, text, throttle};
 
 const MILLI: u64 = 1_000_000;
 const SECOND: u64 = 1000 * MILLI;

@@ -201,7 +201,6 @@ impl Running {
     }
 
     /// Whether there is something to read on its standard error.
-    #[cfg(all(feature = "redis", feature = "sqlite"))]
     pub(crate) fn has_told(&self) -> bool {
         is_readable(self.child.stderr.as_ref().expect("open").as_fd(), Duration::ZERO)
     }

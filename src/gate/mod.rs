@@ -11,6 +11,7 @@
 
 mod accounts;
 mod change;
+mod compact_key;
 mod evict;
 mod last_release;
 mod learning;

@@ -16,6 +16,7 @@ mod fixed;
 mod in_hours;
 mod interval;
 mod packed;
+mod runs;
 mod sliding;
 mod terms;
 #[cfg(test)]

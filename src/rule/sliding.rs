@@ -1,11 +1,10 @@
 //! The sliding window log: an exact record of the releases of the last period.
 
-use std::collections::VecDeque;
-
 #[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
 use super::packed::{pack, unpack};
+use super::runs::Runs;
 use super::{Ask, Extra, Facts, Rule, Terms, Usage};
 use crate::time::Time;
 
@@ -39,7 +38,7 @@ pub struct ReleaseLog {
 struct Older {
     /// The sum of their costs.
     used: u64,
-    runs: VecDeque<Usage>,
+    runs: Runs,
 }
 
 impl ReleaseLog {
@@ -83,24 +82,39 @@ impl TryFrom<String> for ReleaseLog {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let (mut runs, mut at, mut used) = (VecDeque::new(), 0u64, 0u64);
+        let (mut runs, mut at, mut used) = (Vec::new(), 0u64, 0u64);
         let mut numbers = unpack(&text);
         while let Some(gap) = numbers.next() {
             let [gap, cost] = [gap, numbers.next().flatten()].map(|number| number.ok_or("no number"));
             let cost = cost?;
             at = at.checked_add(gap?).ok_or("an instant past the end of time")?;
             used = used.checked_add(cost).filter(|_| cost > 0).ok_or("a cost that cannot be")?;
-            runs.push_back(Usage { at: Time(at), cost });
+            runs.push(Usage { at: Time(at), cost });
         }
-        let newest: Usage = runs.pop_back().unwrap_or_default();
-        let older = Older { used: used - newest.cost, runs };
-        Ok(ReleaseLog { newest, older: Some(Box::new(older)).filter(|older| !older.runs.is_empty()) })
+        let newest: Usage = runs.pop().unwrap_or_default();
+        let older = Older { used: used - newest.cost, runs: runs.into_iter().collect() };
+        Ok(ReleaseLog { newest, older: Some(Box::new(older)).filter(|older| older.runs.len() > 0) })
     }
 }
 
 impl Sliding {
     fn is_over(&self, run: &Usage, now: Time) -> bool {
         now.since(run.at) >= self.period
+    }
+
+    /// The sum of the costs in the window that ends at `now`.
+    fn used_at(&self, log: &ReleaseLog, now: Time) -> u64 {
+        let mut used = log.newest.cost;
+        if let Some(older) = &log.older {
+            used += older.used;
+            for run in older.runs.iter() {
+                if !self.is_over(run, now) {
+                    return used;
+                }
+                used -= run.cost;
+            }
+        }
+        if self.is_over(&log.newest, now) { 0 } else { used }
     }
 
     /// Merges the runs that are older than the last `count` releases, which decide on the next one. There are older
@@ -158,9 +172,8 @@ impl Rule for Sliding {
     }
 
     fn available(&self, log: &ReleaseLog, now: Time, ask: Ask, pending: u64) -> u64 {
-        let over = log.runs().take_while(|run| self.is_over(run, now));
-        let used = log.used() - over.map(|run| run.cost).sum::<u64>();
-        self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
+        let free = self.count.saturating_sub(self.used_at(log, now)).saturating_sub(pending);
+        if ask.cost == 1 { free } else { free / ask.cost }
     }
 
     fn is_plenty(&self, log: &ReleaseLog, cost: u64, pending: u64) -> bool {
@@ -180,7 +193,7 @@ impl Rule for Sliding {
 
     fn commit(&self, log: &mut ReleaseLog, now: Time, ask: Ask) {
         // With many keys, looking at the oldest run is slow, so expire only when the buffer would have to grow.
-        if log.older.as_ref().is_none_or(|older| older.runs.len() == older.runs.capacity()) {
+        if log.older.as_ref().is_none_or(|older| older.runs.is_full()) {
             self.expire(log, now);
         }
         // What is reported late may be older than what counts as used since a loss.

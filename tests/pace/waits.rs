@@ -28,7 +28,7 @@ fn tasks_that_are_under_way_count() {
             executor.spawn(async move {
                 let permit = pacer.ready_timeout(("", 1), PERIOD).await.ok()?;
                 Timer::after(PERIOD / 3).await;
-                Some(permit)
+                Some(permit.into_owned())
             })
         })
         .collect();

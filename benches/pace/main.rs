@@ -16,6 +16,7 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 const ROUNDS: u32 = 1_000_000;
+const SPAN: u32 = 20_000;
 const KEYS: u32 = 100_000;
 const THREADS: u32 = 8;
 const MILLI: Duration = Duration::from_millis(1);
@@ -87,25 +88,21 @@ fn column_in_arguments() -> Option<&'static Column> {
     ALL.iter().find(|column| column.name == name)
 }
 
-/// The median of three runs, number by number.
+/// The least of five runs, number by number.
 fn in_child(name: &str) -> Vec<f64> {
     let mut runs: Vec<Vec<f64>> = Vec::new();
-    for _ in 0..3 {
+    for _ in 0..5 {
         let own = env::current_exe().expect("this program has a path");
         let output = Command::new(own).arg(format!("keys={name}")).output().expect("it runs");
         let text = String::from_utf8(output.stdout).expect("numbers");
         runs.push(text.split_whitespace().filter_map(|number| number.parse().ok()).collect());
     }
-    let median = |column: usize| {
-        let mut numbers: Vec<f64> = runs.iter().map(|run| run[column]).collect();
-        numbers.sort_by(f64::total_cmp);
-        numbers[1]
-    };
-    (0..3).map(median).collect()
+    let least = |column: usize| runs.iter().map(|run| run[column]).fold(f64::INFINITY, f64::min);
+    (0..3).map(least).collect()
 }
 
 fn best(mut measure: impl FnMut() -> f64) -> f64 {
-    (0..7).map(|_| measure()).fold(f64::INFINITY, f64::min)
+    (0..5).map(|_| measure()).fold(f64::INFINITY, f64::min)
 }
 
 /// The nanoseconds of one of `rounds`.
@@ -115,8 +112,10 @@ fn each(rounds: u32, work: impl FnOnce()) -> f64 {
     start.elapsed().as_secs_f64() * 1e9 / f64::from(rounds)
 }
 
+/// The least of many short spans, in which other programs do not interfere.
 fn repeat(mut work: impl FnMut()) -> f64 {
-    each(ROUNDS, || (0..ROUNDS).for_each(|_| work()))
+    let spans = (0..ROUNDS / SPAN).map(|_| each(SPAN, || (0..SPAN).for_each(|_| work())));
+    spans.fold(f64::INFINITY, f64::min)
 }
 
 fn by_threads(work: impl Fn() + Sync) -> f64 {
@@ -136,9 +135,11 @@ fn by_key(mut ask: impl FnMut(Duration, [u8; 4])) -> [f64; 3] {
     let mut random = Rng::with_seed(1);
     (0..KEYS).for_each(|key| ask(now, key.to_le_bytes()));
     let once = (resident() - before) / f64::from(KEYS);
-    let ns = repeat(|| {
-        now += Duration::from_micros(5);
-        ask(now, random.u32(..KEYS).to_le_bytes());
+    let ns = each(ROUNDS, || {
+        for _ in 0..ROUNDS {
+            now += Duration::from_micros(5);
+            ask(now, random.u32(..KEYS).to_le_bytes());
+        }
     });
     [ns, once, (resident() - before) / f64::from(KEYS)]
 }

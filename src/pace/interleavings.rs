@@ -13,12 +13,12 @@ use loom::thread;
 
 use super::{AsyncPacer, Pacer, Permit};
 
-/// Tries all interleavings in which a thread is preempted up to this number of times.
+/// All interleavings are tried in which threads are preempted up to this number of times, or `LOOM_MAX_PREEMPTIONS`.
 const PREEMPTIONS: usize = 2;
 
 fn model(check: impl Fn() + Send + Sync + 'static) {
     let mut model = loom::model::Builder::new();
-    model.preemption_bound = Some(PREEMPTIONS);
+    model.preemption_bound.get_or_insert(PREEMPTIONS);
     model.check(check);
 }
 

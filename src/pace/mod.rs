@@ -34,16 +34,16 @@
 //! | | a release that takes time | that takes none | how many |
 //! |---|---|---|---|
 //! | now or not at all | [`try_now`](Pacer::try_now) | [`check`](Pacer::check) | [`left`](Pacer::left) |
-//! | blocking | [`wait`](Pacer::wait), [`wait_timeout`](Pacer::wait_timeout), [`wait_deadline`](Pacer::wait_deadline) | | |
-//! | in a task | [`ready`](AsyncPacer::ready), [`ready_timeout`](AsyncPacer::ready_timeout), [`ready_deadline`](AsyncPacer::ready_deadline) | | |
+//! | blocking | [`wait`](Pacer::wait), [until a deadline](Pacer::wait_deadline), [for a time](Pacer::wait_timeout) | | |
+//! | in a task | [`ready`](AsyncPacer::ready), [until](AsyncPacer::ready_deadline), [for](AsyncPacer::ready_timeout) | | |
 //!
 //! Tasks wait through the timer of their runtime, whichever it is: [`Pacer::sleeping`]. After an answer with
 //! `Retry-After`: [`Pacer::pause_until`].
 //!
 //! Limits are text, one a line: `10/s`, `5000/h,algo=bucket,burst=50`, `1/s,key=host`. What is asked for is a key and a
 //! cost ([`Ask`]), several by name ([`Pacer::named`]), or a text from which `key=` and `cost=` select ([`Pacer::item`]):
-//! a URL, a line of words, a JSON document. What costs 0 passes all limits; what costs more than a limit ever admits is an
-//! error at once.
+//! a URL, a line of words, a JSON document. What costs 0 passes all limits; what costs more than a limit ever admits is
+//! an error at once.
 //!
 //! The library alone compares hosts in lower case, without user and port; with the feature `cli`, also in all spellings
 //! of addresses and international names.

@@ -44,7 +44,7 @@ impl Queue {
         self.waiters.is_empty()
     }
 
-    /// Admits an item at `now`, after those who wait for the same limits. It counts from now on, or it is `over` at once.
+    /// Admits an item at `now`, after those who wait for the same limits. It counts from now on, or is `over` at once.
     ///
     /// # Errors
     /// What blocks it, with no instant if that is a limit.

@@ -16,7 +16,7 @@ mod fixed;
 mod in_hours;
 mod interval;
 mod packed;
-mod runs;
+mod release_log;
 mod sliding;
 mod terms;
 #[cfg(test)]

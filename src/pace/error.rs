@@ -59,8 +59,8 @@ pub enum ErrorKind {
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub struct Refused {
-    /// The first instant at which it may be admitted, if no one else is before. `None` if that depends on how a release
-    /// that was admitted ends, or on those who wait before it.
+    /// The first instant at which the limits allow it, if no one else goes before. `None` if that depends on how a
+    /// release that was admitted ends, or only on those who wait before it.
     pub until: Option<Instant>,
     /// The index of a limit that refuses it, in the order in which they were given; `None` during a pause.
     pub by: Option<usize>,
@@ -107,7 +107,7 @@ impl fmt::Display for Error {
         f.write_str(match self.kind {
             ErrorKind::ForeignItem => "the item was made for other limits",
             ErrorKind::Refused(Refused { until: Some(_), .. }) => "not admitted yet",
-            ErrorKind::Refused(_) => "not admitted before another release ends",
+            ErrorKind::Refused(_) => "not admitted before another one",
             ErrorKind::TimedOut => "not admitted in time",
             ErrorKind::Never => "never admitted, by a limit of 0 or at such a cost",
             _ => self.details.as_ref().map_or("", |details| &details.message),

@@ -84,16 +84,18 @@ fn those_who_do_not_wait_are_never_more_than_the_limit() {
     });
 }
 
-/// The refusal that is known without the lock does not outlive a cancellation that the same thread has seen.
+/// A refusal that is known without the lock does not outlive a cancellation. Its instant is known, as one was charged.
 #[test]
 fn a_refusal_is_forgotten_when_something_is_canceled() {
     model(|| {
-        let pacer = Pacer::new("1/h").unwrap();
+        let pacer = Pacer::new("2/h").unwrap();
+        pacer.check(("", 1)).unwrap();
+        let permit = pacer.try_now(("", 1)).unwrap();
         let other = {
             let pacer = pacer.clone();
             thread::spawn(move || drop(pacer.try_now(("", 1)).map(Permit::cancel)))
         };
-        let _ = pacer.try_now(("", 1)).map(Permit::cancel);
+        permit.cancel();
         other.join().unwrap();
         assert!(pacer.try_now(("", 1)).is_ok());
     });

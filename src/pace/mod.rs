@@ -34,14 +34,14 @@
 //! | | a release that takes time | that takes none | how many |
 //! |---|---|---|---|
 //! | now or not at all | [`try_now`](Pacer::try_now) | [`check`](Pacer::check) | [`left`](Pacer::left) |
-//! | blocking | [`wait`](Pacer::wait), [until a deadline](Pacer::wait_deadline), [for a time](Pacer::wait_timeout) | | |
-//! | in a task | [`ready`](AsyncPacer::ready), [until](AsyncPacer::ready_deadline), [for](AsyncPacer::ready_timeout) | | |
+//! | blocking | [`wait`](Pacer::wait), `wait_timeout`, `wait_deadline` | | |
+//! | in a task | [`ready`](AsyncPacer::ready), `ready_timeout`, `ready_deadline` | | |
 //!
 //! Tasks wait through the timer of their runtime, whichever it is: [`Pacer::sleeping`]. After an answer with
 //! `Retry-After`: [`Pacer::pause_until`].
 //!
-//! Limits are text, one a line: `10/s`, `5000/h,algo=bucket,burst=50`, `1/s,key=host`. What is asked for is a key and a
-//! cost ([`Ask`]), several by name ([`Pacer::named`]), or a text from which `key=` and `cost=` select ([`Pacer::item`]):
+//! Limits are text, one a line: `10/s`, `5000/h,algo=bucket,burst=50`, `1/s,key=host`. Ask for a key and a cost
+//! ([`Ask`]), several by name ([`Pacer::named`]), or a text from which `key=` and `cost=` select ([`Pacer::item`]):
 //! a URL, a line of words, a JSON document. What costs 0 passes all limits; what costs more than a limit ever admits is
 //! an error at once.
 //!
@@ -63,8 +63,8 @@
 //! may be dropped at any time. What ends wakes one or two, however many wait.
 //!
 //! Time does not go back: an instant before the latest at which something was admitted, committed or counted
-//! ([`Pace::left`]) stands for that one. An admission that is dropped has been used; one that is leaked counts for ever.
-//! Idle keys take no memory. Nothing is shared with other processes.
+//! ([`Pace::left`]) stands for that one. An admission that is dropped has been used; one that is leaked counts for
+//! ever. Idle keys take no memory. Nothing is shared with other processes.
 //!
 //! # Comparison
 //!

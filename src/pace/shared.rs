@@ -21,8 +21,8 @@ pub(super) struct Shared {
     saves_up: bool,
     origin: Instant,
     state: Mutex<State>,
-    /// Before this instant, no release that costs 1 is admitted, if there is one limit, which charges all alike, as long
-    /// as nothing changes. 0 if not known, as while something does change.
+    /// Before this instant, no release that costs 1 is admitted, if there is one limit, which charges all alike, as
+    /// long as nothing changes. 0 if not known, as while something does change.
     closed_until: AtomicU64,
 }
 
@@ -65,7 +65,8 @@ impl Shared {
         if by == Some(0) && self.values.is_plain_one() && item.charges.costs[0] == 1 && !self.saves_up {
             self.closed_until.store(until.map_or(0, |until| until.0), Ordering::Relaxed);
         }
-        let until = until.and_then(|until| self.instant(until));
+        // Those who wait go first, whenever that is.
+        let until = until.filter(|until| *until > now).and_then(|until| self.instant(until));
         ErrorKind::Refused(Refused { until, by }).into()
     }
 

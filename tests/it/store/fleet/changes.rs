@@ -221,8 +221,8 @@ mod outside {
     use std::sync::Arc;
 
     use super::*;
-    use crate::fleet::losses::{InFile, OnServer};
-    use crate::redis::server::RedisServer;
+    use crate::store::fleet::losses::{InFile, OnServer};
+    use crate::store::redis::server::RedisServer;
     use crate::support::Directory;
 
     #[test]

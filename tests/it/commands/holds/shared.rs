@@ -3,7 +3,7 @@
 use std::thread;
 use std::time::Duration;
 
-use crate::stores::for_each_state;
+use crate::store::stores::for_each_state;
 use crate::support::{Running, eventually, text, throttle};
 
 fn state(args: &[&str], state: &str) -> String {

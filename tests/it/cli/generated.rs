@@ -11,7 +11,7 @@ use clap::{Arg, CommandFactory};
 use clap_mangen::Man;
 use throttle::cli::Cli;
 
-const TEMPLATE: &str = include_str!("../../man/throttle.1.in");
+const TEMPLATE: &str = include_str!("../../../man/throttle.1.in");
 
 #[test]
 fn the_manual_page_is_up_to_date() {

@@ -99,7 +99,7 @@ fn what_is_expected_is_of_some_example() {
 #[cfg(feature = "redis")]
 #[test]
 fn each_example_with_a_server_does_what_it_says() {
-    use crate::redis::server::RedisServer;
+    use crate::store::redis::server::RedisServer;
 
     let Some(server) = RedisServer::start_with(&["--requirepass", PASSWORD]) else { return };
     let address = format!("redis://:$PASSWORD@127.0.0.1:{}", server.port);

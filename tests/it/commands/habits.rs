@@ -273,7 +273,7 @@ fn topics_and_short_help_name_options_that_there_are() {
 fn the_short_help_fits_on_a_screen_and_has_the_options_of_the_readme() {
     let help = text(&throttle(&["-h"]).output().unwrap().stdout);
     assert!(help.lines().count() < 50 && help.lines().all(|line| line.len() <= 80), "{help}");
-    let readme = include_str!("../../README.md");
+    let readme = include_str!("../../../README.md");
     let runs = readme.lines().filter(|line| line.starts_with("    "));
     for run in runs.filter_map(|line| line.split_once("throttle ").map(|(_, run)| run)) {
         // Words after these belong to the command or to another program.

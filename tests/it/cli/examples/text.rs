@@ -1,12 +1,12 @@
 //! Finds the examples in the manual pages and the README.
 
 const PAGES: [&str; 4] = [
-    include_str!("../../../man/throttle.1.in"),
-    include_str!("../../../man/throttle-state.7"),
-    include_str!("../../../man/throttle-reports.7"),
-    include_str!("../../../man/throttle-cookbook.7"),
+    include_str!("../../../../man/throttle.1.in"),
+    include_str!("../../../../man/throttle-state.7"),
+    include_str!("../../../../man/throttle-reports.7"),
+    include_str!("../../../../man/throttle-cookbook.7"),
 ];
-const README: &str = include_str!("../../../README.md");
+const README: &str = include_str!("../../../../README.md");
 
 /// An example in a manual page that starts like this is output, not a command.
 const OUTPUTS: [&str; 2] = ["30 of 300", "throttle: "];

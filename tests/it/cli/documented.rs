@@ -7,14 +7,14 @@ use throttle::config::{RateText, Selector};
 
 use crate::support::{Directory, text, throttle};
 
-const OPTIONS: &str = include_str!("../../man/throttle.1");
-const REPORTS: &str = include_str!("../../man/throttle-reports.7");
-const TOPIC: &str = include_str!("../../src/cli/help/rates.txt");
+const OPTIONS: &str = include_str!("../../../man/throttle.1");
+const REPORTS: &str = include_str!("../../../man/throttle-reports.7");
+const TOPIC: &str = include_str!("../../../src/cli/help/rates.txt");
 
 const COMPLETIONS: [&str; 3] = [
-    include_str!("../../completions/throttle.bash.in"),
-    include_str!("../../completions/_throttle.in"),
-    include_str!("../../completions/throttle.fish.in"),
+    include_str!("../../../completions/throttle.bash.in"),
+    include_str!("../../../completions/_throttle.in"),
+    include_str!("../../../completions/throttle.fish.in"),
 ];
 
 /// The section of a page with this heading.

@@ -108,7 +108,7 @@ fn the_recipe_heeds_what_a_server_says_with_success() {
         return;
     }
     let recipe = "throttle -r 5000/h -- curl -fsS -D {headers} {} <urls";
-    let cookbook = include_str!("../../man/throttle-cookbook.7").replace(r"\-", "-");
+    let cookbook = include_str!("../../../man/throttle-cookbook.7").replace(r"\-", "-");
     assert!(cookbook.contains(recipe), "{cookbook}");
     let (url, told) = exhausted_server("X-RateLimit-Remaining: 0\r\nX-RateLimit-Reset-After: 0.3");
     let home = Directory::new();

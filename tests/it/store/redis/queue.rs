@@ -10,7 +10,7 @@ use throttle::store::Store as _;
 use super::client::{now, some, store, writes};
 use super::server::RedisServer;
 
-const SCRIPT: &str = include_str!("../../../src/store/redis/vault.lua");
+const SCRIPT: &str = include_str!("../../../../src/store/redis/vault.lua");
 
 /// Joins the queue as a process that is never heard of again. Returns what became of it: 3 if it has the turn.
 fn join(server: &RedisServer, id: &str, request: &str, turn: Duration) -> u64 {

@@ -16,7 +16,7 @@ use nix::sys::signal::Signal::{SIGCONT, SIGKILL, SIGSTOP};
 use super::seen::{Seen, Watch, is_exceeded};
 use super::state;
 #[cfg(feature = "redis")]
-use crate::redis::{proxy::Proxy, server::RedisServer};
+use crate::store::redis::{proxy::Proxy, server::RedisServer};
 use crate::strace::needs_strace;
 use crate::support::{Directory, Running, THROTTLE, pipe, seeds};
 

@@ -1,15 +1,15 @@
-//! Which rooms (top-level modules) of the library use which: arrows point one way.
+//! Which top-level modules of the library use which: arrows point one way.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Rooms that any other may use, and that use none.
+/// Modules that any other may use, and that use none.
 const COMMON: [&str; 9] =
     ["time", "exit", "charge", "inherited", "interrupt", "output", "pipe", "printable", "which"];
 
-/// The other rooms, each with the rooms above it that it may use. The library's docs say what is in them.
-const ROOMS: [(&str, &[&str]); 13] = [
+/// The other modules, each with the modules above it that it may use. The library's docs say what is in them.
+const MODULES: [(&str, &[&str]); 13] = [
     ("rule", &[]),
     ("config", &["rule"]),
     ("cli", &["rule", "config"]),
@@ -25,13 +25,13 @@ const ROOMS: [(&str, &[&str]); 13] = [
     ("runtime", &["audit", "config", "gate", "records", "schedule", "source", "sink", "store", "ui"]),
 ];
 
-/// The wiring, which may use all rooms.
+/// The wiring, which may use all modules.
 const WIRING: [&str; 4] = ["lib", "main", "program", "verbs"];
 
 /// Uses that the table does not allow but that still occur, by file. Remove each with its cause.
 const EXCEPTIONS: &[(&str, &[&str])] = &[];
 
-/// The other rooms that each file uses, in code that is not for tests.
+/// The other modules that each file uses, in code that is not for tests.
 fn uses() -> BTreeMap<String, BTreeSet<String>> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
@@ -113,7 +113,7 @@ impl Source {
         }
     }
 
-    /// Other rooms that occur in paths.
+    /// Other modules that occur in paths.
     fn uses(&self) -> BTreeSet<String> {
         let mut uses: BTreeSet<String> = self.paths().into_iter().collect();
         self.module.first().map(|own| uses.remove(own));
@@ -176,38 +176,39 @@ fn heads(words: &[&str]) -> Vec<String> {
     heads
 }
 
-/// The rooms that a file may use by the table; `None` if it may use all.
+/// The modules that a file may use by the table; `None` if it may use all.
 fn allowed(file: &str) -> Option<Vec<&'static str>> {
-    let room = file.split(['/', '.']).next().expect("a name");
-    if WIRING.contains(&room) {
+    let module = file.split(['/', '.']).next().expect("a name");
+    if WIRING.contains(&module) {
         return None;
     }
-    let row = ROOMS.iter().find(|(name, _)| *name == room);
+    let row = MODULES.iter().find(|(name, _)| *name == module);
     let uses = row.map(|(_, uses)| [uses, &COMMON[..]].concat());
     Some(uses.unwrap_or_default())
 }
 
 #[test]
-fn each_room_uses_only_what_the_table_allows() {
+fn each_module_uses_only_what_the_table_allows() {
     let mut faults = Vec::new();
     let mut excused: BTreeMap<&str, BTreeSet<&str>> =
-        EXCEPTIONS.iter().map(|(file, rooms)| (*file, rooms.iter().copied().collect())).collect();
+        EXCEPTIONS.iter().map(|(file, modules)| (*file, modules.iter().copied().collect())).collect();
     let uses = uses();
-    for (file, rooms) in &uses {
+    for (file, modules) in &uses {
         let Some(allowed) = allowed(file) else { continue };
-        for room in rooms.iter().filter(|room| !allowed.contains(&room.as_str())) {
-            let is_excused = excused.get_mut(file.as_str()).is_some_and(|rooms| rooms.remove(room.as_str()));
+        for module in modules.iter().filter(|module| !allowed.contains(&module.as_str())) {
+            let is_excused =
+                excused.get_mut(file.as_str()).is_some_and(|modules| modules.remove(module.as_str()));
             if !is_excused {
-                faults.push(format!("src/{file} uses '{room}'; its room may use {}", allowed.join(", ")));
+                faults.push(format!("src/{file} uses '{module}'; its module may use {}", allowed.join(", ")));
             }
         }
     }
-    for (file, rooms) in excused {
+    for (file, modules) in excused {
         faults.extend(
-            rooms.iter().map(|room| format!("src/{file} no longer uses '{room}': drop the exception")),
+            modules.iter().map(|module| format!("src/{file} no longer uses '{module}': drop the exception")),
         );
     }
-    assert!(faults.is_empty(), "see tests/it/rooms.rs:\n{}", faults.join("\n"));
+    assert!(faults.is_empty(), "see tests/it/cli/modules.rs:\n{}", faults.join("\n"));
 }
 
 /// `rustfmt` leaves long texts and comments alone.
@@ -239,6 +240,25 @@ fn files_are_where_the_docs_say() {
     }
 }
 
+#[test]
+fn each_promise_has_its_tests() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it");
+    let index = fs::read_to_string(root.join("main.rs")).expect("a file");
+    let promises: Vec<_> =
+        index.lines().filter(|line| line.starts_with("//! ") && line.contains('`')).collect();
+    assert!(promises.len() > 20, "the index is gone");
+    for name in promises.iter().flat_map(|line| line.split('`').skip(1).step_by(2)) {
+        let path = name.replace("::", "/");
+        let is_module = root.join(&path).with_extension("rs").is_file();
+        let is_test = || {
+            let (module, test) = path.rsplit_once('/').expect("a module and a test");
+            let file = fs::read_to_string(root.join(module).with_extension("rs")).unwrap_or_default();
+            file.contains(&format!("fn {test}("))
+        };
+        assert!(is_module || is_test(), "the index of tests/it/main.rs names {name}, which is not there");
+    }
+}
+
 /// The paths of files in backticks, except patterns such as `rule/NAME.rs` and `completions/*.in`.
 fn files_named(line: &str) -> impl Iterator<Item = &str> {
     line.split('`').skip(1).step_by(2).filter(|name| {
@@ -249,11 +269,11 @@ fn files_named(line: &str) -> impl Iterator<Item = &str> {
 
 #[test]
 fn the_arrows_of_the_table_point_one_way() {
-    for (row, (room, uses)) in ROOMS.iter().enumerate() {
+    for (row, (module, uses)) in MODULES.iter().enumerate() {
         for used in *uses {
             assert!(
-                ROOMS[..row].iter().any(|(above, _)| above == used),
-                "{room} uses {used}, which is not above it"
+                MODULES[..row].iter().any(|(above, _)| above == used),
+                "{module} uses {used}, which is not above it"
             );
         }
     }

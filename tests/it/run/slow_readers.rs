@@ -165,6 +165,6 @@ fn a_limit_in_a_file() {
 #[cfg(feature = "redis")]
 #[test]
 fn a_limit_on_a_server() {
-    let Some(server) = crate::redis::server::RedisServer::start() else { return };
+    let Some(server) = crate::store::redis::server::RedisServer::start() else { return };
     check_all(|number| Some(server.url(&number.to_string())));
 }

@@ -15,8 +15,8 @@ use std::time::{Duration, Instant};
 use crate::http::serve;
 use crate::support::{Directory, Running, eventually, needs_program, sh, sh_command, text};
 
-const COOKBOOK: &str = include_str!("../../man/throttle-cookbook.7");
-const README: &str = include_str!("../../README.md");
+const COOKBOOK: &str = include_str!("../../../man/throttle-cookbook.7");
+const README: &str = include_str!("../../../README.md");
 
 /// Several at a time, so that requests arrive in quick succession even where curl starts slowly.
 const UNPACED: &str = "xargs -P4 -I{}";

@@ -5,7 +5,7 @@ use std::process::Command;
 
 use crate::support::{needs_program, text, throttle};
 
-const README: &str = include_str!("../../README.md");
+const README: &str = include_str!("../../../README.md");
 
 const PAGES: [&str; 4] = ["throttle.1", "throttle-state.7", "throttle-reports.7", "throttle-cookbook.7"];
 

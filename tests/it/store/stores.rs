@@ -14,8 +14,8 @@ use throttle::store::{FileStore, Keeper, Order, Policy, RedisStore, Slot, Store,
 use throttle::time::Time;
 
 use crate::memory_store::MemoryStore;
-use crate::redis::client::{PATIENT, now, policy, rate};
-use crate::redis::server::RedisServer;
+use crate::store::redis::client::{PATIENT, now, policy, rate};
+use crate::store::redis::server::RedisServer;
 use crate::support::{Directory, Running, throttle};
 
 const SECOND: u64 = 1_000_000_000;

@@ -6,7 +6,7 @@ use crate::support::{text, throttle};
 
 #[test]
 fn every_vector_comes_out_to_the_nanosecond() {
-    let vectors: Vec<Value> = serde_json::from_str(include_str!("../vectors.json")).expect("JSON");
+    let vectors: Vec<Value> = serde_json::from_str(include_str!("../../vectors.json")).expect("JSON");
     let wrong: Vec<_> = vectors.iter().filter_map(check).collect();
     assert!(!vectors.is_empty());
     assert!(wrong.is_empty(), "{} vectors differ:\n{}", wrong.len(), wrong.join("\n"));

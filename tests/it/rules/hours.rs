@@ -12,7 +12,7 @@ use throttle::config::Rate;
 use throttle::exit::Exit;
 use throttle::time::{SECOND, Time};
 
-use crate::civil::{Span, first_of, place, shown, spans};
+use crate::rules::civil::{Span, first_of, place, shown, spans};
 use crate::simulated::{Simulation, block};
 #[cfg(any(feature = "sqlite", feature = "redis"))]
 use crate::support::text;
@@ -480,7 +480,7 @@ fn runs_share_quotas_of_the_calendar_and_limits_with_hours_in_a_file() {
 #[test]
 #[cfg(feature = "redis")]
 fn runs_share_quotas_of_the_calendar_and_limits_with_hours_on_a_server() {
-    let Some(server) = crate::redis::server::RedisServer::start() else { return };
+    let Some(server) = crate::store::redis::server::RedisServer::start() else { return };
     for (number, (rate, expected, told)) in SHARED.into_iter().enumerate() {
         check_shared(&server.url(&number.to_string()), rate, expected, told);
     }

@@ -11,7 +11,7 @@ use nix::sys::signal::Signal;
 use super::client::store;
 use super::proxy::Proxy;
 use super::server::{RedisServer, free_port};
-use crate::hours::noon;
+use crate::rules::hours::noon;
 use crate::support::{Directory, Running, THROTTLE, eventually, numbers, text, throttle};
 
 use throttle::store::Store;

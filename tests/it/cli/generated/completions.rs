@@ -5,9 +5,9 @@ use throttle::cli::Cli;
 use throttle::config::RateText;
 use throttle::rule::Algorithm;
 
-const BASH: &str = include_str!("../../../completions/throttle.bash.in");
-const ZSH: &str = include_str!("../../../completions/_throttle.in");
-const FISH: &str = include_str!("../../../completions/throttle.fish.in");
+const BASH: &str = include_str!("../../../../completions/throttle.bash.in");
+const ZSH: &str = include_str!("../../../../completions/_throttle.in");
+const FISH: &str = include_str!("../../../../completions/throttle.fish.in");
 
 /// How the value of an option is completed.
 enum Value {

@@ -14,11 +14,11 @@ use throttle::time::Wall;
 
 use super::lines::{Charged, Limit};
 use super::{MILLI, for_each_case};
-use crate::redis::client::PATIENT;
-use crate::redis::server::{Clock, RedisServer};
 use crate::simulated::fleet::{Batch, Faults, run_over};
 use crate::simulated::vault::{Change, InMemory, Trouble, Vault};
-use crate::stores::keeper_of;
+use crate::store::redis::client::PATIENT;
+use crate::store::redis::server::{Clock, RedisServer};
+use crate::store::stores::keeper_of;
 use crate::support::Directory;
 
 const CHANGES: [Change; 7] = [

@@ -44,7 +44,7 @@
 //   `Reservations` for the shared ones: slots booked from a store as waiting items need them, held and given back
 // - `config`: what the options mean: rates, selectors, quantities, where state is kept
 // - `rule`: everything about an algorithm, in one file: when a release is allowed and how it is charged
-//   (`Rule`), for a run's own limits and for shared ones; name, options and everything else (`Facts`)
+//   (`Rule`), for a run's own limits and for shared ones; name, options and everything else (`Spec`)
 // - `pace`: the same limits for other programs: a library with a stable interface; all that is built without the
 //   feature `cli`
 // - `time`: instants (`Time`), the wall clock (`Wall`), and the calendar: zones, civil periods, hours of the week
@@ -64,8 +64,8 @@
 // **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`, an example in its tests,
 // and WHAT A SERVER SAYS in `man/throttle-cookbook.7`.
 //
-// **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/any.rs`. Then ALGORITHMS in
-// `man/throttle.1.in`. Help and completions come from the facts, and the random tests pick up the name; the compiler
+// **An algorithm**: `rule/NAME.rs` (the rule, its spec, its tests), and its name in `rule/any.rs`. Then ALGORITHMS in
+// `man/throttle.1.in`. Help and completions come from the spec, and the random tests pick up the name; the compiler
 // asks what they are to expect of the rule.
 //
 // **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/limit.rs` and

@@ -1,6 +1,6 @@
 //! The booking protocol (`throttle::store`), model-checked: every interleaving of three processes that share a limit.
 //!
-//! The slots, deadlines and silences are the program's own: the model calls `store::ledger::BookingRules`,
+//! The slots, deadlines and quarantines are the program's own: the model calls `store::ledger::BookingRules`,
 //! `store::Policy` and `gate::Gate` directly. Time is discrete. At any point any process may act, or time may pass, so
 //! a process may wake up late by any time. States that differ only by a shift in time count as one, so runs of any
 //! length are covered.
@@ -185,7 +185,7 @@ fn whatever_is_left_out_exceeds_a_window() {
     }
     let late = Protocol { polices: &[0, 1], broken: Some(Broken::Deadline), ..protocol(LEAVING) };
     assert!(explore(&late).way_to_bad().is_some(), "what was free at once is used later");
-    assert!(way(Broken::Silence, LOSING).is_some(), "no silence after a loss");
+    assert!(way(Broken::Quarantine, LOSING).is_some(), "no quarantine after a loss");
     let blind = way(Broken::Blind, &[]).expect("swaps of what others have replaced");
     assert!(blind.iter().filter(|action| matches!(action, Action::Swap(_))).count() > 1, "{blind:?}");
     let terms = Terms::new(1, 2, 4, 1).without_reserve();
@@ -251,6 +251,6 @@ fn a_live_process_can_be_served_whatever_has_happened() {
         let end = graph.dead_end(is_served);
         assert!(end.is_none(), "never again: {:?}", end.map(|state| graph.way_to(state)));
     }
-    let graph = explore(&Protocol { broken: Some(Broken::SilenceOnce), ..without_turns(LOSING) });
-    assert!(graph.dead_end(is_served).is_some(), "a silence that all who ask restart lasts for ever");
+    let graph = explore(&Protocol { broken: Some(Broken::QuarantineOnce), ..without_turns(LOSING) });
+    assert!(graph.dead_end(is_served).is_some(), "a quarantine that all who ask restart lasts for ever");
 }

@@ -16,7 +16,7 @@ use crate::support::{OWN_TESTS, sh, text};
 const CASES: u64 = 60;
 
 /// The memory that an audit may use, in KiB.
-const MOST_MEMORY: u64 = 200 << 10;
+const MAX_MEMORY: u64 = 200 << 10;
 
 /// The releases under a limit, of all items or of one key, whether they were allowed or not.
 #[derive(Default)]
@@ -226,7 +226,7 @@ fn float(number: u64) -> f64 {
 fn audit(case: &Case, more: &str, input: String) -> Output {
     let limits: Vec<_> = case.rates.iter().map(|rate| format!("-r '{rate}'")).collect();
     let limits = limits.join(" ");
-    let script = format!("ulimit -v {MOST_MEMORY}; exec throttle --audit {limits} --stats=json {more}");
+    let script = format!("ulimit -v {MAX_MEMORY}; exec throttle --audit {limits} --stats=json {more}");
     sh(&script).write_stdin(input).output().unwrap()
 }
 

@@ -67,7 +67,7 @@ impl Log {
     /// A process that knew what was lost has asked: all that may have been booked counts as used.
     pub(super) fn heal(&mut self, terms: &Terms, now: Time) {
         let last = Time(now.0 + terms.policy.horizon).max(self.ledger.newest);
-        *self = Log { ledger: terms.rules.silence(last), ..Log::begin(terms, now) };
+        *self = Log { ledger: terms.rules.quarantine(last), ..Log::begin(terms, now) };
     }
 
     /// Books what is free at once, or nothing.

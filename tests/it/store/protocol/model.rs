@@ -43,9 +43,9 @@ pub(super) enum Broken {
     /// Overruns of others are ignored.
     Overruns,
     /// After a loss, slots are given out at once.
-    Silence,
-    /// After a loss, everyone who asks starts the silence over.
-    SilenceOnce,
+    Quarantine,
+    /// After a loss, everyone who asks starts the quarantine over.
+    QuarantineOnce,
     /// After a loss, a process that knew nothing of what was lost may ask first.
     Newcomers,
     /// A swap is made although the value is newer than what was loaded.
@@ -259,7 +259,10 @@ impl Protocol {
             && process.ask_at <= state.now
             && (process.slots.count() < self.terms.policy.span || process.is_behind(state.log.overruns()))
             && (!is_newcomer
-                || matches!(self.broken, Some(Broken::Newcomers | Broken::Silence | Broken::SilenceOnce)))
+                || matches!(
+                    self.broken,
+                    Some(Broken::Newcomers | Broken::Quarantine | Broken::QuarantineOnce)
+                ))
     }
 
     fn ask(&self, state: &State, index: usize, process: &Process, steps: &mut Vec<(Action, State)>) {
@@ -295,10 +298,10 @@ impl Protocol {
 
     /// What a process does first with a log that it has loaded: it may notice a loss.
     fn notice(&self, log: &mut Log, knew_other: bool, now: Time) {
-        let heals = knew_other && log.is_unhealed && self.broken != Some(Broken::Silence);
-        if heals || (self.broken == Some(Broken::SilenceOnce) && log.is_unhealed) {
+        let heals = knew_other && log.is_unhealed && self.broken != Some(Broken::Quarantine);
+        if heals || (self.broken == Some(Broken::QuarantineOnce) && log.is_unhealed) {
             log.heal(&self.terms, now);
-            log.is_unhealed = self.broken == Some(Broken::SilenceOnce);
+            log.is_unhealed = self.broken == Some(Broken::QuarantineOnce);
         }
     }
 

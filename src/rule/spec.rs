@@ -1,4 +1,4 @@
-//! Facts about an algorithm for the rest of the program, and what follows from them.
+//! The spec of an algorithm for the rest of the program, and what follows from them.
 
 use anyhow::Result;
 
@@ -6,7 +6,7 @@ use super::Terms;
 use crate::time::{Civil, SECOND, Time, Zone};
 
 /// The name of an algorithm, the options it takes, and the numbers it allows. The methods derive the rest.
-pub struct Facts {
+pub struct Spec {
     /// The name, as it is typed.
     pub name: &'static str,
     /// The help: what it allows and whom it is for, in lines of up to 67 columns.
@@ -16,9 +16,9 @@ pub struct Facts {
     /// The quota accrues continuously, N per P. Otherwise all of it is available again when a window ends.
     pub accrues: bool,
     /// The number of releases of cost 1 that may go at once when the limit is idle.
-    pub at_once: fn(&Terms) -> u64,
+    pub burst: fn(&Terms) -> u64,
     /// The most that is allowed in any window of length P; in any civil period, for the calendar.
-    pub most: fn(&Terms) -> u64,
+    pub max_per_window: fn(&Terms) -> u64,
     /// Checks that the terms are possible.
     pub check: fn(&Terms) -> Result<()>,
 }
@@ -49,7 +49,7 @@ pub struct Stairs {
 
 /// The margin of a window for commands: the period divided by this, and the most, in nanoseconds.
 const MARGIN_PART: u64 = 50;
-const MOST_MARGIN: u64 = SECOND / 20;
+const MAX_MARGIN: u64 = SECOND / 20;
 
 /// Steps of one release that are shorter than this, in nanoseconds, become a slope: they are too short to draw, and
 /// their length would be rounded too much.
@@ -62,26 +62,26 @@ const INSTANTS: u64 = 1024;
 /// A civil period is always shorter than its nominal length times this.
 const LONGER: u64 = 2;
 
-impl Facts {
+impl Spec {
     /// True if it takes this option.
     pub fn takes(&self, option: Extra) -> bool {
         self.takes.contains(&option)
     }
 
     /// The most that a release may cost; `None` if any cost is allowed in the end.
-    pub fn dearest(&self, terms: &Terms) -> Option<u64> {
+    pub fn max_cost(&self, terms: &Terms) -> Option<u64> {
         (!self.accrues).then_some(terms.count)
     }
 
     /// The most that a slot may cost. For a bucket that is the burst, as a slot does not know how long an item has
     /// waited.
-    pub fn dearest_slot(&self, terms: &Terms) -> u64 {
-        if self.accrues && !self.takes(Extra::Burst) { u64::MAX } else { (self.at_once)(terms) }
+    pub fn max_slot_cost(&self, terms: &Terms) -> u64 {
+        if self.accrues && !self.takes(Extra::Burst) { u64::MAX } else { (self.burst)(terms) }
     }
 
     /// The longest time, in nanoseconds, for which a release of this cost can affect later ones.
     pub fn matters_for(&self, terms: &Terms, cost: u64) -> u64 {
-        let cost = if self.takes(Extra::Burst) { (self.at_once)(terms) } else { cost };
+        let cost = if self.takes(Extra::Burst) { (self.burst)(terms) } else { cost };
         match self.accrues {
             true => narrow(terms.gap(cost)),
             false if self.takes(Extra::Zone) => terms.period.saturating_mul(LONGER),
@@ -92,7 +92,7 @@ impl Facts {
     /// The margin, in nanoseconds, of a limit on commands without `margin=`: of two requests that start a period apart,
     /// the second may take less time to arrive. None for what accrues: all gaps of a period would share it.
     pub fn margin_for_commands(&self, period: u64) -> u64 {
-        if self.accrues { 0 } else { (period / MARGIN_PART).min(MOST_MARGIN).min(u64::MAX - period) }
+        if self.accrues { 0 } else { (period / MARGIN_PART).min(MAX_MARGIN).min(u64::MAX - period) }
     }
 
     /// The terms with a margin added.
@@ -107,7 +107,7 @@ impl Facts {
     /// gap, or the time to fill a small bucket.
     pub fn prescribed(&self, terms: &Terms) -> u64 {
         let gap = terms.period / terms.count.max(1);
-        if self.accrues { gap.saturating_mul((self.at_once)(terms)).min(terms.period) } else { terms.period }
+        if self.accrues { gap.saturating_mul((self.burst)(terms)).min(terms.period) } else { terms.period }
     }
 
     /// The terms that slots must keep so that releases up to `late` nanoseconds after their slots keep `terms`.
@@ -122,7 +122,7 @@ impl Facts {
         }
         // What accrues while a release may be late is held back from what may go at once. Where that is too little, the
         // first release beyond it must come later, and so must all others: the period is lengthened.
-        let at_once = u128::from((self.at_once)(terms).max(1));
+        let at_once = u128::from((self.burst)(terms).max(1));
         let accruing = u128::from(terms.count) * late;
         let held_back = accruing.div_ceil(period).min(at_once - 1);
         let lengthened = (period + accruing).div_ceil(held_back + 1).max(period);
@@ -135,7 +135,7 @@ impl Facts {
         let one = terms.period / terms.count.max(1);
         let is_slope = self.accrues && one < SHORTEST;
         let (height, length) = if self.accrues && !is_slope { (1, one) } else { (terms.count, terms.period) };
-        Stairs { first: (self.at_once)(terms), height, length, is_slope }
+        Stairs { first: (self.burst)(terms), height, length, is_slope }
     }
 
     /// The end of the step that begins at `at`. All steps have the same length, except for the calendar.

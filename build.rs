@@ -1,6 +1,6 @@
 //! Finds out of which commit this is, for `throttle -V`, and makes the released program smaller.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::Command;
 use std::{env, fs};
 
@@ -16,9 +16,6 @@ fn main() {
         let is = |name, what| env::var(name).is_ok_and(|value| value.split(',').any(|one| one == what));
         if is("CARGO_CFG_TARGET_OS", "linux") && !is("CARGO_CFG_TARGET_FEATURE", "crt-static") {
             drop_unwind_tables();
-            if is("CARGO_CFG_TARGET_ENV", "gnu") && env::var("HOST") == env::var("TARGET") {
-                link_unwinder();
-            }
         }
     }
 }
@@ -33,16 +30,6 @@ fn drop_unwind_tables() {
     fs::write(&script, DISCARD).expect("the directory is there");
     println!("cargo::rustc-link-arg-bins=-T{}", script.display());
     println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
-}
-
-/// Loading `libgcc_s` takes a tenth of the time that the program needs to start. All that is called of it prints the
-/// backtrace of an error of our own, which has nothing to go by.
-fn link_unwinder() {
-    let file = told("cc", &["-print-file-name=libgcc_eh.a"]).map(PathBuf::from);
-    if let Some(directory) = file.as_deref().filter(|file| file.is_absolute()).and_then(Path::parent) {
-        println!("cargo::rustc-link-search=native={}", directory.display());
-        println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");
-    }
 }
 
 /// Packed relocations make the program a twentieth smaller, but need glibc 2.36 where it is linked and where it runs.

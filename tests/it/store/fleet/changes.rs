@@ -213,7 +213,7 @@ fn check(vault: Box<dyn Vault>, has_calendar: bool, seed: u64, random: &mut Rng)
 
 #[test]
 fn limits_of_a_map_are_replaced() {
-    for_each_case(150, |seed, random| check(Box::new(InMemory::default()), true, seed, random));
+    for_each_case(40, |seed, random| check(Box::new(InMemory::default()), true, seed, random));
 }
 
 #[cfg(all(feature = "redis", feature = "sqlite"))]
@@ -227,14 +227,14 @@ mod outside {
 
     #[test]
     fn limits_of_a_file_are_replaced() {
-        for_each_case(40, |seed, random| check(Box::new(InFile(Directory::new())), false, seed, random));
+        for_each_case(12, |seed, random| check(Box::new(InFile(Directory::new())), false, seed, random));
     }
 
     #[test]
     fn limits_on_a_server_are_replaced() {
         let Some(server) = RedisServer::start_with_clock(&[]) else { return };
         let server = Arc::new(server);
-        for_each_case(40, |seed, random| {
+        for_each_case(12, |seed, random| {
             server.0.ask::<()>("FLUSHALL");
             let vault = OnServer { server: Arc::clone(&server), name: format!("fleet{seed}"), looks: true };
             check(Box::new(vault), false, seed, random);

@@ -187,7 +187,7 @@ fn check_order(arrivals: &Arrivals, released: &[&Batch], has_all: bool) {
 
 #[test]
 fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
-    for_each_case(150, |seed, random| {
+    for_each_case(40, |seed, random| {
         let is_by_key = random.bool();
         // Under limits whose hours complement one another, an expensive batch might never leave.
         let hours = random.choice(HOURS).filter(|_| random.bool());

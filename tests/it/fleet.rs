@@ -18,7 +18,11 @@ use crate::support::seeds;
 const MILLI: u64 = 1_000_000;
 
 fn for_each_case(cases: u64, check: impl Fn(u64, &mut Rng)) {
-    for seed in seeds(cases) {
+    for_each_seed_of(seeds(cases), check);
+}
+
+fn for_each_seed_of(seeds: impl IntoIterator<Item = u64>, check: impl Fn(u64, &mut Rng)) {
+    for seed in seeds {
         println!("seed {seed}");
         check(seed, &mut Rng::with_seed(seed));
     }

@@ -1,6 +1,6 @@
 //! The minimum gap, also known as pacing, or as GCRA (ITU-T I.371) with no tolerance.
 
-use super::{Ask, Extra, Facts, Rule, Terms, Usage};
+use super::{Ask, Extra, Rule, Spec, Terms, Usage};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -40,14 +40,14 @@ impl Interval {
 }
 
 impl Rule for Interval {
-    const FACTS: Facts = Facts {
+    const SPEC: Spec = Spec {
         name: "interval",
         help: "At least P/N between one release and the next. Even pacing, with\n\
                no burst at all: throttle -A interval -r 10/m",
         takes: &[Extra::FromExit],
         accrues: true,
-        at_once: |_| 1,
-        most: |terms| terms.count,
+        burst: |_| 1,
+        max_per_window: |terms| terms.count,
         check: |_| Ok(()),
     };
 
@@ -98,7 +98,7 @@ impl Rule for Interval {
     }
 
     /// As if a whole count of releases had been made at once.
-    fn silence(&self, last: &mut Usage, at: Time) {
+    fn quarantine(&self, last: &mut Usage, at: Time) {
         self.overrun(last, at, Ask { since: at, cost: self.terms.count.max(1) });
     }
 

@@ -36,7 +36,7 @@ use crate::source::{Batch, Capacity, Delimiter, Segment};
 use crate::time::{SECOND, Time};
 
 /// The number of workers that may end in a row before one has answered.
-const MOST_UNANSWERED: usize = 3;
+const MAX_UNANSWERED: usize = 3;
 
 /// The time without a first answer after which a hint says why that may be.
 const HINT_AFTER: u64 = 5 * SECOND;
@@ -246,7 +246,7 @@ impl Workers {
 
     fn count_unanswered(&mut self, worker: &Worker, end: End) {
         self.unanswered += 1;
-        if self.unanswered < MOST_UNANSWERED {
+        if self.unanswered < MAX_UNANSWERED {
             return;
         }
         let exit = match end {
@@ -259,7 +259,7 @@ impl Workers {
         self.fail(
             exit,
             anyhow!(
-                "{MOST_UNANSWERED} workers in a row ended before their first answer; {} {}: try one alone: echo item | \
+                "{MAX_UNANSWERED} workers in a row ended before their first answer; {} {}: try one alone: echo item | \
                  {line}",
                 worker.name(),
                 how(end)

@@ -37,7 +37,7 @@ impl BookingRules {
             let Some(source) = predecessor(rate, old.policy.rates.iter()) else {
                 if is_used {
                     *account = rule.unused();
-                    rule.silence(account, last);
+                    rule.quarantine(account, last);
                 }
                 continue;
             };
@@ -65,19 +65,19 @@ impl BookingRules {
 
     /// A report whose costs were by earlier limits, with the most that it may cost under these.
     pub fn updated(&self, report: &Order) -> Order {
-        let costs = self.policy.rates.iter().map(dearest).collect::<Vec<_>>();
+        let costs = self.policy.rates.iter().map(max_cost).collect::<Vec<_>>();
         Order { costs: costs.into(), ..report.clone() }
     }
 
     /// The instant up to which releases may have been forgotten by `at`, if any may.
     fn forgotten_by(&self, limit: usize, at: Time) -> Option<Time> {
         let quota = &self.policy.quotas[limit];
-        let (facts, rate) = (quota.algorithm.facts(), &self.policy.rates[limit]);
+        let (spec, rate) = (quota.algorithm.spec(), &self.policy.rates[limit]);
         let terms = Terms { wall: self.wall, ..quota.terms };
-        let is_windowed = !facts.accrues && facts.civil(&terms).is_none();
-        let memory = match facts.accrues {
-            true => facts.matters_for(&terms, dearest(rate)),
-            false => facts.lasted(&terms, at),
+        let is_windowed = !spec.accrues && spec.civil(&terms).is_none();
+        let memory = match spec.accrues {
+            true => spec.matters_for(&terms, max_cost(rate)),
+            false => spec.lasted(&terms, at),
         };
         (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory)))
     }
@@ -85,12 +85,12 @@ impl BookingRules {
     /// The nanoseconds by which the dearest release holds up later ones for longer than one of cost 1.
     fn more_after(&self, limit: usize, rate: &Rate) -> u64 {
         let Quota { algorithm, terms, .. } = &self.policy.quotas[limit];
-        let [dearest, one] = [dearest(rate), 1].map(|cost| algorithm.facts().matters_for(terms, cost));
-        dearest.saturating_sub(one)
+        let [max_cost, one] = [max_cost(rate), 1].map(|cost| algorithm.spec().matters_for(terms, cost));
+        max_cost.saturating_sub(one)
     }
 }
 
 /// The most that one release is assumed to have cost.
-fn dearest(rate: &Rate) -> u64 {
+fn max_cost(rate: &Rate) -> u64 {
     if rate.cost.is_some() { rate.count.max(1) } else { 1 }
 }

@@ -63,7 +63,7 @@ use self::nodes::{NodeId, Nodes};
 pub use self::offline::book_over;
 use self::retries::persist;
 use self::socket::Timeouts;
-use super::hold::LOOK;
+use super::hold::HOLD_REFRESH;
 use super::record::VERSION;
 use super::shared::VaultStore;
 use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write, between_looks};
@@ -299,7 +299,7 @@ impl ServerVault {
     }
 
     fn is_recent(&self, reading: &Reading) -> bool {
-        (self.now)().since(reading.answered) < LOOK
+        (self.now)().since(reading.answered) < HOLD_REFRESH
     }
 }
 
@@ -428,7 +428,7 @@ impl Vault for ServerVault {
     }
 
     fn lags_by(&self) -> u64 {
-        LOOK
+        HOLD_REFRESH
     }
 
     fn keeps_for(&self) -> u64 {

@@ -338,7 +338,7 @@ impl<V: Vault> VaultStore<V> {
 
     /// Keeps the limits of keys on record for as long as a key may matter.
     fn keep_on_record(&self, own: &mut Record, now: Time) {
-        let matters = self.rules.end_of_silence(now.saturating_add(self.agreement.horizon)).since(now);
+        let matters = self.rules.end_of_quarantine(now.saturating_add(self.agreement.horizon)).since(now);
         let claim = matters.saturating_add(CLAIM);
         let until = now.saturating_add(claim);
         if own.idle.since(now) < claim / 2 || own.idle < own.hold.until {
@@ -375,7 +375,7 @@ impl<V: Vault> VaultStore<V> {
 
     /// Tells the vault for how long slots matter.
     fn expect(&mut self) {
-        let memory = self.rules.end_of_silence(Time::ZERO).0;
+        let memory = self.rules.end_of_quarantine(Time::ZERO).0;
         self.vault.expect(self.rules.policy().deadline, memory.saturating_add(self.agreement.horizon));
     }
 

@@ -95,7 +95,7 @@ impl<V: Vault> VaultStore<V> {
         }
         // What was seen may not matter, but why nothing is released for a while does.
         let is_another = seen.is_some_and(|seen| record.succeeds(&seen));
-        let is_silent = record.quarantine.is_some_and(|last| self.rules.end_of_silence(last) > now);
+        let is_silent = record.quarantine.is_some_and(|last| self.rules.end_of_quarantine(last) > now);
         let told = why.or_else(|| (is_another && is_silent).then(|| self.vault.loss()));
         self.memory.loss = self.memory.loss.or(told);
         Ok(Entry { key, value, found, record })
@@ -123,10 +123,10 @@ impl<V: Vault> VaultStore<V> {
             return Record::new(&rules.policy().text, origin, rules.wall(), now, rules.begin(now));
         };
         let ledger = match own.quarantine {
-            Some(last) if rules.end_of_silence(last) > now => rules.silence(last),
+            Some(last) if rules.end_of_quarantine(last) > now => rules.quarantine(last),
             _ if rules.wall().shows(now) < own.evicted => {
                 let last = rules.wall().when(i128::from(own.evicted.0) - 1);
-                rules.silence(last.unwrap_or(now))
+                rules.quarantine(last.unwrap_or(now))
             }
             _ => own.unknown.clone().unwrap_or_else(|| rules.begin(own.began)),
         };
@@ -152,10 +152,10 @@ impl<V: Vault> VaultStore<V> {
             record.ledger.turns = Time::ZERO;
         }
         if let Some(own) = own.filter(|own| own.epoch() != record.era) {
-            let last = own.quarantine.filter(|last| self.rules.end_of_silence(*last) > now);
+            let last = own.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now);
             if let Some(last) = last {
                 let newest = record.ledger.newest;
-                self.silence(&mut record, last, newest, now);
+                self.begin_quarantine(&mut record, last, newest, now);
             }
             record.era = own.epoch();
         }
@@ -212,7 +212,7 @@ impl<V: Vault> VaultStore<V> {
             record.unknown = None;
             if own.is_none() {
                 let last = now.saturating_add(record.horizon);
-                self.silence(&mut record, last, Time::ZERO, now);
+                self.begin_quarantine(&mut record, last, Time::ZERO, now);
                 record.begin_history(now, None);
             }
         }
@@ -245,7 +245,7 @@ impl<V: Vault> VaultStore<V> {
         let held = record.ledger.hold.restarted(start);
         record.ledger = match origin.counts_from_boot() {
             true => rules.restart(mem::take(&mut record.ledger)),
-            false => rules.silence(now),
+            false => rules.quarantine(now),
         };
         record.ledger.hold = held;
         record.unknown = record.unknown.map(|unknown| rules.restart(unknown));
@@ -269,19 +269,19 @@ impl<V: Vault> VaultStore<V> {
         let is_successor = seen.is_none_or(|seen| record.succeeds(seen));
         let is_done = is_successor && !is_ahead && record.quarantine.is_some_and(|last| last >= needed);
         let last = loss.saturating_add(horizon);
-        if !is_done && self.rules.end_of_silence(last) > now {
+        if !is_done && self.rules.end_of_quarantine(last) > now {
             let newest = record.ledger.newest.max(seen.map_or(Time::ZERO, |seen| seen.newest));
-            self.silence(record, last, newest, now);
+            self.begin_quarantine(record, last, newest, now);
             record.begin_history(now, seen);
         }
     }
 
     /// Begins a quarantine until a window after `last`. No slot that is kept is later than `newest`; if that is beyond
     /// the horizon, the clock was set back since.
-    fn silence(&self, record: &mut Record, last: Time, newest: Time, now: Time) {
+    fn begin_quarantine(&self, record: &mut Record, last: Time, newest: Time, now: Time) {
         let is_ahead = self.is_ahead(newest, record, now);
         let last = if is_ahead { last } else { last.max(newest) };
-        record.ledger = self.rules.silence_after(mem::take(&mut record.ledger), last, newest);
+        record.ledger = self.rules.quarantine_after(mem::take(&mut record.ledger), last, newest);
         record.quarantine = Some(last);
     }
 

@@ -194,7 +194,7 @@ fn check(vault: Box<dyn Vault>, limit: &Limit, changes: bool, seed: u64, random:
     let args = [limit.to_string(), "-sfleet".to_owned()];
     println!("{args:?}, {processes} processes with {each} items each, {faults:?}\n{troubles:?}");
     let args = args.each_ref().map(String::as_str);
-    let (mut batches, _) = run_over(vault, troubles, &args, arrivals, end, seed, faults);
+    let (mut batches, _) = run_over(vault, troubles, &args, arrivals, end, seed, faults).without_errors();
     batches.sort_by_key(|batch| batch.release.start);
     let charged = |Batch { release, .. }: &Batch| {
         let shown = START * 1000 + release.start;

@@ -352,7 +352,7 @@ impl State {
             Trouble::Stop(length) => self.stopped = now + length,
             Trouble::Away(length) => self.away = now + length,
             Trouble::Change(change) => self.change(change),
-            Trouble::Limits(rates) => self.vault.set_limits(&rates, clock),
+            Trouble::Limits(rates, swaps) => self.vault.set_limits(&rates, clock, swaps),
         }
     }
 }

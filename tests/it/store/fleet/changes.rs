@@ -3,14 +3,21 @@
 //! Each release is judged by the limits that its process had followed by then, with all releases before it, whatever
 //! limits these were made under.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
 use fastrand::Rng;
+use throttle::charge::Key;
 use throttle::config::Rate;
 use throttle::exit::Exit;
+use throttle::store::{Order, Policy, Reserve, Store, VaultStore};
+use throttle::time::{Time, Wall};
 
 use super::lines::{HOURS, KEYS, Limit, MOST};
 use super::{MILLI, for_each_case};
+use crate::memory_store::MemoryVault;
 use crate::simulated::fleet::{Arrivals, Batch, Faults, Followed, Ran, run_over};
-use crate::simulated::vault::{InMemory, Trouble, Vault};
+use crate::simulated::vault::{InMemory, Trouble, Vault, set_limits};
 
 /// Limits that are in force together.
 type List = Vec<Limit>;
@@ -223,7 +230,10 @@ fn is_alike(a: &Limit, b: &Limit) -> bool {
 fn check(vault: Box<dyn Vault>, has_calendar: bool, seed: u64, random: &mut Rng) {
     let end = random.u64(3_000..15_000) * MILLI;
     let case = Case::new(random, has_calendar, end);
-    let changes = case.lists[1..].iter().map(|(at, list)| (*at, Trouble::Limits(rates(list))));
+    let changes = case.lists[1..].iter().map(|(at, list)| {
+        let swaps = if random.bool() { usize::MAX } else { random.usize(0..5) };
+        (*at, Trouble::Limits(rates(list), swaps))
+    });
     let mut troubles: Vec<_> = changes.collect();
     for _ in 0..random.u8(..3) {
         let (at, length) = (random.u64(0..end), random.u64(0..1200) * MILLI);
@@ -251,15 +261,35 @@ fn check(vault: Box<dyn Vault>, has_calendar: bool, seed: u64, random: &mut Rng)
     case.check(&batches);
 }
 
+/// As on a server, where a state that is idle for long is gone.
+#[test]
+fn limits_that_replace_those_of_a_state_that_is_gone_are_followed() {
+    let clock = Arc::new(AtomicU64::new(100 * MILLI));
+    let shown = Arc::clone(&clock);
+    let vault = MemoryVault::new(move || Time(shown.load(SeqCst)), || Wall::EPOCH).evicting();
+    let rates = |text: &str| vec![text.parse::<Rate>().expect("a rate")];
+    let policy = Policy::new(&rates("10/s"), Reserve::LOCAL);
+    let mut store = VaultStore::over(vault.clone(), policy).expect("a state");
+    let mut followed = |now: u64| {
+        clock.store(now * MILLI, SeqCst);
+        let order = Order::new(Key::new(), [1], 1);
+        store.book(&order).expect("booked").limits.map(|new| new.rates[0].count)
+    };
+    assert_eq!(followed(100), None);
+    for (now, count) in [(10_000, 5), (20_000, 7)] {
+        vault.values().clear();
+        set_limits(vault.clone(), &rates(&format!("{count}/s,margin=10ms")), usize::MAX);
+        assert_eq!(followed(now), Some(count));
+    }
+}
+
 #[test]
 fn limits_of_a_map_are_replaced() {
-    for_each_case(150, |seed, random| check(Box::new(InMemory::default()), true, seed, random));
+    for_each_case(150, |seed, random| check(Box::new(InMemory::evicting()), true, seed, random));
 }
 
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod outside {
-    use std::sync::Arc;
-
     use super::*;
     use crate::store::fleet::losses::{InFile, OnServer};
     use crate::store::redis::server::RedisServer;

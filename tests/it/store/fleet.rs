@@ -85,10 +85,10 @@ fn gaps_and_buckets_are_kept_together() {
 }
 
 /// How long after a late end other processes may not know of it: the report takes a delay, an answer may be under way,
-/// and they ask again only after two leads.
+/// and they ask again only after two leads. Each step may be late, as nothing happens before a process wakes up.
 fn learned_after(faults: &Faults) -> u64 {
-    let answer = 2 * faults.delay + faults.lateness;
-    faults.delay + answer + 2 * (50 * MILLI + answer) + faults.lateness
+    let answer = 2 * (faults.delay + faults.lateness);
+    faults.delay + faults.lateness + answer + 2 * (50 * MILLI + answer) + faults.lateness
 }
 
 /// The late releases with no release of another process from their end until they could be known.

@@ -110,7 +110,10 @@ impl FileStore {
 
 impl FileVault {
     /// The file at `path`. `clock` shows the time since boot.
-    pub(super) fn new(path: &Path, clock: BootClock) -> Result<Self, StoreError> {
+    ///
+    /// # Errors
+    /// The clock of this machine cannot be told from others.
+    pub fn new(path: &Path, clock: BootClock) -> Result<Self, StoreError> {
         Ok(FileVault::with(Setting::ours(path)?, path, clock))
     }
 

@@ -173,7 +173,8 @@ struct Call<'a> {
 }
 
 impl ServerVault {
-    pub(super) fn new(server: Server, timeout: Duration, now: BootClock) -> Self {
+    /// The server, which is tried for `timeout`. `now` shows the time since boot.
+    pub fn new(server: Server, timeout: Duration, now: BootClock) -> Self {
         ServerVault {
             now,
             nodes: Nodes::new(server),

@@ -274,6 +274,9 @@ impl<V: Vault> VaultStore<V> {
             let done = act(&mut self.booking(&mut own.record, &reading, held), &waiting);
             let idle = self.rules.idle_at(&own.record.ledger).max(own.record.hold.until);
             own.record.idle = own.record.idle.max(idle);
+            if self.rules.policy().key().is_some() {
+                self.keep_on_record(&mut own.record, now);
+            }
             return self.write(&mut own, read, done);
         }
         self.keep_on_record(&mut own.record, now);

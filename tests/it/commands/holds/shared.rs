@@ -103,9 +103,15 @@ fn the_wait_for_a_hold_is_told_as_one() {
     for_each_state(|name| {
         let run = [RATE, "-v", "-s", name];
         throttle(&run).write_stdin("1\n").assert().success();
-        // It must outlast the start of the run.
-        state(&["--hold=2s"], name);
-        let held = text(&throttle(&run).write_stdin("2\n").output().expect("a run").stderr);
+        state(&["--hold=1h"], name);
+        let mut run = Running::throttle(&run);
+        run.write("2\n");
+        while !run.error_line().contains("the shared limits are held until ") {}
+        // It asks once a second whether the hold was lifted.
+        thread::sleep(Duration::from_millis(2500));
+        state(&["--hold=0"], name);
+        assert_eq!(run.line(), "2\n");
+        let held = text(&run.finish().stderr);
         assert!(held.contains(" s, once for a hold; at most 1 item in one second\n"), "{name}: {held}");
     });
 }

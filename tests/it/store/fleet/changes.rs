@@ -3,16 +3,29 @@
 //! Each release is judged by the limits that its process had followed by then, with all releases before it, whatever
 //! limits these were made under.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
+
 use fastrand::Rng;
+use throttle::charge::Key;
 use throttle::config::Rate;
+use throttle::exit::Exit;
+use throttle::store::{Order, Policy, Reserve, Store, VaultStore};
+use throttle::time::{Time, Wall};
 
 use super::lines::{HOURS, KEYS, Limit, MOST};
 use super::{MILLI, for_each_case};
-use crate::simulated::fleet::{Arrivals, Batch, Faults, run_over};
-use crate::simulated::vault::{InMemory, Trouble, Vault};
+use crate::memory_store::MemoryVault;
+use crate::simulated::fleet::{Arrivals, Batch, Faults, Followed, Ran, run_over};
+use crate::simulated::vault::{InMemory, Trouble, Vault, set_limits};
 
 /// Limits that are in force together.
 type List = Vec<Limit>;
+
+/// What the dearest item costs, for a limit that can mostly meet all items.
+fn dearest(random: &mut Rng, has_cost: bool) -> u64 {
+    if has_cost && random.u8(..6) > 0 { MOST } else { 0 }
+}
 
 /// All limits have the same key, or none.
 fn list(random: &mut Rng, has_calendar: bool, is_by_key: bool) -> List {
@@ -20,7 +33,7 @@ fn list(random: &mut Rng, has_calendar: bool, is_by_key: bool) -> List {
     let limit = |random: &mut Rng| {
         let algorithm = ["sliding", "interval", "bucket", "fixed", "calendar"][random.usize(..algorithms)];
         let has_cost = random.u8(..3) == 0;
-        let dearest = if has_cost { MOST } else { 0 };
+        let dearest = dearest(random, has_cost);
         let count = random.u64(1..12) + dearest;
         let period = random.u64(1..=4) * if algorithm == "calendar" { 1000 } else { random.u64(50..1000) };
         let may_have_hours = has_calendar && ["sliding", "interval"].contains(&algorithm);
@@ -38,7 +51,7 @@ fn next(random: &mut Rng, has_calendar: bool, last: &List) -> List {
     if random.u8(..3) > 0 {
         next.clone_from(last);
         next.iter_mut().for_each(|limit| {
-            let dearest = if limit.has_cost { MOST } else { 0 };
+            let dearest = dearest(random, limit.has_cost);
             limit.is_by_key = is_by_key;
             limit.count = random.u64(1..12) + dearest;
             limit.burst = random.u64(1..=limit.count) + dearest;
@@ -55,8 +68,21 @@ fn next(random: &mut Rng, has_calendar: bool, last: &List) -> List {
     next
 }
 
+/// Milliseconds for which a slot is good.
+const MARGIN: u64 = 5;
+
 fn text(limit: &Limit) -> String {
-    format!("{limit},margin=5ms").replacen("-r", "", 1)
+    format!("{limit},margin={MARGIN}ms").replacen("-r", "", 1)
+}
+
+/// True if no slot can ever be for this line.
+fn is_bad(limit: &Limit, line: &String) -> bool {
+    let most = match limit.algorithm {
+        "interval" => u64::MAX,
+        "bucket" => limit.burst.saturating_sub((limit.count * MARGIN).div_ceil(limit.period)).max(1),
+        _ => limit.count,
+    };
+    limit.hours.is_none() && limit.cost(std::slice::from_ref(line)) > most
 }
 
 fn rates(list: &List) -> Vec<Rate> {
@@ -89,18 +115,39 @@ impl Case {
         Case { lists }
     }
 
+    /// The list that a process follows.
+    fn followed(&self, (at, rates): &Followed) -> usize {
+        let is_it = |(since, list): &(u64, List)| since <= at && self::rates(list) == *rates;
+        self.lists.iter().rposition(is_it).expect("one of the lists")
+    }
+
     /// The lists that a release may be made under.
     fn lists_of(&self, batch: &Batch) -> Vec<usize> {
-        let index = |(at, rates): &(u64, Vec<Rate>)| {
-            let is_it = |(since, list): &(u64, List)| since <= at && self::rates(list) == *rates;
-            self.lists.iter().rposition(is_it).expect("one of the lists")
-        };
         match &batch.limits[..] {
             [] => vec![0],
             // At the very instant at which it followed the first one.
-            [(at, _)] if *at == batch.release.start => vec![0, index(&batch.limits[0])],
-            limits => limits.iter().map(index).collect(),
+            [first] if first.0 == batch.release.start => vec![0, self.followed(first)],
+            limits => limits.iter().map(|limits| self.followed(limits)).collect(),
         }
+    }
+
+    /// Checks that a process has released all its items, or all before one that no slot can be for.
+    fn check_end(&self, arrivals: &Arrivals, batches: &[&Batch], (exit, followed): &(Exit, Vec<Followed>)) {
+        let mut released: Vec<_> = batches.iter().flat_map(|batch| &batch.release.lines).collect();
+        let mut is_left = |(_, line): &&(u64, String)| {
+            let place = released.iter().position(|released| *released == line);
+            place.map(|place| released.swap_remove(place)).is_none()
+        };
+        let Some((arrival, line)) = arrivals.iter().find(|arrival| is_left(arrival)) else {
+            assert_eq!(*exit, Exit::Done);
+            return;
+        };
+        let at_first = followed.partition_point(|(at, _)| at < arrival);
+        let lists = followed[at_first.saturating_sub(1)..].iter().map(|limits| self.followed(limits));
+        let lists = lists.chain((at_first == 0).then_some(0));
+        let is_bad = |list: usize| self.lists[list].1.iter().any(|limit| is_bad(limit, line));
+        assert_eq!(*exit, Exit::Error, "{line} of {arrival} is left");
+        assert!(lists.into_iter().any(is_bad), "{line} of {arrival} is rejected");
     }
 
     fn check(&self, batches: &[Batch]) {
@@ -152,7 +199,11 @@ impl Case {
                 "sliding" => apart >= period || together <= limit.count,
                 "fixed" => apart >= period || together <= limit.count + most(|limit| limit.count, known),
                 "calendar" => first.shown / period < newest.shown / period || together <= limit.count,
-                "interval" => nth > 0 || apart * limit.count >= first.cost * period,
+                "interval" => {
+                    // What was not known counts as N.
+                    let most = if first.list < known { limit.count } else { u64::MAX };
+                    nth > 0 || apart * limit.count >= first.cost.min(most) * period
+                }
                 _ if first.list < known => true,
                 _ => {
                     let speed = |list: usize| {
@@ -179,7 +230,10 @@ fn is_alike(a: &Limit, b: &Limit) -> bool {
 fn check(vault: Box<dyn Vault>, has_calendar: bool, seed: u64, random: &mut Rng) {
     let end = random.u64(3_000..15_000) * MILLI;
     let case = Case::new(random, has_calendar, end);
-    let changes = case.lists[1..].iter().map(|(at, list)| (*at, Trouble::Limits(rates(list))));
+    let changes = case.lists[1..].iter().map(|(at, list)| {
+        let swaps = if random.bool() { usize::MAX } else { random.usize(0..5) };
+        (*at, Trouble::Limits(rates(list), swaps))
+    });
     let mut troubles: Vec<_> = changes.collect();
     for _ in 0..random.u8(..3) {
         let (at, length) = (random.u64(0..end), random.u64(0..1200) * MILLI);
@@ -198,28 +252,44 @@ fn check(vault: Box<dyn Vault>, has_calendar: bool, seed: u64, random: &mut Rng)
     let args: Vec<_> = case.lists[0].1.iter().map(|limit| format!("-r{}", text(limit))).collect();
     let args: Vec<_> = args.iter().map(String::as_str).chain(["-sfleet"]).collect();
     println!("{args:?} {faults:?}\n{arrivals:?}\n{troubles:?}");
-    let (mut batches, _) = run_over(vault, troubles.into(), &args, arrivals, end, seed, faults);
-    for (process, arrivals) in all.iter().enumerate() {
-        let own = batches.iter().filter(|batch| batch.process == process);
-        let mut left: Vec<_> = own.flat_map(|batch| &batch.release.lines).collect();
-        let mut arrived: Vec<_> = arrivals.iter().map(|(_, line)| line).collect();
-        left.sort_unstable();
-        arrived.sort_unstable();
-        assert_eq!(left, arrived, "all of process {process} is released");
+    let Ran { mut batches, ends, .. } = run_over(vault, troubles.into(), &args, arrivals, end, seed, faults);
+    for (process, (arrivals, end)) in all.iter().zip(&ends).enumerate() {
+        let own: Vec<_> = batches.iter().filter(|batch| batch.process == process).collect();
+        case.check_end(arrivals, &own, end);
     }
     batches.sort_by_key(|batch| batch.release.start);
     case.check(&batches);
 }
 
+/// As on a server, where a state that is idle for long is gone.
+#[test]
+fn limits_that_replace_those_of_a_state_that_is_gone_are_followed() {
+    let clock = Arc::new(AtomicU64::new(100 * MILLI));
+    let shown = Arc::clone(&clock);
+    let vault = MemoryVault::new(move || Time(shown.load(SeqCst)), || Wall::EPOCH).evicting();
+    let rates = |text: &str| vec![text.parse::<Rate>().expect("a rate")];
+    let policy = Policy::new(&rates("10/s"), Reserve::LOCAL);
+    let mut store = VaultStore::over(vault.clone(), policy).expect("a state");
+    let mut followed = |now: u64| {
+        clock.store(now * MILLI, SeqCst);
+        let order = Order::new(Key::new(), [1], 1);
+        store.book(&order).expect("booked").limits.map(|new| new.rates[0].count)
+    };
+    assert_eq!(followed(100), None);
+    for (now, count) in [(10_000, 5), (20_000, 7)] {
+        vault.values().clear();
+        set_limits(vault.clone(), &rates(&format!("{count}/s,margin=10ms")), usize::MAX);
+        assert_eq!(followed(now), Some(count));
+    }
+}
+
 #[test]
 fn limits_of_a_map_are_replaced() {
-    for_each_case(40, |seed, random| check(Box::new(InMemory::default()), true, seed, random));
+    for_each_case(40, |seed, random| check(Box::new(InMemory::evicting()), true, seed, random));
 }
 
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod outside {
-    use std::sync::Arc;
-
     use super::*;
     use crate::store::fleet::losses::{InFile, OnServer};
     use crate::store::redis::server::RedisServer;

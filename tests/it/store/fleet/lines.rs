@@ -5,8 +5,9 @@ use std::fmt;
 
 use fastrand::Rng;
 
-use super::{MILLI, faults, for_each_case};
+use super::{MILLI, faults, for_each_case, for_each_seed_of};
 use crate::simulated::fleet::{Arrivals, Batch, Faults, run_lines};
+use crate::support::seeds;
 
 pub(super) const KEYS: [&str; 3] = ["a", "b", "c"];
 
@@ -110,8 +111,9 @@ impl Limit {
         let together = before + last.cost;
         match self.algorithm {
             "sliding" => apart >= period || together <= self.count,
-            // Of several before the hours, each keeps only its own gap.
-            "interval" => is_paid(if self.is_asked(first.shown) { before } else { first.cost }),
+            "interval" if self.is_asked(first.shown) => is_paid(before),
+            // Of several before the hours, only the last keeps its gap, and each only its own if any of them may be it.
+            "interval" => self.is_local && before > first.cost || is_paid(first.cost),
             "calendar" => first.shown / period != last.shown / period || together <= self.count,
             // Of what was released before the hours, no debt is left.
             _ if !self.is_asked(first.shown) => true,
@@ -185,9 +187,43 @@ fn check_order(arrivals: &Arrivals, released: &[&Batch], has_all: bool) {
     }
 }
 
+/// Runs processes with these lines under these limits, and checks all releases.
+fn check(
+    seed: u64,
+    limits: &[Limit],
+    options: Vec<String>,
+    arrivals: &[Arrivals],
+    span: u64,
+    faults: Faults,
+) {
+    let args: Vec<_> = limits.iter().map(Limit::to_string).chain(options).collect();
+    println!("{args:?} {faults:?}\n{arrivals:?}");
+    let args: Vec<_> = args.iter().map(String::as_str).collect();
+    let (mut batches, _) = run_lines(&args, arrivals.to_vec(), span, seed, faults);
+    let drops = args.iter().any(|arg| arg.starts_with("--on-limit") || arg.starts_with("--max-wait"));
+    for (process, arrivals) in arrivals.iter().enumerate() {
+        let own: Vec<_> = batches.iter().filter(|batch| batch.process == process).collect();
+        check_order(arrivals, &own, !drops && faults.death == u64::MAX);
+    }
+    batches.sort_by_key(|batch| batch.release.start);
+    for limit in limits {
+        let mut by_key = BTreeMap::<_, Vec<_>>::new();
+        for Batch { release, shown, process, .. } in &batches {
+            let cost = limit.cost(&release.lines);
+            if let Some(key) = limit.key(&release.lines[0]).filter(|_| cost > 0) {
+                let charged = Charged { at: release.start, shown: *shown, cost };
+                let process = limit.is_local.then_some(process);
+                by_key.entry((process, key)).or_default().push(charged);
+            }
+        }
+        by_key.values().for_each(|releases| limit.check(releases));
+    }
+}
+
 #[test]
 fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
-    for_each_case(40, |seed, random| {
+    // In the last one, a cheap slot just before the hours follows a dear one.
+    for_each_seed_of(seeds(40).chain([700_389]), |seed, random| {
         let is_by_key = random.bool();
         // Under limits whose hours complement one another, an expensive batch might never leave.
         let hours = random.choice(HOURS).filter(|_| random.bool());
@@ -199,28 +235,32 @@ fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
         let faults = Faults { stall, ..faults(random) };
         let costs = limits.iter().any(|limit| limit.has_cost);
         let options = options(random, costs);
-        let args: Vec<_> = limits.iter().map(Limit::to_string).chain(options).collect();
         let arrivals: Vec<_> = (0..random.usize(1..6)).map(|_| arrivals(random, span)).collect();
-        println!("{args:?} {faults:?}\n{arrivals:?}");
-        let args: Vec<_> = args.iter().map(String::as_str).collect();
-        let (mut batches, _) = run_lines(&args, arrivals.clone(), span, seed, faults);
-        let drops = args.iter().any(|arg| arg.starts_with("--on-limit") || arg.starts_with("--max-wait"));
-        for (process, arrivals) in arrivals.iter().enumerate() {
-            let own: Vec<_> = batches.iter().filter(|batch| batch.process == process).collect();
-            check_order(arrivals, &own, !drops && faults.death == u64::MAX);
-        }
-        batches.sort_by_key(|batch| batch.release.start);
-        for limit in &limits {
-            let mut by_key = BTreeMap::<_, Vec<_>>::new();
-            for Batch { release, shown, process, .. } in &batches {
-                let cost = limit.cost(&release.lines);
-                if let Some(key) = limit.key(&release.lines[0]).filter(|_| cost > 0) {
-                    let charged = Charged { at: release.start, shown: *shown, cost };
-                    let process = limit.is_local.then_some(process);
-                    by_key.entry((process, key)).or_default().push(charged);
-                }
-            }
-            by_key.values().for_each(|releases| limit.check(releases));
-        }
+        check(seed, &limits, options, &arrivals, span, faults);
+    });
+}
+
+/// Much arrives just before the hours of one limit, of all processes or of each.
+#[test]
+fn what_leaves_outside_the_hours_counts_in_them() {
+    for_each_case(40, |seed, random| {
+        let limit = Limit { is_local: random.u8(0..4) == 0, ..Limit::new(random, false, None) };
+        // A batch that never fits would wait for the end of the hours.
+        let dearest = 5 * MOST;
+        let (count, burst) = (limit.count.max(dearest), limit.burst.max(dearest + 1));
+        let limit = if random.bool() {
+            Limit { algorithm: "interval", count: random.u64(1..12), ..limit }
+        } else {
+            Limit { count, burst, ..limit }
+        };
+        let limit = Limit { has_cost: true, hours: Some(HOURS[1]), ..limit };
+        let wide = Limit { algorithm: "sliding", count: 1000, period: 300, hours: None, ..limit.clone() };
+        let arrivals = (0..random.usize(1..4)).map(|_| {
+            let arrivals = arrivals(random, 500 * MILLI).into_iter();
+            arrivals.map(|(at, line)| (at + 2600 * MILLI, line)).collect::<Arrivals>()
+        });
+        let arrivals: Vec<_> = arrivals.collect();
+        let options = options(random, true);
+        check(seed, &[limit, wide], options, &arrivals, 4000 * MILLI, faults(random));
     });
 }

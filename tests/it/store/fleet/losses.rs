@@ -9,16 +9,15 @@ use std::sync::Arc;
 use fastrand::Rng;
 use throttle::charge::Key;
 use throttle::config::Rate;
-use throttle::store::{BootClock, FileStore, Order, Policy, RedisStore, Store};
+use throttle::store::{BootClock, FileStore, FileVault, Order, Policy, RedisStore, ServerVault, Store};
 use throttle::time::Wall;
 
 use super::lines::{Charged, Limit};
 use super::{MILLI, for_each_case};
 use crate::simulated::fleet::{Batch, Faults, run_over};
-use crate::simulated::vault::{Change, InMemory, Trouble, Vault};
+use crate::simulated::vault::{Change, InMemory, Trouble, Vault, set_limits};
 use crate::store::redis::client::PATIENT;
 use crate::store::redis::server::{Clock, RedisServer};
-use crate::store::stores::keeper_of;
 use crate::support::Directory;
 
 const CHANGES: [Change; 7] = [
@@ -64,8 +63,9 @@ impl Vault for OnServer {
         self.server.1.stand_at(START + now / 1000);
     }
 
-    fn set_limits(&mut self, rates: &[Rate], clock: BootClock) {
-        set_limits(&self.server.0.url(&self.name), rates, clock);
+    fn set_limits(&mut self, rates: &[Rate], clock: BootClock, swaps: usize) {
+        let url = self.server.0.url(&self.name).parse().expect("a server");
+        set_limits(ServerVault::new(url, PATIENT, clock), rates, swaps);
     }
 
     fn change(&mut self, change: Change) -> bool {
@@ -121,8 +121,8 @@ impl Vault for InFile {
 
     fn pass(&self, _: u64) {}
 
-    fn set_limits(&mut self, rates: &[Rate], clock: BootClock) {
-        set_limits(&self.path("state").display().to_string(), rates, clock);
+    fn set_limits(&mut self, rates: &[Rate], clock: BootClock, swaps: usize) {
+        set_limits(FileVault::new(&self.path("state"), clock).expect("a clock"), rates, swaps);
     }
 
     fn change(&mut self, change: Change) -> bool {
@@ -140,10 +140,6 @@ impl Vault for InFile {
             Change::Restore | Change::Expire(_) | Change::Disturb => false,
         }
     }
-}
-
-fn set_limits(state: &str, rates: &[Rate], clock: BootClock) {
-    keeper_of(state).set_limits(rates, clock).expect("set");
 }
 
 fn limit(random: &mut Rng, has_calendar: bool) -> Limit {
@@ -194,7 +190,7 @@ fn check(vault: Box<dyn Vault>, limit: &Limit, changes: bool, seed: u64, random:
     let args = [limit.to_string(), "-sfleet".to_owned()];
     println!("{args:?}, {processes} processes with {each} items each, {faults:?}\n{troubles:?}");
     let args = args.each_ref().map(String::as_str);
-    let (mut batches, _) = run_over(vault, troubles, &args, arrivals, end, seed, faults);
+    let (mut batches, _) = run_over(vault, troubles, &args, arrivals, end, seed, faults).without_errors();
     batches.sort_by_key(|batch| batch.release.start);
     let charged = |Batch { release, .. }: &Batch| {
         let shown = START * 1000 + release.start;

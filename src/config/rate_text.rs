@@ -128,14 +128,14 @@ impl RateText {
         let algorithm = if is_rate { algorithm } else { Algorithm::Sliding };
         let margin = self.margin.or(defaults.margin).filter(|_| is_rate);
         let margin = margin.unwrap_or_else(|| self.default_margin(algorithm, defaults));
-        let has_burst = algorithm.facts().takes(Extra::Burst);
+        let has_burst = algorithm.spec().takes(Extra::Burst);
         ensure!(
             has_burst || written.burst.is_none(),
             "burst= is for {0}: add algo={0}, or leave it out",
             Algorithm::taking(Extra::Burst, " or ")
         );
         ensure!(
-            written.from == CountFrom::Start || algorithm.facts().takes(Extra::FromExit),
+            written.from == CountFrom::Start || algorithm.spec().takes(Extra::FromExit),
             "from=exit is for {}: a {algorithm} limit frees its place before the command ends",
             Algorithm::taking(Extra::FromExit, " and ")
         );
@@ -154,7 +154,7 @@ impl RateText {
             key: key.cloned(),
             ..written.clone()
         };
-        (algorithm.facts().check)(&rate.padded_terms())?;
+        (algorithm.spec().check)(&rate.padded_terms())?;
         Ok(rate)
     }
 
@@ -163,12 +163,12 @@ impl RateText {
         let is_shared = defaults.are_shared && !self.rate.is_local();
         let counts_starts = self.rate.from == CountFrom::Start && self.rate.count > 0;
         let needs_one = defaults.are_for_commands && !is_shared && counts_starts;
-        if needs_one { algorithm.facts().margin_for_commands(self.rate.period) } else { 0 }
+        if needs_one { algorithm.spec().margin_for_commands(self.rate.period) } else { 0 }
     }
 
     /// The hours in which it is asked, if not always; and the zone of these or of its calendar, if it has any.
     fn hours(&self, algorithm: Algorithm) -> Result<(Option<Box<Hours>>, Option<Zone>)> {
-        let has_calendar = algorithm.facts().takes(Extra::Zone);
+        let has_calendar = algorithm.spec().takes(Extra::Zone);
         ensure!(
             self.rate.zone.is_none() || self.during.is_some() || has_calendar,
             "tz= is for during= and algo={}: add one of them, or leave it out",

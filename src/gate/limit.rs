@@ -349,7 +349,7 @@ impl Limit {
 
     /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
-        if self.rule.facts().takes(Extra::Zone) {
+        if self.rule.spec().takes(Extra::Zone) {
             return self.set_rate(now, rate, wall);
         }
         self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);

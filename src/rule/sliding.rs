@@ -1,7 +1,7 @@
 //! The sliding window log: an exact record of the releases of the last period.
 
 use super::release_log::ReleaseLog;
-use super::{Ask, Extra, Facts, Rule, Terms, Usage};
+use super::{Ask, Extra, Rule, Spec, Terms, Usage};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -36,14 +36,14 @@ impl Sliding {
 }
 
 impl Rule for Sliding {
-    const FACTS: Facts = Facts {
+    const SPEC: Spec = Spec {
         name: "sliding",
         help: "At most N in any window of length P. The default: it satisfies\n\
                servers with fixed windows, too. Starts with N at once.",
         takes: &[Extra::FromExit],
         accrues: false,
-        at_once: |terms| terms.count,
-        most: |terms| terms.count,
+        burst: |terms| terms.count,
+        max_per_window: |terms| terms.count,
         check: |_| Ok(()),
     };
 

@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::source::{Advice, Charger, Delimiter, Intake, Segment};
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
-const MOST_REJECTS: usize = 1024;
+const MAX_REJECTS: usize = 1024;
 
 /// The items that come next, the rejected ones among them, and how the input ends.
 pub(super) struct Supply {
@@ -77,7 +77,7 @@ impl Supply {
 
     /// True while no more items may be looked at, as too many wait to be rejected.
     pub(super) fn is_full(&self) -> bool {
-        self.rejects.len() >= MOST_REJECTS
+        self.rejects.len() >= MAX_REJECTS
     }
 
     /// The number of input bytes before the next item, which may be one that waits to be rejected.

@@ -9,7 +9,7 @@ use crate::source::{Items, Segment};
 use crate::time::Time;
 
 /// The most waiting lanes that are asked which of them is the first to release.
-const MOST_ASKED: usize = 32;
+const MAX_ASKED: usize = 32;
 
 impl Lanes {
     /// True if it matters when an item became next in line. If so, empty lanes are remembered for a while.
@@ -123,7 +123,7 @@ impl Lanes {
         let ready = self.turns.ready.values().filter_map(|group| Some((group, group.positions.first()?)));
         let ask = |kept, at| self.refreshed(kept, at, gate, Scope::Common, now).opening.from;
         let mut soonest = ready.map(|(group, &(_, at))| (ask(group.kept, at), at)).min();
-        for &(least, (_, at)) in self.turns.waiting.iter().take(MOST_ASKED) {
+        for &(least, (_, at)) in self.turns.waiting.iter().take(MAX_ASKED) {
             if soonest.is_some_and(|(other, _)| other <= least) {
                 break;
             }

@@ -18,11 +18,11 @@ use crate::time::Time;
 
 /// Calendar rules have their own tests.
 fn of_any_period() -> Vec<Algorithm> {
-    Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.facts().takes(Extra::Zone)).collect()
+    Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.spec().takes(Extra::Zone)).collect()
 }
 
 fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
-    let burst = if algorithm.facts().takes(Extra::Burst) { count } else { 0 };
+    let burst = if algorithm.spec().takes(Extra::Burst) { count } else { 0 };
     let terms = Terms { instants: 1024, ..Terms::new(count, period, burst) };
     Quota::new(algorithm, terms)
 }
@@ -91,7 +91,7 @@ fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
     let quota = |_| {
         let algorithm = random.choice(of_any_period()).expect("one");
         let quota = quota(algorithm, random.u64(1..=12), random.u64(1..=100));
-        let burst = if algorithm.facts().takes(Extra::Burst) { random.u64(1..=12) } else { 0 };
+        let burst = if algorithm.spec().takes(Extra::Burst) { random.u64(1..=12) } else { 0 };
         Quota { terms: Terms { burst, ..quota.terms }, starts_empty, ..quota }
     };
     (0..3).map(quota).collect()

@@ -34,6 +34,9 @@ struct Ones {
     count: Count,
 }
 
+/// For at least this number of runs there is memory once they need any.
+const CAPACITY: usize = 4;
+
 /// Nanoseconds below 2^40, which is 18 minutes.
 type Gap = [u8; 5];
 
@@ -129,7 +132,8 @@ impl ReleaseLog {
     #[inline]
     pub(super) fn is_full(&self) -> bool {
         match &self.runs {
-            Runs::One(_) | Runs::Ones(_) => true,
+            Runs::One(_) => true,
+            Runs::Ones(ones) => matches!(ones.count, Count::Four),
             Runs::Many(many) => many.runs.len() == many.runs.capacity(),
         }
     }
@@ -221,8 +225,9 @@ impl ReleaseLog {
 
     fn many(&mut self) -> &mut Many {
         if !matches!(self.runs, Runs::Many(_)) {
-            let many = Many { used: self.used(), runs: self.iter().collect() };
-            self.runs = Runs::Many(Box::new(many));
+            let mut runs = VecDeque::with_capacity(CAPACITY);
+            runs.extend(self.iter());
+            self.runs = Runs::Many(Box::new(Many { used: self.used(), runs }));
         }
         match &mut self.runs {
             Runs::Many(many) => many,

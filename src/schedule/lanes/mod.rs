@@ -261,6 +261,7 @@ impl Lanes {
     /// and what was held for some keys is held for all.
     pub(super) fn take_all(&mut self, now: Time, other_keys: bool) -> Vec<Segment> {
         self.turns.clear();
+        self.lingering.clear();
         self.size = Size::default();
         self.deadlines = self.options.wait_of_each().map(Deadlines::new);
         let waiting = self.directory.take_all(now);

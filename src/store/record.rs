@@ -27,8 +27,8 @@ pub struct Record {
     format: u32,
     /// The limits in words.
     pub limits: String,
-    /// Higher each time that the limits are replaced, also if the state before was idle and is gone: at least the instant
-    /// of that.
+    /// Higher each time that the limits are replaced, also if the state before was idle and is gone: at least the
+    /// instant of that.
     pub revision: u64,
     /// When that was done last.
     pub changed: Time,

@@ -227,6 +227,7 @@ fn each_key_has_a_rate_of_its_own() {
 fn a_range_that_makes_no_sense_is_refused() {
     let table: &[(&[&str], &str)] = &[
         (&["-r", "1..100", "--", "true"], "a rate needs a period"),
+        (&["-r", "1-100/s", "--", "true"], "for a rate that is to be found, write 1..100/s"),
         (
             &["-r", "100..1/s", "--", "true"],
             "the range is reversed or empty: put the lower rate first, as in 1..100/s",

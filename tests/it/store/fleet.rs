@@ -49,7 +49,7 @@ fn most_within(releases: &[Release], period: u64) -> usize {
 
 #[test]
 fn no_window_is_exceeded_whatever_is_late_or_lost_or_dead() {
-    for_each_case(50, |seed, random| {
+    for_each_case(20, |seed, random| {
         let (count, period) = (random.u64(1..30), random.u64(20..300));
         let rate = format!("-r{count}/{period}ms");
         let releases =
@@ -254,7 +254,7 @@ fn what_is_given_back_is_used_by_others() {
 /// None is booked that could not be used, as a limit of the run alone is shut.
 #[test]
 fn no_slot_is_wasted_on_what_a_local_limit_holds_up() {
-    for_each_case(60, |seed, random| {
+    for_each_case(30, |seed, random| {
         let (count, period) = (random.u64(1..20), random.u64(20..200));
         let (of_each, span) = (random.u64(1..5), random.u64(20..300));
         let algorithm = random.choice(["sliding", "interval", "fixed", "bucket"]).expect("one");
@@ -278,7 +278,7 @@ fn no_slot_is_wasted_on_what_a_local_limit_holds_up() {
 #[test]
 fn a_shared_limit_drops_what_any_other_would() {
     let dropped = Cell::new(0);
-    for_each_case(50, |seed, random| {
+    for_each_case(20, |seed, random| {
         let (count, period) = (random.u64(1..9), random.u64(20..200));
         let args = [format!("-r{count}/{period}ms,margin=1ms"), "--on-limit=drop".to_owned()];
         let shared = run(&args.each_ref().map(String::as_str), 1, 60, 1000 * MILLI, seed, Faults::NONE);
@@ -309,7 +309,7 @@ fn a_limit_for_some_items_holds_up_no_others() {
 
 #[test]
 fn batches_that_cost_what_their_items_do_keep_the_limit() {
-    for_each_case(50, |seed, random| {
+    for_each_case(20, |seed, random| {
         let (count, period) = (random.u64(6..30), random.u64(50..200));
         let args = [&format!("-r{count}/{period}ms,cost=2"), "-B3"];
         let releases = run(&args, random.usize(1..6), 30, 300 * MILLI, seed, faults(random));
@@ -343,7 +343,7 @@ fn nobody_releases_anything_in_a_pause_that_all_can_know_of() {
 /// Whoever notices first that the clock is set.
 #[test]
 fn a_wall_clock_that_is_set_opens_no_period_again() {
-    for_each_case(200, |seed, random| {
+    for_each_case(80, |seed, random| {
         let (count, seconds) = (random.u64(1..6), random.u64(1..4));
         let rate = format!("-r{count}/{seconds}s,algo=calendar,tz=UTC");
         let releases = run_while_the_clock_is_set(&rate, seed, random);
@@ -358,7 +358,7 @@ fn a_wall_clock_that_is_set_opens_no_period_again() {
 #[test]
 fn a_wall_clock_that_is_set_lets_no_more_go_in_the_hours_of_a_limit() {
     const NOON: u64 = 12 * 3600 * 1000 * MILLI;
-    for_each_case(200, |seed, random| {
+    for_each_case(80, |seed, random| {
         let (count, millis, is_morning) = (random.u64(1..6), random.u64(100..2000), random.bool());
         let hours = if is_morning { "00:00-12:00" } else { "12:00-24:00" };
         let rate = format!("-r{count}/{millis}ms,during={hours},tz=UTC");

@@ -285,7 +285,7 @@ fn limits_that_replace_those_of_a_state_that_is_gone_are_followed() {
 
 #[test]
 fn limits_of_a_map_are_replaced() {
-    for_each_case(150, |seed, random| check(Box::new(InMemory::evicting()), true, seed, random));
+    for_each_case(40, |seed, random| check(Box::new(InMemory::evicting()), true, seed, random));
 }
 
 #[cfg(all(feature = "redis", feature = "sqlite"))]
@@ -297,14 +297,14 @@ mod outside {
 
     #[test]
     fn limits_of_a_file_are_replaced() {
-        for_each_case(40, |seed, random| check(Box::new(InFile(Directory::new())), false, seed, random));
+        for_each_case(12, |seed, random| check(Box::new(InFile(Directory::new())), false, seed, random));
     }
 
     #[test]
     fn limits_on_a_server_are_replaced() {
         let Some(server) = RedisServer::start_with_clock(&[]) else { return };
         let server = Arc::new(server);
-        for_each_case(40, |seed, random| {
+        for_each_case(12, |seed, random| {
             server.0.ask::<()>("FLUSHALL");
             let vault = OnServer { server: Arc::clone(&server), name: format!("fleet{seed}"), looks: true };
             check(Box::new(vault), false, seed, random);

@@ -223,7 +223,7 @@ fn check(
 #[test]
 fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
     // In the last one, a cheap slot just before the hours follows a dear one.
-    for_each_seed_of(seeds(150).chain([700_389]), |seed, random| {
+    for_each_seed_of(seeds(40).chain([700_389]), |seed, random| {
         let is_by_key = random.bool();
         // Under limits whose hours complement one another, an expensive batch might never leave.
         let hours = random.choice(HOURS).filter(|_| random.bool());
@@ -243,7 +243,7 @@ fn shared_limits_are_kept_for_all_keys_and_costs_and_in_batches() {
 /// Much arrives just before the hours of one limit, of all processes or of each.
 #[test]
 fn what_leaves_outside_the_hours_counts_in_them() {
-    for_each_case(100, |seed, random| {
+    for_each_case(40, |seed, random| {
         let limit = Limit { is_local: random.u8(0..4) == 0, ..Limit::new(random, false, None) };
         // A batch that never fits would wait for the end of the hours.
         let dearest = 5 * MOST;

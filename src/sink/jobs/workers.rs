@@ -28,7 +28,7 @@ use super::wait;
 use super::worker::{Delivery, ItemInHand, Pipes, Worker};
 use super::{Cause, Flushed, RunningJobs, Sent, Sink, is_passing};
 use crate::config::{Answers, Output, Run, Separator, State, VARIABLE};
-use crate::exit::{End, Exit, JobEnd, signal_name};
+use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::printable::{excerpt, quoted};
@@ -227,7 +227,7 @@ impl Workers {
         }
         let Some(item) = worker.item.take() else {
             if (worker.has_answered || worker.is_dismissed) && end != End::Exited(0) {
-                self.report.told.push(format!("{} {}", worker.name(), how(end)));
+                self.report.told.push(format!("{} {}", worker.name(), end));
             }
             return None;
         };
@@ -235,7 +235,7 @@ impl Workers {
             self.report.told.push(format!(
                 "{} {} without an answer to item {}",
                 worker.name(),
-                how(end),
+                end,
                 item.first
             ));
         }
@@ -262,7 +262,7 @@ impl Workers {
                 "{MAX_UNANSWERED} workers in a row ended before their first answer; {} {}: try one alone: echo item | \
                  {line}",
                 worker.name(),
-                how(end)
+                end
             ),
         );
     }
@@ -276,13 +276,6 @@ impl Workers {
     /// Lets workers end.
     fn dismiss(&mut self) {
         self.running.iter_mut().for_each(Worker::dismiss);
-    }
-}
-
-fn how(end: End) -> String {
-    match end {
-        End::Exited(status) => format!("exited with status {status}"),
-        End::Killed(signal) => format!("was killed by {}", signal_name(signal)),
     }
 }
 

@@ -79,7 +79,7 @@ fn workers_that_fail_are_named() {
             "a\nb\nc\nd\n",
             3,
             "item 1 'a': exited with 3\nitem 2 'b': exited with 3\nitem 3 'c': exited with 3\n3 workers in a row \
-             ended before their first answer; worker 1 exited with status 3: try one alone: echo item | sh -c \
+             ended before their first answer; worker 1 exited with 3: try one alone: echo item | sh -c \
              'read x; exit 3'\nended early: 1 item read and not released\n",
         ),
         (
@@ -87,9 +87,9 @@ fn workers_that_fail_are_named() {
             "read x; echo $x; read x; exit 0",
             "a\nb\n",
             123,
-            "worker 1 exited with status 0 without an answer to item 2\nitem 2 'b': exited with 1\n",
+            "worker 1 exited with 0 without an answer to item 2\nitem 2 'b': exited with 1\n",
         ),
-        (&["--worker"], "read x; echo $x; read x; exit 4", "a\n", 0, "worker 1 exited with status 4\n"),
+        (&["--worker"], "read x; echo $x; read x; exit 4", "a\n", 0, "worker 1 exited with 4\n"),
         (
             &["--worker"],
             "read x; echo $x; echo $x; cat",
@@ -104,7 +104,7 @@ fn workers_that_fail_are_named() {
             "a\n",
             1,
             "worker 1 answered 'ok': with --worker=status, begin with an exit status and a tab\nworker 1 exited \
-             with status 0 without an answer to item 1\nitem 1 'a': exited with 1\n",
+             with 0 without an answer to item 1\nitem 1 'a': exited with 1\n",
         ),
         (
             &["--worker", "--timeout=0.2"],
@@ -130,7 +130,7 @@ fn workers_that_fail_are_named() {
     }
     // It may end before it can be given anything.
     let output = throttle(&worker(&["--worker"], "exit 4")).write_stdin("a\nb\nc\nd\n").assert().code(4);
-    assert!(text(&output.get_output().stderr).contains("worker 1 exited with status 4: try one alone"));
+    assert!(text(&output.get_output().stderr).contains("worker 1 exited with 4: try one alone"));
     let output = throttle(&[UNLIMITED, "--worker", "--", "/no/such"]).write_stdin("a\n").assert().code(127);
     assert!(text(&output.get_output().stderr).contains("cannot run /no/such"));
 }

@@ -102,6 +102,12 @@ impl Case {
         if self.is_cut && CUT.contains(&second) { self.limit / 4 } else { self.limit }
     }
 
+    /// The seconds in which a client notices a cut. At 1/s, only one attempt in several seconds is too much.
+    fn notices_after(&self) -> f64 {
+        let of_the_server = if self.limit / 4 > 1 { 10.0 } else { 20.0 };
+        of_the_server + 2.0 * 1.2 * self.answer
+    }
+
     /// Runs a client with an endless input.
     fn run(&self, client: &mut dyn Client, rng: &mut Rng) -> Outcome {
         let mut server = Server::draw(self.kind, self.limit, rng);
@@ -153,7 +159,7 @@ fn table(name: &str, count: u64, client: impl Fn() -> Box<dyn Client>) -> (f64, 
         let mut rng = Rng::with_seed(seed);
         let case = Case::draw(&mut rng);
         let outcome = case.run(client().as_mut(), &mut rng);
-        late += usize::from(case.is_cut && outcome.below_after > 10.0 + 2.0 * 1.2 * case.answer);
+        late += usize::from(case.is_cut && outcome.below_after > case.notices_after());
         all.push((case.kind, outcome));
     }
     let mean = |kind: Option<usize>, of: fn(&Outcome) -> f64| {

@@ -23,6 +23,9 @@
 //! of it with their next request. For all who know, including the process that made it, it counts from its end. A
 //! report is forgotten once the state that held it is lost.
 //!
+//! Limits may be replaced while they are in use: first in the head of the state, which all processes load with the log
+//! of a key, then in the log. Whoever does that may die in between. The log may be evicted as soon as it is idle.
+//!
 //! Assumed, not checked: a process that wants to swap is not refused for ever; slots are given back by the clock as it
 //! is when that is swapped; a process is not stopped between its last look at the clock and the release; clocks agree;
 //! and after a loss, a new process does not ask before the first one that knew what was lost. Who notices a loss is
@@ -64,7 +67,8 @@ fn is_large() -> bool {
 
 fn protocol(faults: &'static [Fault]) -> Protocol {
     let terms = Terms::new(1, 2, 4, 1);
-    Protocol { terms, processes: 3, polices: &[], faults, broken: None, first_is_live: false }
+    let new_terms = terms.clone();
+    Protocol { terms, new_terms, processes: 3, polices: &[], faults, broken: None, first_is_live: false }
 }
 
 fn explore(protocol: &Protocol) -> Graph<Action> {
@@ -144,6 +148,34 @@ fn a_release_that_was_blocked_must_be_known_of() {
         let way = graph.way_to_bad().expect("a release that is too close");
         assert!(way.iter().any(|action| matches!(action, Action::Finish(_))), "{broken:?}: {way:?}");
     }
+}
+
+/// Two processes under limits of N, P and horizon that others replace.
+fn changing([before, after]: [[u64; 3]; 2], faults: &'static [Fault]) -> Protocol {
+    let [terms, new_terms] =
+        [before, after].map(|[count, period, horizon]| Terms::new(count, period, horizon, 1));
+    Protocol { terms, new_terms, processes: 2, ..protocol(faults) }
+}
+
+/// Whoever replaces the limits may die before the log of the key is carried over, which may be evicted, and others may
+/// decide by the first limits, or use slots that were booked by these, for any time.
+#[test]
+fn no_window_is_exceeded_if_limits_are_replaced() {
+    let changes =
+        [[[1, 1, 2], [1, 3, 3]], [[2, 1, 2], [1, 2, 3]], [[1, 3, 3], [2, 2, 3]], [[1, 2, 3], [1, 1, 2]]];
+    let faults = [&[Fault::Change, Fault::Death][..], &[Fault::Change, Fault::Delay]];
+    for change in if is_large() { &changes[..] } else { &changes[..1] } {
+        for faults in faults {
+            let graph = explore(&changing(*change, faults));
+            assert!(graph.way_to_bad().is_none(), "{change:?}: {:?}", graph.way_to_bad());
+            for action in [Action::Change, Action::CarryOver, Action::Evict] {
+                assert!(graph.has(|taken| taken == action), "no {action:?}");
+            }
+        }
+    }
+    let forgetful = Protocol { broken: Some(Broken::Forgetful), ..changing(changes[0], faults[0]) };
+    let way = explore(&forgetful).way_to_bad().expect("a release that is forgotten");
+    assert!(way.contains(&Action::Evict), "{way:?}");
 }
 
 /// Next to processes that book ahead, in between them, and on its own.

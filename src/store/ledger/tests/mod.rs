@@ -1,6 +1,7 @@
 //! The rules of booking, compared with those of a run, and tested with a crowd of processes.
 
 mod audit;
+mod changes;
 mod crowd;
 mod losses;
 mod returned;

@@ -167,7 +167,7 @@ impl Case {
                 at: batch.release.start,
                 shown: batch.shown,
                 cost: limit.cost(&batch.release.lines),
-                list: *self.lists_of(batch).last().expect("one"),
+                list: self.lists_of(batch)[0],
             });
             let charged: Vec<_> = charged.filter(|charged| charged.cost > 0).collect();
             let is_charged = limit.cost(&batches.last()?.release.lines) > 0;

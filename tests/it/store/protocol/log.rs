@@ -1,7 +1,7 @@
 //! What the model takes from the program: the policy, and the ledger's rules.
 
 use throttle::config::Rate;
-use throttle::store::ledger::{BookingRules, Ledger};
+use throttle::store::ledger::{BookingRules, Change, Ledger};
 use throttle::store::{Answer, Order, Overruns, Policy, Reserve, Slot};
 use throttle::time::Time;
 
@@ -45,10 +45,22 @@ impl Terms {
     }
 }
 
+/// What the head of the state says of its limits.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Head {
+    First,
+    /// They were replaced, at this instant.
+    Replaced(Time),
+}
+
 /// The state of the ledger.
 #[derive(Clone)]
 pub(super) struct Log {
     ledger: Ledger,
+    /// Whether it is kept under the limits that have replaced the first.
+    pub(super) is_replaced: bool,
+    /// Whether it was evicted.
+    pub(super) is_missing: bool,
     /// Whether nobody who knew what was lost has asked since the loss.
     pub(super) is_unhealed: bool,
 }
@@ -56,7 +68,27 @@ pub(super) struct Log {
 impl Log {
     pub(super) fn begin(terms: &Terms, now: Time) -> Self {
         let ledger = terms.rules.begin(now);
-        Log { ledger, is_unhealed: false }
+        Log { ledger, is_unhealed: false, is_replaced: false, is_missing: false }
+    }
+
+    /// The log as a process takes it that has loaded it with this head: carried over, or begun.
+    pub(super) fn taken(&self, [first, new]: [&Terms; 2], head: Head, now: Time, is_forgetful: bool) -> Log {
+        let Head::Replaced(at) = head else {
+            return if self.is_missing { Log::begin(first, Time::ZERO) } else { self.clone() };
+        };
+        if self.is_replaced && !self.is_missing {
+            return self.clone();
+        }
+        let missing = self.is_missing.then_some(if is_forgetful { at } else { now });
+        let change = Change { at, began: Time::ZERO, quarantine: None, missing };
+        let found = if self.is_missing { first.rules.begin(Time::ZERO) } else { self.ledger.clone() };
+        let ledger = new.rules.carry_over(&first.rules, &found, change);
+        Log { ledger, is_unhealed: false, is_replaced: true, is_missing: false }
+    }
+
+    /// From when on it may be evicted.
+    pub(super) fn idle_at(&self, terms: &Terms) -> Time {
+        terms.rules.idle_at(&self.ledger)
     }
 
     /// Starts over, with nothing known of the past.

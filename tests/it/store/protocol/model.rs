@@ -4,7 +4,7 @@ use throttle::store::{Order, Slot};
 use throttle::time::Time;
 
 use super::explore::Model;
-use super::log::{Log, TICK, Terms, ticks};
+use super::log::{Head, Log, TICK, Terms, ticks};
 use super::process::{LateId, Load, Message, Process, Stage};
 use super::slots::order;
 
@@ -25,6 +25,9 @@ pub(super) enum Fault {
     Delay,
     /// Releases take any time, as blocked writes do. Those that are late for their slots are reported.
     Stall,
+    /// The limits are replaced, once: in the head of the state, and later, or never, in the log of the key, which may be
+    /// evicted once it is idle under its limits.
+    Change,
 }
 
 /// Parts that must not be left out, as the model shows.
@@ -50,10 +53,14 @@ pub(super) enum Broken {
     Newcomers,
     /// A swap is made although the value is newer than what was loaded.
     Blind,
+    /// Only what was evicted before the limits were replaced may have been released by a key that has no log.
+    Forgetful,
 }
 
 pub(super) struct Protocol {
     pub(super) terms: Terms,
+    /// What they are replaced by.
+    pub(super) new_terms: Terms,
     pub(super) processes: usize,
     /// The processes that take only what is free at once, as with `--on-limit drop`.
     pub(super) polices: &'static [usize],
@@ -88,20 +95,27 @@ pub(super) enum Action {
     GiveBack(usize),
     End(usize),
     LoseState,
+    /// The head is swapped.
+    Change,
+    /// Whoever has replaced the limits swaps the log.
+    CarryOver,
+    Evict,
 }
 
 #[derive(Clone)]
 pub(super) struct State {
     now: Time,
     /// What the vault keeps.
+    head: Head,
     log: Log,
     /// Differs for each value that it has kept.
     version: u64,
     /// What the log would answer, see [`Log::future`].
     future: Vec<u8>,
     processes: Vec<Process>,
-    /// The starts of releases less than a period ago.
-    releases: Vec<Time>,
+    /// The starts of releases less than a period ago, and whether they were made under the limits that have replaced the
+    /// first.
+    releases: Vec<(Time, bool)>,
     /// Late releases that ended less than a period ago.
     lates: Vec<Late>,
     next_late: LateId,
@@ -141,6 +155,7 @@ impl Model for Protocol {
         let log = Log::begin(&self.terms, now);
         State {
             future: log.future(&self.terms, now),
+            head: Head::First,
             log,
             version: 0,
             now,
@@ -174,6 +189,9 @@ impl Model for Protocol {
         if self.has(Fault::StateLoss) {
             steps.push((Action::LoseState, self.lose_state(state)));
         }
+        if self.has(Fault::Change) {
+            self.change(state, &mut steps);
+        }
         steps
     }
 
@@ -188,7 +206,15 @@ impl Model for Protocol {
             key.push(u8::MAX);
         }
         key.push(u8::from(state.has_lost && self.has(Fault::Stall)));
-        key.extend(state.releases.iter().map(|at| ticks(*at, state.now)));
+        for (at, is_new) in &state.releases {
+            key.push(ticks(*at, state.now) | u8::from(*is_new) << 7);
+        }
+        if let Head::Replaced(at) = state.head {
+            let log = &state.log;
+            key.extend([u8::MAX, u8::from(log.is_replaced), u8::from(log.is_missing), ticks(at, state.now)]);
+            key.push(ticks(log.idle_at(self.terms_of(log.is_replaced)), state.now));
+            key.extend(log.future(self.terms_of(log.is_replaced), state.since()));
+        }
         for late in &state.lates {
             let followers = u8::try_from(late.followers).expect("few");
             key.extend([u8::MAX, ticks(late.over, state.now), u8::from(late.is_reported), followers]);
@@ -238,7 +264,8 @@ impl Protocol {
         let mut next = state.clone();
         next.now.0 += TICK;
         let (now, period) = (next.now, self.terms.period * TICK);
-        next.releases.retain(|at| now.since(*at) < period);
+        let longest = period.max(self.new_terms.period * TICK);
+        next.releases.retain(|(at, _)| now.since(*at) < longest);
         next.lates.retain(|late| now.since(late.over) < period);
         let State { lates, processes, .. } = &mut next;
         let is_recent = |id: &LateId| lates.iter().any(|late| late.id == *id);
@@ -248,7 +275,44 @@ impl Protocol {
     }
 
     fn look_ahead(&self, state: &mut State) {
-        state.future = state.log.future(&self.terms, state.since());
+        let since = state.since();
+        let log = self.taken(&state.log, state.head, since);
+        state.future = log.future(self.terms_of(log.is_replaced), since);
+    }
+
+    fn terms_of(&self, is_replaced: bool) -> &Terms {
+        if is_replaced { &self.new_terms } else { &self.terms }
+    }
+
+    /// The log as a process takes it that has loaded it.
+    fn taken(&self, log: &Log, head: Head, now: Time) -> Log {
+        let is_forgetful = self.broken == Some(Broken::Forgetful);
+        log.taken([&self.terms, &self.new_terms], head, now, is_forgetful)
+    }
+
+    /// Replaces the limits, step by step. It may end after each.
+    fn change(&self, state: &State, steps: &mut Vec<(Action, State)>) {
+        let mut step = |action, head: Head, log: Log| {
+            let mut next = State { head, ..state.clone() };
+            self.replace_log(&mut next, log);
+            steps.push((action, next));
+        };
+        let (head, log) = (state.head, &state.log);
+        if head == Head::First {
+            // What a process has loaded of the key is still what is kept.
+            let mut next = State { head: Head::Replaced(state.now), ..state.clone() };
+            self.look_ahead(&mut next);
+            steps.push((Action::Change, next));
+            return;
+        }
+        if !log.is_replaced && !log.is_missing {
+            step(Action::CarryOver, head, self.taken(log, head, state.now));
+        }
+        if !log.is_missing && log.idle_at(self.terms_of(log.is_replaced)) <= state.now {
+            let mut evicted = log.clone();
+            evicted.is_missing = true;
+            step(Action::Evict, head, evicted);
+        }
     }
 
     /// Whether a process that knows nothing of a loss may ask first depends on `broken`.
@@ -289,7 +353,8 @@ impl Protocol {
 
     /// Takes a copy of what the vault keeps, and of its clock.
     fn load(state: &mut State, index: usize) {
-        let load = Load { log: state.log.clone(), version: state.version, looked: state.now };
+        let State { log, version, now: looked, head, .. } = state;
+        let load = Load { log: log.clone(), version: *version, looked: *looked, head: *head };
         let process = &mut state.processes[index];
         if let Some(at) = process.question() {
             process.messages[at].stage = Stage::Loaded(load);
@@ -394,11 +459,12 @@ impl Protocol {
     /// Decides, for all who wait if that `is_for_all`, and swaps what was loaded for the outcome.
     fn swap(&self, state: &mut State, index: usize, is_for_all: bool) {
         let process = &state.processes[index];
-        let Some(Load { mut log, looked: now, .. }) =
+        let Some(Load { log, looked: now, head, .. }) =
             process.question().and_then(|at| process.messages[at].load().cloned())
         else {
             return;
         };
+        let mut log = self.taken(&log, head, now);
         self.notice(&mut log, process.knew_other, now);
         let waiting = if is_for_all { Self::waiting(state, index) } else { Vec::new() };
         self.decide(state, index, &mut log, now);
@@ -411,9 +477,14 @@ impl Protocol {
         let process = &state.processes[index];
         let Some(at) = process.question() else { return };
         let order = process.messages[at].order.clone();
+        if process.follows != log.is_replaced {
+            state.processes[index].messages[at].stage = Stage::Outdated(state.version + 1);
+            return;
+        }
+        let terms = self.terms_of(log.is_replaced);
         let answer = match order.within > 0 {
-            true => log.book(&self.terms, now, &order),
-            false => log.book_at_once(&self.terms, now, &order),
+            true => log.book(terms, now, &order),
+            false => log.book_at_once(terms, now, &order),
         };
         let is_it = |late: &&mut Late| late.whose == index && Some(late.over) == order.overrun;
         state.lates.iter_mut().filter(is_it).for_each(|late| late.is_reported = true);
@@ -474,8 +545,13 @@ impl Protocol {
         if !process.is_blocked {
             return false;
         }
-        state.releases.push(state.now);
-        state.is_exceeded |= state.releases.len() as u64 > self.terms.count;
+        let follows = process.follows;
+        state.releases.push((state.now, follows));
+        let terms = self.terms_of(follows);
+        // Those who do not know that the limits were replaced keep the first among themselves.
+        let counts =
+            |(at, is_new): &&(Time, bool)| state.now.since(*at) < terms.period * TICK && (follows || !is_new);
+        state.is_exceeded |= state.releases.iter().filter(counts).count() as u64 > terms.count;
         for late in state.lates.iter_mut().filter(|late| process.knows.contains(&late.id)) {
             late.followers += 1;
             state.is_exceeded |= late.followers >= self.terms.count;
@@ -543,7 +619,9 @@ impl Protocol {
     /// Replaces a process. Nobody learns of its unreported releases.
     fn replace(&self, state: &mut State, index: usize) -> Process {
         state.lates.retain(|late| late.is_reported || late.whose != index);
-        let gone = std::mem::replace(&mut state.processes[index], self.new_process(index, state.now));
+        let follows = state.head != Head::First;
+        let new = Process { follows, ..self.new_process(index, state.now) };
+        let gone = std::mem::replace(&mut state.processes[index], new);
         self.look_ahead(state);
         gone
     }

@@ -6,13 +6,14 @@ use throttle::gate::Overruns;
 use throttle::store::{Answer, Order, Slot, Turn};
 use throttle::time::Time;
 
-use super::log::{Log, TICK, ticks};
+use super::log::{Head, Log, TICK, ticks};
 use super::slots::Slots;
 
 /// Identifies a late release.
 pub(super) type LateId = u32;
 
 #[derive(Clone)]
+#[expect(clippy::struct_excessive_bools, reason = "each may hold or not, whatever the others")]
 pub(super) struct Process {
     /// Whether it books slots ahead.
     pub(super) waits: bool,
@@ -27,6 +28,8 @@ pub(super) struct Process {
     pub(super) messages: VecDeque<Message>,
     /// Whether it knew a log that is lost, and has not asked since.
     pub(super) knew_other: bool,
+    /// Whether it has been told of the limits that have replaced the first.
+    pub(super) follows: bool,
     /// The late releases that it has been told of, and its own.
     pub(super) knows: Vec<LateId>,
 }
@@ -46,6 +49,8 @@ pub(super) enum Stage {
     Loaded(Load),
     /// The swap was made: with the late releases that the answer tells of, and the version of the new value.
     Answer(Answer, Vec<LateId>, u64),
+    /// The order was for limits that were replaced: the answer says only that.
+    Outdated(u64),
 }
 
 /// What the vault kept, and what its clock showed.
@@ -54,6 +59,7 @@ pub(super) struct Load {
     pub(super) log: Log,
     pub(super) version: u64,
     pub(super) looked: Time,
+    pub(super) head: Head,
 }
 
 impl Message {
@@ -77,11 +83,11 @@ impl Message {
 
     /// Whether its swap was made, and the value is newer by now.
     pub(super) fn is_superseded(&self, version: u64) -> bool {
-        matches!(self.stage, Stage::Answer(.., swapped) if swapped != version)
+        matches!(self.stage, Stage::Answer(.., swapped) | Stage::Outdated(swapped) if swapped != version)
     }
 
     pub(super) fn is_answered(&self) -> bool {
-        self.answer().is_some()
+        matches!(self.stage, Stage::Answer(..) | Stage::Outdated(_))
     }
 
     pub(super) fn is_report(&self) -> bool {
@@ -100,6 +106,7 @@ impl Process {
             turn: None,
             messages: VecDeque::new(),
             knew_other: false,
+            follows: false,
             knows: Vec::new(),
         }
     }
@@ -123,9 +130,14 @@ impl Process {
         self.messages.iter().position(|message| !message.is_answered())
     }
 
-    /// Takes the first answer.
+    /// Takes the first answer. If it says that the limits were replaced, it gives up its slots, to book again.
     pub(super) fn take_answer(&mut self) -> Option<(Order, Answer, Vec<LateId>)> {
-        self.messages.front().filter(|message| message.is_answered())?;
+        let first = self.messages.front().filter(|message| message.is_answered())?;
+        if let Stage::Outdated(_) = first.stage {
+            self.messages.pop_front();
+            (self.follows, self.slots, self.ask_at, self.turn) = (true, Slots::new(), Time::ZERO, None);
+            return None;
+        }
         let Message { order, stage } = self.messages.pop_front()?;
         let Stage::Answer(answer, told, _) = stage else { return None };
         Some((order, answer, told))
@@ -142,7 +154,7 @@ impl Process {
     ) -> Vec<u8> {
         let known = cost(&self.slots.overruns);
         let mut key = KeyWriter { now, oldest, version, process: self, known, most: 0, key: Vec::new() };
-        key.flags(&[self.knew_other, self.waits, self.is_blocked]);
+        key.flags(&[self.knew_other, self.waits, self.is_blocked, self.follows]);
         key.time(self.ask_at.max(now));
         key.turn(self.turn);
         key.slots(&self.slots.all());
@@ -218,7 +230,9 @@ impl KeyWriter<'_> {
 
     fn message(&mut self, message: &Message, lates: &[LateId]) {
         let Message { order, stage } = message;
-        self.flags(&[true, message.is_report(), message.is_answered(), message.load().is_some()]);
+        let is_outdated = matches!(stage, Stage::Outdated(_));
+        let (is_answered, is_loaded) = (message.is_answered(), message.load().is_some());
+        self.flags(&[true, message.is_report(), is_answered, is_loaded, is_outdated]);
         match stage {
             Stage::Question => {
                 self.number(order.count);
@@ -229,9 +243,11 @@ impl KeyWriter<'_> {
                 self.time(order.overrun.unwrap_or_default());
                 // What was loaded only matters if the swap is not refused; then it is what is kept.
                 let is_current = load.version == self.version;
+                self.flags(&[load.head != Head::First]);
                 let age = self.now.since(load.looked.max(self.oldest)) / TICK;
                 self.number(if is_current { 1 + age } else { 0 });
             }
+            Stage::Outdated(_) => self.flags(&[message.is_superseded(self.version)]),
             Stage::Answer(answer, told, _) => {
                 self.flags(&[message.is_superseded(self.version)]);
                 self.time(answer.ask_again.map_or(Time::ZERO, |at| at.max(self.now)));

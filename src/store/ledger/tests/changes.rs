@@ -80,8 +80,12 @@ fn before_a_slot_that_may_be_given_up_there_may_have_been_a_dear_one() {
     let last = book(1);
     // A gap is longer by as much as a slot may be late.
     assert_eq!(last, Time(16 * SECOND));
-    let change = Change { at: Time(15 * SECOND), began: Time(0), quarantine: None, missing: None };
-    let mut ledger = new.carry_over(&old, &ledger, change);
-    let next = new.book(&mut ledger, change.at, &order(&[1], 1)).slots[0].at;
-    assert!(next.0 >= 8 * 11 * SECOND, "{next}");
+    let next = |at: u64| {
+        let change = Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
+        let mut ledger = new.carry_over(&old, &ledger, change);
+        new.book(&mut ledger, change.at, &order(&[1], 1)).slots[0].at
+    };
+    assert!(next(15).0 >= 8 * 11 * SECOND, "{}", next(15));
+    // The last one was used.
+    assert_eq!(next(17), Time((16 + 11) * SECOND));
 }

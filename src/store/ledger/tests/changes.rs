@@ -5,7 +5,11 @@ use crate::config::Rate;
 use crate::store::Reserve;
 
 fn rules(rate: &str) -> BookingRules {
-    let rate: Rate = format!("{rate},key=col:1,margin=1s").parse().expect("a rate");
+    rules_of(&format!("{rate},key=col:1"))
+}
+
+fn rules_of(rate: &str) -> BookingRules {
+    let rate: Rate = format!("{rate},margin=1s").parse().expect("a rate");
     BookingRules::new(Policy::new(&[rate], Reserve::LOCAL))
 }
 
@@ -88,4 +92,23 @@ fn before_a_slot_that_may_be_given_up_there_may_have_been_a_dear_one() {
     assert!(next(15).0 >= 8 * 11 * SECOND, "{}", next(15));
     // The last one was used.
     assert_eq!(next(17), Time((16 + 11) * SECOND));
+}
+
+/// A window forgets what it no longer needs; a gap or a period of the calendar is known for ever.
+#[test]
+fn limits_that_were_never_used_are_free_unless_they_may_have_forgotten_it() {
+    for (old, new, first) in [
+        ("5/9s", "5/99s", 190),
+        ("5/9s,algo=fixed", "5/99s,algo=fixed", 190),
+        ("5/9s,algo=interval", "5/99s,algo=interval", 100),
+        ("5/9s,algo=bucket", "5/99s,algo=bucket", 100),
+        ("5/m,algo=calendar,tz=UTC", "5/h,algo=calendar,tz=UTC", 100),
+    ] {
+        let [old, new] = [old, new].map(rules_of);
+        let at = Time(100 * SECOND);
+        let change = Change { at, began: Time(0), quarantine: None, missing: None };
+        let mut ledger = new.carry_over(&old, &old.begin(Time(0)), change);
+        let slots = new.book(&mut ledger, at, &order(&[1], 1)).slots;
+        assert_eq!(slots[0].at, Time(first * SECOND), "{}", new.policy().text);
+    }
 }

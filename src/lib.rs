@@ -29,11 +29,10 @@
 // - `runtime`: the driver (the only loop), clock, waiting, threads, signals, files, the simulated world
 // - `ui`: messages, progress, statistics, plots
 // - `cli`: clap; turns the command line into a `Config`
-// - `schedule`: what is released, and in which order: events in, actions out, no I/O. `queue` owns what is still to be
-//   released: `supply` (items read), `lanes` (items waiting, their order and batches), the
-//   gate. `results` owns what comes of releases: `jobs` (running commands, retries), `account` (counts), `course`
-//   (what to do next). They meet in `Schedule::poll`; `events` takes the events in, `releases` takes an item from its
-//   lane to its commit, `deadlines` are the time limits of the run; `forecast` and `metrics` compute what `ui` shows
+// - `schedule`: what is released, and in which order: events in, actions out, no I/O. A `Schedule` owns its parts: the
+//   `Input` from `source`, `lanes` (items waiting, their order and batches), the gate, `jobs` (running commands,
+//   retries), `account` (counts), `ending` (exit and time limits). `poll` decides, `events` takes the events in,
+//   `releases` takes an item from the input to its commit; `forecast` and `metrics` compute what `ui` shows
 // - `store`: limits shared by processes. `shared` loads a `record`, decides by the `ledger`, and swaps it in a
 //   `vault`: a file or a server
 // - `audit`: judges past releases by the limits
@@ -51,7 +50,7 @@
 // - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`, `which`: any module may use these, and
 //   `time`
 //
-// The path of an item: `source::Reader` reads a `Segment`, `Intake` cuts it into items and charges them,
+// The path of an item: `source::Reader` reads a `Segment`, `Input` cuts it into items and charges them,
 // `schedule::lanes` queues them, `schedule::releases` puts those that may go into an `Admission`, the driver hands it
 // to the `Sink` and tells the scheduler how many items have left. Items that need not wait skip the lanes and stay in
 // their segment.

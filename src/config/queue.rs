@@ -58,6 +58,11 @@ impl QueueOptions {
         !self.on_limit.never_waits() || self.max_wait.is_some()
     }
 
+    /// True if a release may carry several items.
+    pub(crate) fn forms_batches(&self) -> bool {
+        self.batch.items.get() > 1
+    }
+
     /// Nanoseconds that each item may wait after its arrival, if items otherwise never wait.
     pub(crate) fn wait_of_each(&self) -> Option<u64> {
         self.max_wait.filter(|_| self.on_limit.never_waits())

@@ -66,7 +66,10 @@ impl RateText {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             let is_repeated =
                 options[..at].iter().any(|other| other.trim_start().split('=').next() == Some(name));
-            ensure!(!is_repeated, "'{option}': {name}= is given twice; for several limits, use several -r");
+            ensure!(
+                !is_repeated,
+                "'{option}': {name}= is given twice; for several limits, give each its own option or line"
+            );
             // One message instead of a chain, as clap prints no causes.
             rate.set(name, value).map_err(|error| anyhow!("'{option}': {error:#}"))?;
         }
@@ -94,7 +97,9 @@ impl RateText {
                 ensure!(value.is_empty(), "{LOCAL} has no value");
                 rate.local = true;
             }
-            _ if value.is_empty() && is_rate(name) => bail!("for several limits, use several -r"),
+            _ if value.is_empty() && is_rate(name) => {
+                bail!("for several limits, give each its own option or line")
+            }
             _ if name.parse::<Algorithm>().is_ok() => bail!("for an algorithm, write algo={name}"),
             "host" if value.is_empty() => bail!("for a limit per host, write key=host"),
             "per" | "by" if !value.is_empty() => bail!("for a limit per {value}, write key={value}"),
@@ -309,7 +314,7 @@ mod tests {
             ("1/s,bucket", "algo=bucket"),
             ("1/s,host", "key=host"),
             ("1/s,per=host", "write key=host"),
-            ("1/s,5/m", "several -r"),
+            ("1/s,5/m", "its own option or line"),
             ("1/s,start=half", "full or empty"),
             ("1/s,burst=3", "algo=bucket"),
             ("1/s,only=x", "add key="),
@@ -319,8 +324,8 @@ mod tests {
             ("0/s,during=Mon-Fri@9:00-17:00,Sat", "write during=Mon-Fri@09:00-17:00+Sat"),
             ("0/s,08:00-17:00", "write during=08:00-17:00"),
             ("10ps", "try 10/s"),
-            ("limits.conf", "write -r @limits.conf"),
-            ("./limits", "write -r @./limits"),
+            ("limits.conf", "write @limits.conf"),
+            ("./limits", "write @./limits"),
             ("10pm", "try 10/m"),
             ("1/7h,algo=calendar", "d, w, month, year, and those from 1s to 12h"),
             ("1/d,algo=calendar,margin=12h", "less than half"),
@@ -328,7 +333,7 @@ mod tests {
             ("0/s,during=00:00-24:00", "hours of during= never end"),
             ("1/s,from=exit,algo=bucket", "for sliding and interval"),
             ("1/s,key=3", "col:3"),
-            ("1/s,key=col:1,key=col:2", "several -r"),
+            ("1/s,key=col:1,key=col:2", "its own option or line"),
             ("1/s,cost=col:0", "counted from 1"),
             ("18446744073709551616/s", "2^64-1"),
             ("1/584y,margin=584y", "584 years"),

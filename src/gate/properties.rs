@@ -1,5 +1,7 @@
 //! Properties of limits, known without asking them.
 
+use std::rc::Rc;
+
 use super::BookingTerms;
 use crate::config::{Rate, Selector};
 
@@ -25,6 +27,14 @@ pub struct BatchTerms {
     pub most: Vec<Option<u64>>,
     /// The cost of a batch must be known before its release.
     pub is_ahead: bool,
+}
+
+impl BatchTerms {
+    /// Adds the costs of an item to those of a batch.
+    pub(crate) fn sum(&self, costs: &[u64], added: &[u64]) -> Rc<[u64]> {
+        let pairs = costs.iter().zip(added).zip(&self.sums);
+        pairs.map(|((&cost, &added), &sums)| if sums { cost.saturating_add(added) } else { cost }).collect()
+    }
 }
 
 impl Properties {

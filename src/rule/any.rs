@@ -140,11 +140,13 @@ macro_rules! forward {
         /// The state is that of another algorithm.
         impl AnyRule {
             $(#[doc = concat!("As [`Rule::", stringify!($ask), "`].")]
+            #[inline]
             pub fn $ask(&self, state: &AnyState, $($of: $with),*) -> $answer {
                 with!((self, state), rule, state => rule.$ask(state, $($of),*))
             })*
 
             $(#[doc = concat!("As [`Rule::", stringify!($change), "`].")]
+            #[inline]
             pub fn $change(&self, state: &mut AnyState, $($by: $to),*) {
                 with!((self, state), rule, state => rule.$change(state, $($by),*));
             })*

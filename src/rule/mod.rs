@@ -15,6 +15,7 @@ mod fixed;
 mod in_hours;
 mod interval;
 mod packed;
+mod release_log;
 mod sliding;
 mod spec;
 mod terms;

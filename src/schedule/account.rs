@@ -1,10 +1,9 @@
 //! The counters of the run and of each limit, and the observer of every release.
 
 use super::admission::Admission;
-use super::limit_counts::{Awaited, LimitCounts};
-use super::{LimitStats, Stats};
+use super::{Attempt, Stats};
 use crate::config::Rate;
-use crate::gate::Request;
+use crate::gate::{Charged, Request};
 use crate::time::{SECOND, Time};
 
 /// A callback for each release, with the instant after it and what the limits were charged for.
@@ -17,30 +16,146 @@ pub(super) type Changed = (u64, u64, Option<Time>);
 /// All counters.
 pub(super) struct Account {
     /// The counters of the run, except items read and skipped, which are not known here.
-    pub(super) stats: Stats,
-    pub(super) limits: LimitCounts,
-    pub(super) observer: Option<Observer>,
+    stats: Stats,
+    /// The counters of all limits, past and present.
+    limits: Vec<LimitStats>,
+    /// The indices of the present limits among all.
+    places: Vec<usize>,
+    observer: Option<Observer>,
     /// The second of the run in which the last items left, and how many left in it.
     second: (u64, u64),
     /// Since when an item waits that the sink could take.
     waiting_since: Option<Time>,
     /// What it waits for, or the last one waited for.
     awaited: Option<(Changed, Awaited)>,
+    /// The last wait that was counted; `None` if the next one is another in any case.
+    counted: Option<Awaited>,
+}
+
+/// The counters of a limit.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct LimitStats {
+    /// The limit.
+    pub rate: Rate,
+    /// The number of waits for a release that this limit was the last to allow.
+    pub waits: u64,
+    /// The length of these waits, in nanoseconds.
+    pub waited: u64,
+    /// The charges for releases that really left.
+    pub charged: Charged,
+    /// Items that it refused, or that gave way to a newer one while waiting for it.
+    pub refused: u64,
+    /// Items it was charged for that were retried, each retry counted.
+    pub retried: u64,
+    /// Items it was charged for whose command failed.
+    pub failed: u64,
+}
+
+impl LimitStats {
+    /// Counters at zero.
+    pub fn new(rate: Rate) -> Self {
+        let charged = Charged::default();
+        LimitStats { rate, waits: 0, waited: 0, charged, refused: 0, retried: 0, failed: 0 }
+    }
+}
+
+/// What a release waits for. Until it has come, this is one wait, whatever arrives meanwhile.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub(super) struct Awaited {
+    /// The limit that is the last to allow the release, if a limit holds it back and it is known which.
+    pub(super) limit: Option<usize>,
+    /// True if a server or a user asked for the wait.
+    pub(super) is_hold: bool,
+    /// The instant of the release; `None` if it depends on an event, such as the end of a command.
+    pub(super) until: Option<Time>,
+}
+
+impl Awaited {
+    /// True if this is the rest of the wait `before`: for the same instant or, as long as that is not known,
+    /// for the same limit.
+    fn continues(self, before: Awaited) -> bool {
+        match self.until.zip(before.until) {
+            Some((until, before)) => until == before,
+            None => (self.limit, self.is_hold) == (before.limit, before.is_hold),
+        }
+    }
 }
 
 impl Account {
     /// The counters of a run that starts at `now`, under these limits.
     pub(super) fn new(now: Time, rates: &[Rate]) -> Self {
-        let (stats, limits) = (Stats::new(now), LimitCounts::new(rates));
-        Account { stats, limits, observer: None, second: (0, 0), waiting_since: None, awaited: None }
+        let mut account = Account {
+            stats: Stats::new(now),
+            limits: Vec::new(),
+            places: Vec::new(),
+            observer: None,
+            second: (0, 0),
+            waiting_since: None,
+            awaited: None,
+            counted: None,
+        };
+        account.set_rates(rates, &[]);
+        account
+    }
+
+    pub(super) fn observe_by(&mut self, observer: Observer) {
+        self.observer = Some(observer);
+    }
+
+    pub(super) fn is_observed(&self) -> bool {
+        self.observer.is_some()
+    }
+
+    pub(super) fn stats(&self) -> &Stats {
+        &self.stats
+    }
+
+    /// The counters of all limits. The present ones were `charged` this since they were added.
+    pub(super) fn limits(&self, charged: &[Charged]) -> Vec<LimitStats> {
+        let mut limits = self.limits.clone();
+        for (&place, charged) in self.places.iter().zip(charged) {
+            limits[place].charged.add(charged.releases, charged.cost);
+        }
+        limits
+    }
+
+    /// The indices of the present limits among all.
+    pub(super) fn places(&self) -> &[usize] {
+        &self.places
+    }
+
+    /// Replaces the limits; those before were `charged` this. The counters of a limit that was there before go on.
+    pub(super) fn set_rates(&mut self, rates: &[Rate], charged: &[Charged]) {
+        self.limits = self.limits(charged);
+        self.counted = None;
+        self.places.clear();
+        for rate in rates {
+            let known = (0..self.limits.len())
+                .find(|place| self.limits[*place].rate == *rate && !self.places.contains(place));
+            self.places.push(known.unwrap_or(self.limits.len()));
+            if known.is_none() {
+                self.limits.push(LimitStats::new(rate.clone()));
+            }
+        }
+    }
+
+    /// The counters of the present limit with this index, if there is one.
+    fn limit(&mut self, limit: Option<usize>) -> impl Iterator<Item = &mut LimitStats> {
+        let place = limit.and_then(|limit| self.places.get(limit)).copied();
+        place.and_then(|place| self.limits.get_mut(place)).into_iter()
+    }
+
+    /// Calls `count` with the counters of the present limits that charged these costs.
+    fn each_charging(&mut self, costs: &[u64], count: impl Fn(&mut LimitStats)) {
+        let charging = self.places.iter().zip(costs).filter(|(_, cost)| **cost > 0);
+        charging.for_each(|(&place, _)| count(&mut self.limits[place]));
     }
 
     /// Notes that an item waits that the sink could take. As long as nothing has `changed`, what is `awaited`
     /// stays the same.
     pub(super) fn begin_wait(&mut self, now: Time, changed: Changed, awaited: impl FnOnce() -> Awaited) {
         let known = self.awaited.filter(|(before, _)| *before == changed);
-        let awaited = known.map_or_else(awaited, |(_, awaited)| awaited);
-        self.awaited = Some((changed, awaited));
+        self.awaited = known.or_else(|| Some((changed, awaited())));
         self.waiting_since = Some(now);
     }
 
@@ -48,10 +163,19 @@ impl Account {
     pub(super) fn end_wait(&mut self, now: Time) {
         let since = self.waiting_since.take().filter(|since| *since < now);
         if let Some((since, (_, awaited))) = since.zip(self.awaited) {
-            self.stats.times.waited += now.since(since);
-            let is_new = self.limits.wait(awaited, now.since(since));
-            self.stats.times.holds += u64::from(is_new && awaited.is_hold);
+            self.wait(awaited, now.since(since));
         }
+    }
+
+    /// Adds a wait, or the next part of one: input that arrives meanwhile interrupts it but does not begin a new one.
+    fn wait(&mut self, awaited: Awaited, nanos: u64) {
+        let is_new = self.counted.replace(awaited).is_none_or(|last| !awaited.continues(last));
+        self.stats.times.waited += nanos;
+        self.stats.times.holds += u64::from(is_new && awaited.is_hold);
+        self.limit(awaited.limit).for_each(|limit| {
+            limit.waits += u64::from(is_new);
+            limit.waited += nanos;
+        });
     }
 
     /// Counts a wait up to `now`, but does not end it.
@@ -62,11 +186,17 @@ impl Account {
         }
     }
 
+    /// The process was stopped for this number of nanoseconds.
+    pub(super) fn stop(&mut self, nanos: u64) {
+        self.stats.times.stopped += nanos;
+    }
+
     /// Counts the first `items` of an admission, which have left by `now`.
     pub(super) fn leave(&mut self, now: Time, admission: &Admission, items: u64) {
         if items > 0 {
             self.count_second(now, items);
-            self.limits.leave();
+            // The next wait for an event is another one.
+            self.counted = self.counted.filter(|last| last.until.is_some());
         }
         if admission.batch.attempt() == 1 {
             self.stats.released += items;
@@ -75,7 +205,7 @@ impl Account {
             self.stats.retrying -= items;
             let asked = admission.asked.last();
             let retry = |limit: &mut LimitStats| limit.retried += items;
-            asked.into_iter().for_each(|(.., charge)| self.limits.each_charging(&charge.costs, retry));
+            asked.into_iter().for_each(|(.., charge)| self.each_charging(&charge.costs, retry));
         }
         self.stats.settled += items;
     }
@@ -97,10 +227,111 @@ impl Account {
         }
     }
 
+    /// Counts the bytes of items that are done.
+    pub(super) fn pass_on(&mut self, bytes: usize) {
+        self.stats.bytes += bytes as u64;
+    }
+
     /// Counts items that were refused, by `limit` if one is given.
     pub(super) fn refuse(&mut self, limit: Option<usize>, items: u64) {
         self.stats.refused += items;
         self.stats.settled += items;
-        self.limits.of(limit).for_each(|limit| limit.refused += items);
+        self.limit(limit).for_each(|limit| limit.refused += items);
+    }
+
+    /// Counts an item that can never be sent.
+    pub(super) fn reject(&mut self) {
+        self.stats.settled += 1;
+        self.stats.failed += 1;
+    }
+
+    /// Counts an attempt that failed, and is tried again.
+    pub(super) fn retry(&mut self, attempt: &Attempt) {
+        self.stats.settled -= attempt.batch.items();
+        self.stats.retrying += attempt.batch.items();
+    }
+
+    /// Counts an attempt that failed for good. `ended`: its command had been asked to end.
+    pub(super) fn fail(&mut self, attempt: &Attempt, ended: bool) {
+        let items = attempt.batch.items();
+        self.each_charging(&attempt.charge.costs, |limit| limit.failed += items);
+        self.stats.failed += items;
+        self.stats.ended += if ended { items } else { 0 };
+    }
+
+    /// The output of this number of commands was not fully printed.
+    pub(super) fn leave_unprinted(&mut self, commands: u64) {
+        self.stats.unprinted += commands;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn rates(texts: &[&str]) -> Vec<Rate> {
+        let rate = |text: &&str| text.parse::<Rate>().unwrap();
+        texts.iter().map(rate).collect()
+    }
+
+    fn charged(releases: u64, cost: u64) -> Charged {
+        Charged { releases, cost }
+    }
+
+    fn awaited(limit: Option<usize>, until: Option<u64>) -> Awaited {
+        Awaited { limit, is_hold: false, until: until.map(Time) }
+    }
+
+    #[test]
+    fn each_limit_is_counted_whatever_becomes_of_it() {
+        let mut account = Account::new(Time(0), &rates(&["1/s", "2/s", "1/s"]));
+        account.wait(awaited(Some(2), Some(1)), 1);
+        account.wait(awaited(None, Some(2)), 1);
+        account.set_rates(&rates(&["3/s", "1/s", "1/s"]), &[charged(1, 1), charged(2, 2), charged(3, 9)]);
+        account.wait(awaited(Some(0), Some(3)), 1);
+        account.wait(awaited(Some(2), Some(4)), 1);
+        let limits = account.limits(&[charged(5, 5), charged(6, 6), charged(7, 7)]);
+        let counts: Vec<_> =
+            limits.iter().map(|limit| (limit.rate.count, limit.waits, limit.charged)).collect();
+        let expected =
+            [(1, 0, charged(7, 7)), (2, 0, charged(2, 2)), (1, 2, charged(10, 16)), (3, 1, charged(5, 5))];
+        assert_eq!(counts, expected);
+    }
+
+    #[test]
+    fn a_wait_that_goes_on_is_counted_once() {
+        let (at, event) = (|until| awaited(Some(0), Some(until)), awaited(Some(0), None));
+        let other = awaited(Some(1), None);
+        let table: [(&[Option<Awaited>], [u64; 2]); 6] = [
+            (&[Some(at(5)), Some(at(5)), None, Some(at(5))], [1, 0]),
+            (&[Some(at(5)), Some(at(7)), Some(at(5))], [3, 0]),
+            (&[Some(at(5)), Some(awaited(Some(1), Some(5)))], [1, 0]),
+            // Until a command ends, and then until an instant.
+            (&[Some(event), Some(event), Some(at(5))], [1, 0]),
+            (&[Some(event), None, Some(event)], [2, 0]),
+            (&[Some(event), Some(other), Some(event)], [2, 1]),
+        ];
+        for (events, expected) in table {
+            let mut account = Account::new(Time(0), &rates(&["1/s", "2/s"]));
+            for event in events {
+                match event {
+                    Some(awaited) => account.wait(*awaited, 1),
+                    None => account.counted = account.counted.filter(|last| last.until.is_some()),
+                }
+            }
+            let limits = account.limits(&[]);
+            let waited: u64 = limits.iter().map(|limit| limit.waited).sum();
+            assert_eq!([limits[0].waits, limits[1].waits], expected, "{events:?}");
+            assert_eq!(waited, events.iter().flatten().count() as u64, "{events:?}");
+        }
+    }
+
+    #[test]
+    fn what_becomes_of_items_counts_for_the_limits_that_were_charged() {
+        let mut account = Account::new(Time(0), &rates(&["1/s", "2/s", "2/s"]));
+        account.each_charging(&[1, 0, 4], |limit| limit.retried += 2);
+        account.each_charging(&[0, 0, 4], |limit| limit.failed += 5);
+        let counts: Vec<_> = account.limits(&[]).iter().map(|limit| (limit.retried, limit.failed)).collect();
+        assert_eq!(counts, [(2, 0), (0, 0), (2, 5)]);
     }
 }

@@ -1,11 +1,14 @@
 //! Actions, the output of the scheduler, and the notices for the user among them.
 
+use std::collections::VecDeque;
+
 use anyhow::Error;
 
 use super::Admission;
 use crate::config::{HaltOn, Rate};
 use crate::exit::{End, Exit};
 use crate::gate::Task;
+use crate::source::{Batch, Delimiter};
 use crate::time::Time;
 
 /// The next thing for the driver to do.
@@ -38,6 +41,28 @@ pub enum Action {
     },
     /// The run is over, with this result.
     Finish(Exit),
+}
+
+/// Actions to do before anything else is decided, first in, first out.
+#[derive(Default)]
+pub(super) struct Actions(VecDeque<Action>);
+
+impl Actions {
+    pub(super) fn next(&mut self) -> Option<Action> {
+        self.0.pop_front()
+    }
+
+    pub(super) fn push(&mut self, action: Action) {
+        self.0.push_back(action);
+    }
+
+    pub(super) fn tell(&mut self, notice: Notice) {
+        self.push(Action::Tell(Box::new(notice)));
+    }
+
+    pub(super) fn store(&mut self, tasks: impl IntoIterator<Item = Task>) {
+        self.0.extend(tasks.into_iter().map(Action::Store));
+    }
 }
 
 /// A message for the user.
@@ -156,6 +181,14 @@ pub struct Failed {
     pub records: Vec<u8>,
     /// Why.
     pub why: Failure,
+}
+
+impl Failed {
+    pub(super) fn new(batch: &Batch, delimiter: &Delimiter, why: Failure) -> Self {
+        let (item, items) = (batch.first(), batch.items());
+        let (text, records) = (batch.first_text(delimiter), batch.complete(delimiter));
+        Failed { item, items, text, records, why }
+    }
 }
 
 /// Why items have failed.

@@ -3,11 +3,12 @@
 use anyhow::{Context, Error};
 
 use super::jobs::Attempt;
-use super::{Action, Admission, Failure, HoldBegun, Notice, Schedule};
-use crate::config::{OnLimit, Rate, check_shared};
+use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
+use crate::charge::Charge;
+use crate::config::{Halt, HaltOn, OnLimit, Rate, Share, check_shared, keys};
 use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, Order, Request, Reservations};
-use crate::source::{LONG_LINE, Segment};
+use crate::source::{Batch, LONG_LINE, Segment, Unfit};
 use crate::time::{SECOND, Time, Wall};
 
 /// A notice of a shorter pause would be out of date before it is read.
@@ -16,183 +17,269 @@ const LEAST_TOLD: u64 = SECOND;
 impl Schedule {
     /// From `now` on, the wall clock shows this. Call it each time the clock has been set.
     pub fn set_wall(&mut self, now: Time, wall: Wall) {
-        self.queue.gate.set_wall(now, wall);
-        self.deadlines.set_wall(wall);
+        self.gate.set_wall(now, wall);
+        self.ending.set_wall(wall);
     }
 
     /// Items have arrived.
     pub fn input(&mut self, block: Segment) {
-        let queue = &mut self.queue;
         // Input that never pauses would replace what waits for ever. All that came before this item is known.
-        let replaces = queue.lanes.options.on_limit == OnLimit::Latest;
-        queue.is_due |= replaces && queue.next.is_some_and(|next| block.arrival() > next);
-        queue.supply.intake.put(block);
+        let replaces = self.options.on_limit == OnLimit::Latest;
+        self.is_due |= replaces && self.next.is_some_and(|next| block.arrival() > next);
+        self.input.put(block);
     }
 
     /// There will be no more items; with an error if that is not the end of the input. Either way, what was read is
     /// still released.
     pub fn end_of_input(&mut self, now: Time, error: Option<Error>) {
-        self.queue.end(now, error);
-        if let Some(all) = self.queue.ahead().all {
-            self.results.know_all(all);
-        }
+        self.end_input(now, error);
+        let all = self.input.items();
+        // The percentage of all items that `--halt` asks for may have ended.
+        let is_reached = |halt: &Halt, failed, ended| {
+            let is_share = matches!(halt.share, Share::Percent(_)) && ended > 0;
+            is_share && halt.is_reached(halt.on == HaltOn::Failed, failed, ended, Some(all))
+        };
+        self.halt_if(is_reached);
+    }
+
+    pub(super) fn end_input(&mut self, now: Time, error: Option<Error>) {
+        self.input.end(error);
+        self.lanes.end(now, &self.gate);
     }
 
     /// The awaited instant has come, and all that arrived by then was reported, if the wait accepted input.
     pub fn due(&mut self) {
-        self.queue.is_due = self.queue.listens;
+        self.is_due = self.listens;
     }
 
     /// The limits have changed; the new ones keep the history of past releases.
     pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
-        let Schedule { queue, results, .. } = self;
-        results.account.extend_wait(now);
-        results.account.limits.set_rates(&rates, queue.gate.charged());
-        queue.change_limits(now, &rates);
-        results.jobs.in_flight.values_mut().for_each(|attempt| queue.recharge(now, attempt));
-        results.course.tell(Notice::Limits(rates));
+        self.account.extend_wait(now);
+        self.account.set_rates(&rates, self.gate.charged());
+        let are_other = keys(self.gate.rates()) != keys(&rates);
+        self.gate.set_limits(now, rates.clone());
+        // The sums in its charges are by the old limits.
+        self.spare = self.spare.take().map(|_| Box::default());
+        self.lanes.set_terms(&self.gate);
+        let waiting = self.lanes.take_all(now, are_other);
+        let bound = self.gate.reservations().map_or(&[][..], Reservations::bound);
+        self.input.change_limits(waiting, &rates, bound);
+        // The new limits will count the ends of running attempts.
+        for attempt in self.jobs.running_mut() {
+            let segments = attempt.batch.segments().iter().cloned();
+            let charges = segments.flat_map(|segment| self.input.recharge(segment)).map(|items| items.charge);
+            let batches = &self.gate.properties().batches;
+            let sum =
+                charges.reduce(|sum, next| Charge { costs: batches.sum(&sum.costs, &next.costs), ..sum });
+            sum.into_iter().for_each(|sum| attempt.charge = sum);
+            self.gate.resume(now, &attempt.request());
+        }
+        self.actions.tell(Notice::Limits(rates));
     }
 
     /// The first `items` of an admission have left by `now`. The others are put back.
     pub fn sent(&mut self, now: Time, mut admission: Box<Admission>, items: u64) {
-        let Schedule { queue, results, .. } = self;
         let good_until = admission.good_until();
-        queue.commit(now, &mut admission, items, results);
-        results.account.leave(now, &admission, items);
+        self.commit(now, &mut admission, items);
+        self.account.leave(now, &admission, items);
         if items > 0 {
-            (queue.good_until, queue.has_lost_slot) = (good_until, false);
-            queue.lanes.batcher.was_timely();
+            (self.good_until, self.has_lost_slot) = (good_until, false);
+            self.lanes.was_timely();
         }
-        if items == admission.batch.items() && !results.jobs.exist {
-            results.account.stats.bytes += admission.batch.bytes() as u64;
-        } else {
-            let left = admission.batch.take(items, &queue.lanes.delimiter);
-            queue.requeue(admission.batch.segments().to_vec());
-            results.start(left, &mut admission);
+        let are_jobs = self.jobs.exist();
+        if items < admission.batch.items() || are_jobs {
+            let left = admission.batch.take(items, self.input.delimiter());
+            self.requeue(admission.batch.segments().to_vec());
+            admission.batch = left;
         }
-        queue.recycle(now, admission);
+        if !are_jobs {
+            self.account.pass_on(admission.batch.bytes());
+        } else if items > 0
+            && let Some((_, since, charge)) = admission.asked.pop()
+        {
+            let batch = std::mem::take(&mut admission.batch);
+            let started = admission.checked;
+            self.jobs.start(Attempt { batch, since, charge, started, runs: true, failed: None });
+        }
+        self.recycle(now, admission);
     }
 
     /// An admission could not be sent, for lack of a resource that other processes use. It is tried again after a
     /// pause.
     pub fn busy(&mut self, now: Time, admission: Box<Admission>, pause: u64) {
         self.sent(now, admission, 0);
-        self.queue.not_before = now.saturating_add(pause);
+        self.not_before = now.saturating_add(pause);
     }
 
     /// An admission was not sent, as its slot had ended by the time it was formed.
     pub fn late(&mut self, now: Time, admission: Box<Admission>) {
-        self.queue.lanes.batcher.was_late(admission.batch.items());
+        self.lanes.was_late(admission.batch.items());
         self.sent(now, admission, 0);
     }
 
     /// An admission was too long for the system, despite its known capacity: it is made smaller, as xargs does.
     pub fn too_long(&mut self, now: Time, mut admission: Box<Admission>) {
-        let Schedule { queue, results, .. } = self;
         let items = admission.batch.items();
         if items > 1 {
-            queue.lanes.batcher.shrink(items);
+            self.lanes.was_too_long(items);
             return self.sent(now, admission, 0);
         }
         let why = Failure::ArgumentError(LONG_LINE);
-        let failed = queue.lanes.failed(&admission.batch, why);
-        queue.commit(now, &mut admission, 0, results);
-        results.reject(failed.item, Notice::Failed(failed), Exit::CommandFailed, queue.ahead());
-        queue.recycle(now, admission);
+        let failed = Failed::new(&admission.batch, self.input.delimiter(), why);
+        self.commit(now, &mut admission, 0);
+        self.reject(failed.item, Notice::Failed(failed), Exit::CommandFailed);
+        self.recycle(now, admission);
     }
 
     /// A command has ended: its items are done or tried again.
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
-        let Some(attempt) = self.results.jobs.end(ended.first) else { return };
-        self.queue.gate.finish(now, &attempt.request());
-        self.learn(now, ended, &attempt);
+        let Some(attempt) = self.jobs.end(ended.first) else { return };
+        self.gate.finish(now, &attempt.request());
+        // What fails otherwise says nothing of a rate that is to be found.
+        let is_throttled = self.jobs.retry().is_throttled(ended);
+        if is_throttled || ended.end == End::Exited(0) {
+            self.gate.learn(now, &attempt.request(), attempt.started, is_throttled);
+        }
         let is_shared = self.hold(now, ended, &attempt);
-        self.tell_unread(ended, &attempt);
-        let Schedule { queue, results, .. } = self;
+        if let Some(said) = ended.unread.clone() {
+            let text = attempt.batch.first_text(self.input.delimiter());
+            self.actions.tell(Notice::Unread { item: ended.first, text, said });
+        }
         if ended.end == End::Exited(0) {
-            let overlooked = results.jobs.retries.overlooked(ended);
-            overlooked
-                .into_iter()
-                .for_each(|http| results.course.tell(Notice::Overlooked(ended.first, http)));
-            return results.complete(&attempt, None, queue.ahead());
+            let overlooked = self.jobs.overlooked(ended);
+            overlooked.into_iter().for_each(|http| self.actions.tell(Notice::Overlooked(ended.first, http)));
+            return self.complete(&attempt, None);
         }
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
-        let failed = queue.lanes.failed(&attempt.batch, why);
-        let delay = results.jobs.retries.delay(ended, attempt.batch.attempt());
-        let Some(delay) = delay.filter(|_| !results.course.is_stopping) else {
-            if !results.have_succeeded && results.course.exit != Exit::READER_GONE {
-                results.course.tell(Notice::Failed(failed));
+        let failed = Failed::new(&attempt.batch, self.input.delimiter(), why);
+        let delay = self.jobs.delay(ended, attempt.batch.attempt());
+        let Some(delay) = delay.filter(|_| !self.ending.is_stopping()) else {
+            if self.ending.tells_failures() {
+                self.actions.tell(Notice::Failed(failed));
             }
-            return results.complete(&attempt, Some(why.exit()), queue.ahead());
+            return self.complete(&attempt, Some(why.exit()));
         };
-        results.account.stats.settled -= attempt.batch.items();
-        results.account.stats.retrying += attempt.batch.items();
-        results.jobs.retries.failed_so_far.insert(ended.first, failed);
+        self.account.retry(&attempt);
         // A shared hold is kept by the store, where it may be lifted.
         let until = if is_shared { now } else { now.saturating_add(delay) };
-        let segments = attempt.batch.segments().iter().cloned();
-        let again = segments.map(|segment| segment.again(ended.first, until));
         // A backoff delays only its own items; a pause that a server asked for delays the lane.
-        if ended.retry_after.is_some() || queue.lanes.options.in_order {
-            queue.requeue(again);
-        } else {
-            results.jobs.retries.backing_off.insert((until, ended.first), again.collect());
-        }
-    }
-
-    /// What the end of a command says of a rate that is to be found. What fails otherwise says nothing.
-    fn learn(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) {
-        let Schedule { queue, results, .. } = self;
-        let is_throttled = results.jobs.retries.rules.is_throttled(ended);
-        if is_throttled || ended.end == End::Exited(0) {
-            queue.gate.learn(now, &attempt.request(), attempt.started, is_throttled);
-        }
+        let backs_off = ended.retry_after.is_none() && !self.options.in_order;
+        let again = self.jobs.fail(attempt, failed, until, backs_off);
+        self.requeue(again);
     }
 
     /// Holds everything with the same keys as long as a server asks, whether or not the command failed. Returns true if
     /// the hold is reported to the other runs that share the limits.
     fn hold(&mut self, now: Time, ended: &JobEnd, attempt: &Attempt) -> bool {
-        let Schedule { queue, results, .. } = self;
-        let Some((asked, held)) = ended.retry_after.zip(results.jobs.retries.hold(ended)) else {
-            return false;
+        let Some((asked, held)) = ended.retry_after.zip(self.jobs.hold(ended)) else { return false };
+        let (until, request) = (now.saturating_add(held), attempt.request());
+        let (known, report) = match self.gate.reservations_mut() {
+            Some(slots) => (slots.held_until(&request), Some(slots.hold(now, &request, until))),
+            None => (self.lanes.hold(now, &attempt.charge.keys, until, &self.gate), None),
         };
-        let until = now.saturating_add(held);
-        let (known, report) = queue.hold(now, attempt, until);
         let is_shared = report.is_some();
-        report.into_iter().for_each(|report| results.course.push(Action::Store(report)));
+        self.actions.store(report);
         // Many commands may hear of the same pause, with slightly different ends.
         let is_news = until.since(known.max(now)) >= LEAST_TOLD.max(known.since(now));
-        if is_news && !results.course.is_stopping {
-            let by_key = !queue.lanes.options.in_order && !attempt.charge.keys.is_empty();
-            let text = queue.lanes.first_text(&attempt.batch);
+        if is_news && !self.ending.is_stopping() {
+            let by_key = !self.options.in_order && !attempt.charge.keys.is_empty();
+            let text = attempt.batch.first_text(self.input.delimiter());
             let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };
-            results.course.tell(Notice::Hold(begun));
+            self.actions.tell(Notice::Hold(begun));
         }
         is_shared
     }
 
-    fn tell_unread(&mut self, ended: &JobEnd, attempt: &Attempt) {
-        if let Some(said) = ended.unread.clone() {
-            let text = self.queue.lanes.first_text(&attempt.batch);
-            self.results.course.tell(Notice::Unread { item: ended.first, text, said });
+    /// Completes an attempt whose command has ended and is not retried.
+    fn complete(&mut self, attempt: &Attempt, failure: Option<Exit>) {
+        self.account.pass_on(attempt.batch.bytes());
+        if failure.is_some() {
+            self.account.fail(attempt, self.jobs.is_interrupted());
+        }
+        self.finish(attempt.batch.first(), failure);
+    }
+
+    /// Rejects the items whose turn for that has come.
+    pub(super) fn count_rejects(&mut self) {
+        while !self.ending.is_stopping() {
+            let Some((segment, why)) = self.input.take_rejected(self.done()) else { return };
+            let (item, batch, delimiter) = (segment.first(), Batch::of(segment), self.input.delimiter());
+            let (notice, exit) = match why {
+                Unfit::Uncharged(error) => (Notice::BadItem(error, batch.complete(delimiter)), Exit::BadItem),
+                Unfit::Argument(why) => {
+                    let failed = Failed::new(&batch, delimiter, Failure::ArgumentError(why));
+                    (Notice::Failed(failed), Exit::CommandFailed)
+                }
+            };
+            self.reject(item, notice, exit);
+        }
+    }
+
+    /// Rejects an item that can never be sent.
+    fn reject(&mut self, item: u64, notice: Notice, exit: Exit) {
+        self.account.reject();
+        self.actions.tell(notice);
+        self.finish(item, Some(exit));
+    }
+
+    /// The items that begin with `first` are done, successfully or not.
+    fn finish(&mut self, first: u64, failure: Option<Exit>) {
+        self.jobs.forget(first);
+        self.retire(first);
+        if let Some(exit) = failure {
+            self.ending.fail(exit);
+            if exit.ends_the_run() {
+                self.ending.stop();
+            }
+        }
+        let all = self.input.has_ended().then(|| self.input.items());
+        self.halt_if(|halt, failed, ended| halt.is_reached(failure.is_some(), failed, ended, all));
+    }
+
+    /// Reports that an item is done and how far items have been sent, if outputs are kept in order.
+    pub(super) fn retire(&mut self, first: u64) {
+        if self.jobs.keep_order() {
+            let next = self.lanes.first().unwrap_or(u64::MAX).min(self.input.first());
+            self.actions.push(Action::Retire { first, next });
+        }
+    }
+
+    /// The number of items that are done, without those whose command is running.
+    pub(super) fn done(&self) -> u64 {
+        self.account.stats().settled - self.jobs.items_running()
+    }
+
+    /// Ends the run if `is_reached`, given the number of items that have failed and the number that have ended.
+    fn halt_if(&mut self, is_reached: impl Fn(&Halt, u64, u64) -> bool) {
+        let (failed, ended) = (self.account.stats().failed, self.done() - self.account.stats().refused);
+        let halt = self.ending.halt_if(|halt| is_reached(halt, failed, ended));
+        let Some((halt, went_on)) = halt else { return };
+        if went_on {
+            let items = match halt.on {
+                HaltOn::Failed => failed,
+                HaltOn::Succeeded => ended - failed,
+                HaltOn::Done => ended,
+            };
+            self.actions.tell(Notice::Halted { items, on: halt.on });
+        }
+        if halt.now {
+            self.jobs.terminate().into_iter().for_each(|action| self.actions.push(action));
         }
     }
 
     /// The store has answered.
     pub fn booked(&mut self, now: Time, order: &Order, answer: Answer) {
-        let course = &mut self.results.course;
-        let Some(slots) = self.queue.gate.reservations_mut() else { return };
+        let Some(slots) = self.gate.reservations_mut() else { return };
         // Another run may have begun a hold.
         let keys = [order.key.clone()];
         let known = slots.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
         let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
-        begun.into_iter().for_each(|until| course.tell(Notice::SharedHold(until)));
+        begun.into_iter().for_each(|until| self.actions.tell(Notice::SharedHold(until)));
         slots.heard(now, order, &answer);
         if let Some(limits) = answer.limits.filter(|limits| slots.follow(&limits.terms)) {
-            let local = self.queue.gate.rates().iter().filter(|rate| rate.is_local()).cloned();
+            let local = self.gate.rates().iter().filter(|rate| rate.is_local()).cloned();
             let rates: Vec<_> = limits.rates.into_iter().chain(local).collect();
-            let options = &self.queue.lanes.options;
-            match check_shared(&rates, options).context("the shared limits were changed to others") {
+            match check_shared(&rates, &self.options).context("the shared limits were changed to others") {
                 Ok(()) => self.change_limits(now, rates),
                 Err(error) => self.fail(Exit::BadState, error),
             }
@@ -201,13 +288,13 @@ impl Schedule {
         if let Some(what) = answer.warning {
             let first = answer.slots.first().map(|slot| slot.at);
             let silent = first.or(answer.next).or(answer.held).map(|until| until.since(now));
-            course.tell(Notice::StateLost { what, silent });
+            self.actions.tell(Notice::StateLost { what, silent });
         }
     }
 
     /// The store has failed: no order will be answered.
     pub fn booking_failed(&mut self, exit: Exit, error: Error) {
-        self.queue.gate.reservations_mut().into_iter().for_each(Reservations::fail);
+        self.gate.reservations_mut().into_iter().for_each(Reservations::fail);
         self.fail(exit, error);
     }
 
@@ -215,31 +302,32 @@ impl Schedule {
     /// second kills them.
     pub fn stop(&mut self, exit: Exit) {
         if exit != Exit::READER_GONE {
-            self.results.course.push(self.results.jobs.interrupt());
-        } else if matches!(self.results.course.exit, Exit::Signal(_)) {
+            self.actions.push(self.jobs.interrupt());
+        } else if matches!(self.ending.exit(), Exit::Signal(_)) {
             // A signal that came first may have ended the reader, too.
             return;
         }
-        self.results.course.end(exit);
+        self.ending.end(exit);
     }
 
     /// Nothing more can be sent.
     pub fn fail(&mut self, exit: Exit, error: Error) {
-        self.results.course.give_up(exit, error);
+        self.actions.tell(Notice::Error(error));
+        self.ending.end(exit);
     }
 
     /// Brings the counters of time up to `now`, before they are read.
     pub fn count_time(&mut self, now: Time) {
-        self.results.account.extend_wait(now);
+        self.account.extend_wait(now);
     }
 
     /// The process was stopped for this number of nanoseconds.
     pub fn stood_still(&mut self, nanos: u64) {
-        self.results.account.stats.times.stopped += nanos;
+        self.account.stop(nanos);
     }
 
     /// The output of this number of commands was not fully printed.
     pub fn not_printed(&mut self, commands: u64) {
-        self.results.account.stats.unprinted += commands;
+        self.account.leave_unprinted(commands);
     }
 }

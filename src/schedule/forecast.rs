@@ -3,10 +3,8 @@
 use std::collections::HashMap;
 
 use super::Schedule;
+use super::account::Awaited;
 use super::lanes::{Lane, Lanes};
-use super::limit_counts::Awaited;
-use super::queue::Queue;
-use super::results::Results;
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::gate::{Blocked, By, Gate, last_release};
@@ -81,38 +79,37 @@ pub struct Forecast {
 
 impl Forecast {
     pub(super) fn of(schedule: &Schedule, now: Time, counted: Option<Total>) -> Forecast {
-        let Queue { gate, lanes, supply, .. } = &schedule.queue;
+        let Schedule { gate, lanes, input, jobs, .. } = schedule;
         let stats = schedule.stats();
         let read = Total { items: stats.read, is_exact: true };
-        let total = if lanes.batcher.has_ended() { Some(read) } else { counted };
+        let total = if input.has_ended() { Some(read) } else { counted };
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
         let held = held_by_all(lanes, gate, now);
         let next = next_release_of(schedule, now).or(held).filter(|next| *next > now);
-        let is_exact = |total: Total| total.is_exact && !supply.intake.may_skip();
+        let is_exact = |total: Total| total.is_exact && !input.may_skip();
         let precision = |total| if is_exact(total) { Precision::Exact } else { Precision::About };
         let size = total.map_or(Precision::AtLeast, precision);
-        let retries = &schedule.results.jobs.retries;
         // Nobody knows what will fail and be charged again.
-        let fails = if retries.rules.times > 0 { Precision::AtLeast } else { Precision::Exact };
+        let fails = if jobs.retry().times > 0 { Precision::AtLeast } else { Precision::Exact };
         // The end is never before the next release, which takes holds into account, nor before the end of a backoff.
-        let no_sooner = next.max(retries.backing_off.keys().map(|(last, _)| *last).max());
+        let no_sooner = next.max(jobs.backoffs().map(|(_, last)| last));
         let ends = last_release_of(schedule, now, left).map(|(at, precision)| {
             let end = (at.max(no_sooner.unwrap_or_default()), precision.max(size).max(fails));
-            cut_short(end, schedule.deadlines.over)
+            cut_short(end, schedule.ending.over())
         });
-        let done = schedule.results.done() + stats.skipped;
+        let done = schedule.done() + stats.skipped;
         Forecast { wait_reason: WaitReason::of(schedule, now), next, total, done, left, ends }
     }
 }
 
 impl WaitReason {
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
-        let Queue { gate, lanes, not_before, .. } = &schedule.queue;
-        let Results { jobs, course, .. } = &schedule.results;
-        let Some((_, at)) = lanes.soonest(gate, now).filter(|_| !course.is_stopping) else {
-            return match jobs.retries.backoff_until() {
-                Some(_) if !course.is_stopping => WaitReason::Backoff,
+        let Schedule { gate, lanes, not_before, jobs, .. } = schedule;
+        let is_stopping = schedule.ending.is_stopping();
+        let Some((_, at)) = lanes.soonest(gate, now).filter(|_| !is_stopping) else {
+            return match jobs.backoffs() {
+                Some(_) if !is_stopping => WaitReason::Backoff,
                 _ if jobs.running() > 0 => WaitReason::Command,
                 _ => WaitReason::Input,
             };
@@ -120,7 +117,7 @@ impl WaitReason {
         let (lane, rates) = (lanes.lane(at), gate.rates());
         let blocked = lanes.blocked(at, gate, now);
         match blocked.map(|blocked| blocked.by) {
-            _ if lanes.batcher.capacity.vacancies == 0 => WaitReason::Command,
+            _ if lanes.capacity().vacancies == 0 => WaitReason::Command,
             _ if *not_before > now => WaitReason::Shortage,
             Some(By::Hold) => WaitReason::Hold,
             // It begins when the limits allow the release.
@@ -133,9 +130,9 @@ impl WaitReason {
                 Some(rate) => WaitReason::Pause(rate.clone()),
                 None => WaitReason::Command,
             },
-            None if lane.hold > now => WaitReason::Hold,
+            None if lane.is_held(now) => WaitReason::Hold,
             None if lane.front().is_some_and(|front| front.segment.not_before() > now) => WaitReason::Backoff,
-            None if lanes.batcher.forms_batches() => WaitReason::Batch,
+            None if schedule.options.forms_batches() => WaitReason::Batch,
             // It may go now: the last that it waited for.
             None => match lanes.blocked(at, gate, Time::ZERO).and_then(Blocked::limit) {
                 Some(limit) => WaitReason::Limit(rates[limit].clone()),
@@ -156,15 +153,14 @@ fn cut_short((at, precision): (Time, Precision), over: Option<Time>) -> (Time, P
 }
 
 /// What the next release waits for at `now`, as far as limits are concerned.
-pub(super) fn awaited(queue: &Queue, now: Time) -> Awaited {
-    let Queue { gate, lanes, not_before, .. } = queue;
+pub(super) fn awaited(lanes: &Lanes, gate: &Gate, not_before: Time, now: Time) -> Awaited {
     let Some((until, at)) = lanes.soonest(gate, now) else { return Awaited::default() };
     let lane = lanes.lane(at);
     let blocked = lanes.blocked(at, gate, now);
-    let is_limit = *not_before <= now && !lane.is_delayed(now);
+    let is_limit = not_before <= now && !lane.is_delayed(now);
     let limit = blocked.and_then(Blocked::limit).filter(|_| is_limit);
     let is_held_by_all = blocked.is_some_and(|blocked| blocked.by == By::Hold);
-    let is_hold = is_held_by_all || (limit.is_none() && lane.hold > now);
+    let is_hold = is_held_by_all || (limit.is_none() && lane.is_held(now));
     Awaited { limit, is_hold, until: until.known() }
 }
 
@@ -181,15 +177,15 @@ pub(super) fn next_release_of(schedule: &Schedule, now: Time) -> Option<Time> {
 
 /// The instant of the release of the last of `left` items.
 fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, Precision)> {
-    let Queue { gate, lanes, supply, .. } = &schedule.queue;
+    let Schedule { gate, lanes, input, options, .. } = schedule;
     let limits = gate.foreseen(now);
     // If there is only one lane, what holds it up holds up everything.
     let held = lanes.soonest(gate, now).and_then(|(_, at)| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
-    let is_all = gate.properties().is_foreseeable && lanes.options.jitter.is_none();
+    let is_all = gate.properties().is_foreseeable && options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
-    let (last, precision) = match supply.intake.charger.uniform() {
-        Some(charge) if !lanes.batcher.forms_batches() => {
+    let (last, precision) = match input.uniform() {
+        Some(charge) if !options.forms_batches() => {
             (last_release(&limits, start, &charge.costs, left), Precision::Exact)
         }
         _ => estimate(lanes, &limits, now, left),
@@ -208,7 +204,7 @@ fn estimate(waiting: &Lanes, limits: &Gate, now: Time, left: u64) -> (Time, Prec
             let costs = costs_by_key(waiting, at, key).into_iter();
             return costs.map(|(key, cost)| last_of(key, cost)).fold(now, Time::max);
         }
-        let sums = lanes(waiting).map(|lane| waiting.batcher.cost_of(lane.waiting(), at));
+        let sums = lanes(waiting).map(|lane| waiting.cost_of(lane.waiting(), at));
         let (items, cost) = sums
             .fold((0u64, 0u64), |(items, cost), (more, costs)| (items + more, cost.saturating_add(costs)));
         let total = u128::from(cost) * u128::from(left) / u128::from(items.max(1));
@@ -234,7 +230,7 @@ fn costs_by_key(waiting: &Lanes, limit: usize, key: usize) -> HashMap<&Key, u64>
         let mut by_key: HashMap<&Key, Vec<&Items>> = HashMap::new();
         lane.waiting().for_each(|items| by_key.entry(&items.charge.keys[key]).or_default().push(items));
         for (key, items) in by_key {
-            let (_, cost) = waiting.batcher.cost_of(items.into_iter(), limit);
+            let (_, cost) = waiting.cost_of(items.into_iter(), limit);
             let sum = costs.entry(key).or_default();
             *sum = sum.saturating_add(cost);
         }

@@ -4,8 +4,6 @@ use std::collections::HashSet;
 
 use super::forecast::next_release_of;
 use super::lanes::{Lane, Lanes};
-use super::queue::Queue;
-use super::results::Results;
 use super::{LimitStats, Schedule, Stats};
 use crate::charge::Key;
 use crate::gate::{Availability, Limit};
@@ -50,14 +48,13 @@ pub struct Now {
 
 impl Metrics {
     pub(super) fn of(schedule: &Schedule, now: Time) -> Metrics {
-        let Schedule { queue: Queue { gate, lanes, .. }, results: Results { account, course, .. }, .. } =
-            schedule;
+        let Schedule { gate, lanes, account, ending, .. } = schedule;
         let stats = schedule.limit_stats().into_iter();
         let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
         for (at, limit) in gate.limits() {
-            limits[account.limits.places[at]].now = Some(Now::of(lanes, at, limit, now));
+            limits[account.places()[at]].now = Some(Now::of(lanes, at, limit, now));
         }
-        let next = next_release_of(schedule, now).filter(|next| *next > now && !course.is_stopping);
+        let next = next_release_of(schedule, now).filter(|next| *next > now && !ending.is_stopping());
         Metrics { stats: schedule.stats(), running: schedule.running() as u64, next, limits }
     }
 }
@@ -80,8 +77,8 @@ impl Now {
 /// The instant, `now` or later, at which a limit allows the next release of a lane, and the key it is charged to, for a
 /// limit by key; `None` if the limit does not charge it.
 fn ask<'a>(lane: &'a Lane, at: usize, limit: &Limit, now: Time) -> Option<(Option<&'a Key>, Time)> {
-    let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
-    let cost = open.costs.get(at).copied().filter(|&cost| cost > 0)?;
+    let ((front, costs), since) = lane.front().zip(lane.costs()).zip(lane.since())?;
+    let cost = costs.get(at).copied().filter(|&cost| cost > 0)?;
     let key = limit.key().map(|key| &front.charge.keys[key]);
     let opening = limit.opening(key.map_or(&[], Key::as_slice), Ask { since, cost }, now);
     Some((key, opening.from))

@@ -5,9 +5,9 @@
 //! what the limits allow at an instant is *admitted* as an [`Admission`]; the driver *sends* it; the items that have
 //! left, as the sink reports, are *committed*.
 //!
-//! Two owners meet in [`Schedule::poll`]. `Queue` owns what is still to be released: `Supply` the items read, `Lanes`
-//! the items waiting, the [`Gate`](crate::gate::Gate) the limits. `Results` owns what comes of releases: `Jobs` the
-//! running commands, `Account` the counters, `Course` what to do next.
+//! A [`Schedule`] owns its parts, which do not know each other: `Input` the items read, `Lanes` the items waiting, the
+//! [`Gate`] the limits, `Jobs` the running commands, `Account` the counters, `Ending` the exit. What is to be told or
+//! done goes to `Actions`.
 //!
 //! # Why no window is ever exceeded
 //!
@@ -21,64 +21,93 @@
 mod account;
 mod action;
 mod admission;
-mod course;
-mod deadlines;
+mod ending;
 mod events;
 mod forecast;
 mod jobs;
 mod lanes;
-mod limit_counts;
 mod metrics;
-mod queue;
 mod releases;
-mod results;
 mod stats;
-mod supply;
 #[cfg(test)]
 mod tests;
 
-pub use self::account::Observer;
+pub use self::account::{LimitStats, Observer};
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice};
 pub use self::admission::Admission;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
 pub use self::jobs::Attempt;
-pub use self::limit_counts::LimitStats;
 pub use self::metrics::{LimitMetrics, Metrics, Now};
 pub use self::stats::{Stats, Times};
 
 use self::account::Account;
-use self::deadlines::Deadlines;
+use self::action::Actions;
+use self::ending::Ending;
 use self::jobs::Jobs;
-use self::queue::Queue;
-use self::results::Results;
-use crate::config::{Plan, Rate, Run};
+use self::lanes::Lanes;
+use crate::config::{OnLimit, Plan, QueueOptions, Rate, Run, Share};
 use crate::exit::Exit;
-use crate::gate::{BookingTerms, Learned, Scope};
-use crate::source::{Capacity, Done};
-use crate::time::{Time, Wall};
+use crate::gate::{BookingTerms, Gate, Learned, Reservations, Scope, Steps};
+use crate::source::{Capacity, Done, Input};
+use crate::time::{SECOND, Time, Wall};
 
 /// The scheduler of a run.
 pub struct Schedule {
-    queue: Queue,
-    results: Results,
-    deadlines: Deadlines,
+    options: QueueOptions,
+    input: Input,
+    lanes: Lanes,
+    gate: Gate,
+    jobs: Jobs,
+    account: Account,
+    ending: Ending,
+    actions: Actions,
+    /// The next release, as far as is known: it may turn out later.
+    next: Option<Time>,
+    /// The sink could not take more; it is not tried again before this instant.
+    not_before: Time,
+    /// True if all input that has arrived by now is known.
+    is_due: bool,
+    /// True if the present wait also listens to the input.
+    listens: bool,
+    /// The last instant at which the latest admission could be sent, if it needed slots.
+    good_until: Option<Time>,
+    /// A slot was not used in time since the last release.
+    has_lost_slot: bool,
+    /// The last admission, kept for reuse of its memory; `None` while one is being sent.
+    spare: Option<Box<Admission>>,
 }
 
 impl Schedule {
     /// The scheduler of a run that starts at `now`, under the limits `rates`, by this wall clock.
     pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
+        let input = Input::new(plan, &rates);
+        let account = Account::new(now, &rates);
+        let gate = Gate::new(rates, now, wall);
         Schedule {
-            results: Results::new(Account::new(now, &rates)),
-            queue: Queue::new(plan, rates, now, wall),
-            deadlines: Deadlines::new(plan, now, wall),
+            options: plan.queue,
+            lanes: Lanes::new(plan.queue, input.delimiter().clone(), gate.properties().batches.clone()),
+            input,
+            gate,
+            jobs: Jobs::default(),
+            account,
+            ending: Ending::new(plan, now, wall),
+            actions: Actions::default(),
+            next: None,
+            not_before: Time::ZERO,
+            is_due: false,
+            listens: false,
+            good_until: None,
+            has_lost_slot: false,
+            spare: Some(Box::default()),
         }
     }
 
     /// Makes each release a command, whose end is judged by the rules of `run`. `seed` is for the jitter of backoffs.
     pub fn with_commands(mut self, run: &Run, seed: u64) -> Self {
-        self.results.jobs = Jobs::new(run, seed);
-        if self.results.jobs.keep_order {
-            self.queue.lanes.track_fronts();
+        self.jobs = Jobs::new(run, seed);
+        self.ending.halt(run.halt);
+        if self.jobs.keep_order() {
+            self.lanes.track_fronts();
         }
         self
     }
@@ -86,86 +115,60 @@ impl Schedule {
     /// Shares the first limits with other runs, as many as these terms are for: releases wait for slots, booked from a
     /// store.
     pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
-        let Queue { gate, lanes, supply, .. } = &mut self.queue;
-        supply.intake.charger.bound(&terms.most);
-        gate.share(terms, lanes.options.may_wait());
-        lanes.batcher.terms = gate.properties().batches.clone();
+        self.input.bound(&terms.most);
+        self.gate.share(terms, self.options.may_wait());
+        self.lanes.set_terms(&self.gate);
         self
     }
 
     /// Ends the run as soon as it is known that the next release would be more than `wait` nanoseconds after `now`.
     pub fn with_patience(mut self, now: Time, wait: u64) -> Self {
-        self.deadlines.latest = Some(now.saturating_add(wait));
+        self.ending.release_by(now.saturating_add(wait));
         self
     }
 
     /// Calls `observer` after each release, with what was charged.
     pub fn observe(&mut self, observer: Observer) {
-        self.results.account.observer = Some(observer);
+        self.account.observe_by(observer);
     }
 
     /// Skips the items for which `done` is true.
     pub fn skip(&mut self, done: Done) {
-        self.queue.supply.intake.skip(done);
+        self.input.skip(done);
     }
 
     /// Decides what to do at `now`, given the sink's `capacity`. Call it again after each action.
     pub fn poll(&mut self, now: Time, capacity: Capacity) -> Action {
-        if let Some(action) = self.results.course.next() {
+        if let Some(action) = self.actions.next() {
             return action;
         }
         self.update(now, capacity);
         if let Some(action) = self.end_in_time(now) {
             return action;
         }
-        let Schedule { queue, results, .. } = self;
-        while queue.refuse_late(now, true, results) {}
-        let gathers = queue.gathers(now, results);
+        while self.refuse_late(now, true) {}
+        let gathers = self.gathers(now);
         if gathers {
-            queue.gather(now, results);
-        } else if let Some(admission) = queue.admit(now, results) {
+            self.gather(now);
+        } else if let Some(admission) = self.admit(now) {
             return Action::Send(admission);
-        } else if queue.knows_all(results) && queue.refuse_late(now, false, results) {
+        } else if self.knows_all() && self.refuse_late(now, false) {
             return self.poll(now, capacity);
         }
-        self.poll_without_release(now, capacity, gathers)
-    }
-
-    /// Brings everything that changes with time up to `now`, before anything is decided.
-    fn update(&mut self, now: Time, capacity: Capacity) {
-        let Schedule { queue, results, .. } = self;
-        results.account.end_wait(now);
-        queue.lanes.batcher.capacity = capacity;
-        queue.count_rejects(results);
-        queue.evict(now);
-        while let Some(segments) = results.jobs.retries.take_due(now) {
-            queue.requeue(segments);
-        }
-        if let Some(news) = queue.gate.take_news() {
-            queue.lanes.reconsider(&news, &queue.gate);
-        }
-    }
-
-    /// Decides what to do at `now` if nothing may leave: ask a store, end the run, or wait.
-    fn poll_without_release(&mut self, now: Time, capacity: Capacity, gathers: bool) -> Action {
         // Rejects may have been waiting for what was just refused.
-        self.queue.count_rejects(&mut self.results);
-        let is_over = self.results.course.is_stopping || self.has_released_all();
-        let Schedule { queue, results, deadlines } = self;
-        let latest = deadlines.latest(now).map(|(latest, _)| latest);
-        let again = queue.provide(now, latest, gathers, is_over, &mut results.course);
-        if let Some(action) = results.course.next() {
+        self.count_rejects();
+        let again = self.provide(now, gathers);
+        if let Some(action) = self.actions.next() {
             return action;
         }
-        if is_over && results.jobs.running() == 0 && again.is_none() {
+        if self.is_over() && self.jobs.running() == 0 && again.is_none() {
             return self.conclude();
         }
         let is_too_late = self.is_too_late(now);
-        if is_too_late && self.queue.knows_all(&self.results) {
+        if is_too_late && self.knows_all() {
             let late = self.known_next(now, now).map(|next| next.since(now));
-            let had_slot = self.queue.has_lost_slot;
-            self.results.course.tell(Notice::TooLong { late, had_slot });
-            self.results.course.end(Exit::Refused);
+            self.actions.tell(Notice::TooLong { late, had_slot: self.has_lost_slot });
+            self.ending.end(Exit::Refused);
             return self.poll(now, capacity);
         }
         // First look for input that has already arrived: it may go sooner.
@@ -173,123 +176,204 @@ impl Schedule {
         self.wait(now, again)
     }
 
+    /// Brings everything that changes with time up to `now`, before anything is decided.
+    fn update(&mut self, now: Time, capacity: Capacity) {
+        self.account.end_wait(now);
+        self.lanes.set_capacity(capacity);
+        self.count_rejects();
+        self.evict(now);
+        while let Some(segments) = self.jobs.take_due(now) {
+            self.requeue(segments);
+        }
+        if let Some(news) = self.gate.take_news() {
+            self.lanes.reconsider(&news, &self.gate);
+        }
+    }
+
+    /// Lets the limits evict what no item will ask about any more.
+    ///
+    /// A waiting item asks as of when it became next in line, so what was not idle by then is kept. While the input is
+    /// not read, items may also be waiting outside.
+    fn evict(&mut self, now: Time) {
+        // An admission that is being sent will be charged to accounts that must still exist.
+        if self.spare.is_some() && self.gate.evict_at() <= now {
+            let input = &self.input;
+            let is_accepting = input.is_empty() && self.has_room();
+            let is_waited_for = !input.has_ended() && !is_accepting;
+            let outside = Some(input.newest()).filter(|_| is_waited_for);
+            let waiting = self.lanes.oldest().into_iter().chain(input.arrival()).chain(outside);
+            // An arrival may not have been reported yet: a wake-up may be late by a fraction of a second, but not by a
+            // whole one.
+            let untold = Time(now.0.saturating_sub(SECOND));
+            self.gate.evict(now, waiting.fold(untold, Time::min));
+        }
+    }
+
+    /// Orders slots for waiting items, or gives slots back at the end. Returns when to look again.
+    fn provide(&mut self, now: Time, may_grow: bool) -> Option<Time> {
+        let steps = if self.is_over() {
+            self.gate.reservations_mut().map_or_else(Steps::default, |slots| slots.close(now))
+        } else if may_grow {
+            // Nothing is ordered until its cost is known.
+            return (self.gate.reservations().is_some() && !self.lanes.is_empty()).then_some(now);
+        } else {
+            // Later slots are of no use.
+            let latest = self.ending.latest(now).map(|(latest, _)| latest);
+            let most = self.gate.reservations().map_or(0, Reservations::most_wanted);
+            let demands = self.lanes.demands(now, latest, most);
+            self.gate.want(now, demands, self.lanes.capacity().vacancies)
+        };
+        self.actions.store(steps.tasks);
+        let has_fixed = self.lanes.fix(&steps.closed, &self.gate);
+        if has_fixed { Some(now) } else { steps.again }
+    }
+
     /// Waits for something to happen, or for an instant: `again` or any other that is known.
     fn wait(&mut self, now: Time, again: Option<Time>) -> Action {
-        let accepting = self.queue.is_accepting(&self.results);
-        (self.queue.is_due, self.queue.listens) = (false, accepting);
-        if self.results.course.is_stopping {
+        let accepting = self.is_accepting();
+        (self.is_due, self.listens) = (false, accepting);
+        if self.ending.is_stopping() {
             return Action::Wait { until: again, accepting };
         }
-        let time_is_over = self.deadlines.over.filter(|_| !self.has_released_all());
-        let Schedule { queue, results, deadlines } = self;
-        let (next, backoff) = (queue.next, results.jobs.retries.backoff_until());
-        let is_held = !queue.lanes.is_empty() && queue.lanes.batcher.capacity.vacancies > 0;
+        let backoff = self.jobs.backoffs().map(|(first, _)| first);
+        let is_held = !self.lanes.is_empty() && self.lanes.capacity().vacancies > 0;
         if is_held || backoff.is_some() {
-            let changed = (queue.lanes.revision(), queue.gate.version(Scope::All), next);
-            results.account.begin_wait(now, changed, || forecast::awaited(queue, now));
+            let changed = (self.lanes.revision(), self.gate.version(Scope::All), self.next);
+            let awaited = || forecast::awaited(&self.lanes, &self.gate, self.not_before, now);
+            self.account.begin_wait(now, changed, awaited);
         }
-        let patience_ends = deadlines.latest.filter(|at| *at > now);
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
-        let evict_at = queue.gate.evict_at().known().filter(|_| queue.lanes.is_empty());
-        let times = [again, next, backoff, evict_at, patience_ends, time_is_over, queue.lanes.deadline()];
+        let evict_at = self.gate.evict_at().known().filter(|_| self.lanes.is_empty());
+        let (deadline, patience_ends) = (self.lanes.deadline(), self.ending.patience_ends(now));
+        let over = self.ending.over().filter(|_| !self.has_released_all());
+        let times = [again, self.next, backoff, evict_at, patience_ends, over, deadline];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }
 
+    /// True if everything has left and no more will come.
+    fn has_ended(&self) -> bool {
+        self.input.has_ended() && self.input.is_empty() && self.lanes.is_empty()
+    }
+
     fn has_released_all(&self) -> bool {
-        self.queue.has_ended() && self.results.jobs.retries.backoff_until().is_none()
+        self.has_ended() && self.jobs.backoffs().is_none()
+    }
+
+    /// True if nothing more is to be released.
+    fn is_over(&self) -> bool {
+        self.ending.is_stopping() || self.has_released_all()
     }
 
     /// Concludes the run when nothing is left to do: reports what failed, then finishes.
     fn conclude(&mut self) -> Action {
         let has_released_all = self.has_released_all();
-        let Schedule { queue: Queue { supply, .. }, results, .. } = self;
-        let Results { jobs, course, have_succeeded, .. } = results;
         if has_released_all {
-            supply.last_advice().into_iter().for_each(|text| course.tell(Notice::Warning(text)));
+            self.input.last_advice().into_iter().for_each(|text| self.actions.tell(Notice::Warning(text)));
         }
         // Items that waited for another attempt have failed. With the reader gone, that is not worth a message.
-        for failed in std::mem::take(&mut jobs.retries.failed_so_far).into_values() {
-            if !*have_succeeded {
-                course.raise(failed.why.exit());
-            }
-            if course.exit != Exit::READER_GONE {
-                course.tell(Notice::FailedSoFar(failed));
+        for failed in self.jobs.take_failed() {
+            self.ending.fail(failed.why.exit());
+            if self.ending.exit() != Exit::READER_GONE {
+                self.actions.tell(Notice::FailedSoFar(failed));
             }
         }
-        if let Some(error) = supply.bad_end.take().filter(|_| has_released_all) {
-            course.give_up(Exit::Error, error);
+        if let Some(error) = self.input.take_bad_end().filter(|_| has_released_all) {
+            self.fail(Exit::Error, error);
         }
-        course.next().unwrap_or(Action::Finish(course.exit))
+        self.actions.next().unwrap_or(Action::Finish(self.ending.exit()))
     }
 
     /// True once the next release is known to be later than the run may wait.
     fn is_too_late(&self, now: Time) -> bool {
-        let Some((by, is_fixed)) = self.deadlines.latest(now).filter(|_| !self.results.course.is_stopping)
-        else {
+        let Some((by, is_fixed)) = self.ending.latest(now).filter(|_| !self.ending.is_stopping()) else {
             return false;
         };
-        let Schedule { queue, results: Results { jobs, .. }, .. } = self;
         // The end of a running command may let something go sooner.
         let may_run_sooner = || {
-            jobs.running() > 0 && (jobs.retries.rules.times > 0 || !queue.gate.properties().is_foreseeable)
+            self.jobs.running() > 0 && (self.jobs.retry().times > 0 || !self.gate.properties().is_foreseeable)
         };
         match self.known_next(now, by) {
             Some(next) => next > by && (is_fixed || !may_run_sooner()),
-            None => is_fixed && now >= by && !queue.lanes.is_empty() && !queue.is_asking(),
+            None => is_fixed && now >= by && !self.lanes.is_empty() && !self.is_asking(),
         }
     }
 
     /// The next release if nothing else arrives, or one no later than `by`; `None` if not known.
     fn known_next(&self, now: Time, by: Time) -> Option<Time> {
-        let Queue { gate, lanes, next, .. } = &self.queue;
-        let again = self.results.jobs.retries.backoff_until();
+        let Schedule { gate, lanes, next, .. } = self;
+        let again = self.jobs.backoffs().map(|(first, _)| first);
         // `next` may be only the answer of the limits by key; the common limits may make it later.
         let exact = || lanes.earliest(gate, now, by)?.known();
-        let booked = || if self.queue.is_asking() { None } else { lanes.expected(gate, now) };
+        let booked = || if self.is_asking() { None } else { lanes.expected(gate, now) };
         match next.and_then(|next| Some(exact()?.max(next))).or_else(booked) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
-            None => again.filter(|_| self.queue.has_ended()),
+            None => again.filter(|_| self.has_ended()),
         }
+    }
+
+    /// True if slots were asked for and the store has not answered.
+    fn is_asking(&self) -> bool {
+        self.gate.reservations().is_some_and(Reservations::is_asking)
     }
 
     /// Ends the run once its time is over, but not before all input that has arrived by then is known.
     fn end_in_time(&mut self, now: Time) -> Option<Action> {
-        let Schedule { queue, results, deadlines } = self;
-        if results.course.is_stopping || deadlines.over.is_none_or(|over| now < over) {
+        if self.ending.is_stopping() || self.ending.over().is_none_or(|over| now < over) {
             return None;
         }
-        let waits = !queue.lanes.is_empty() || results.jobs.retries.backoff_until().is_some();
-        if waits || queue.look(now, results) {
-            results.course.tell(Notice::TimeUp);
-            results.course.end(Exit::Refused);
-        } else if queue.is_due || queue.lanes.batcher.has_ended() {
-            results.course.is_stopping = true;
+        let waits = !self.lanes.is_empty() || self.jobs.backoffs().is_some();
+        if waits || self.look(now) {
+            self.actions.tell(Notice::TimeUp);
+            self.ending.end(Exit::Refused);
+        } else if self.is_due || self.input.has_ended() {
+            self.ending.stop();
         } else {
             // Until now, there may have been no command to take more.
-            queue.listens = true;
+            self.listens = true;
             return Some(Action::Wait { until: Some(now), accepting: true });
         }
-        results.course.next()
+        self.actions.next()
+    }
+
+    fn has_room(&self) -> bool {
+        self.lanes.have_room(self.input.is_single()) && !self.input.is_full()
+    }
+
+    fn is_accepting(&self) -> bool {
+        let capacity = self.lanes.capacity();
+        // An item that must wait for a command anyway can wait in the input, unless the newest item or its arrival
+        // matters, or the number of items does.
+        let is_taken = capacity.vacancies > 0 && capacity.before > self.input.total();
+        let is_wanted = is_taken
+            || self.options.on_limit != OnLimit::Wait
+            || self.ending.halts(|halt| matches!(halt.share, Share::Percent(_)));
+        let is_open = !self.ending.is_stopping() && !self.input.has_ended();
+        is_open && is_wanted && self.input.is_empty() && self.has_room()
+    }
+
+    /// True if no more input that has arrived by now can be read.
+    fn knows_all(&self) -> bool {
+        self.is_due || !self.is_accepting()
     }
 
     /// True if releases depend on what the wall clock shows, so the scheduler must be told when it is set.
     pub fn goes_by_wall(&self) -> bool {
-        self.deadlines.go_by_wall() || self.queue.gate.rates().iter().any(|rate| rate.zone.is_some())
+        self.ending.goes_by_wall() || self.gate.rates().iter().any(|rate| rate.zone.is_some())
     }
 
     /// The counters of the run so far.
     pub fn stats(&self) -> Stats {
-        self.queue.supply.counted(&self.results.account.stats)
+        Stats { read: self.input.read(), skipped: self.input.skipped(), ..*self.account.stats() }
     }
 
     /// The counters of all limits, past and present.
     pub fn limit_stats(&self) -> Vec<LimitStats> {
-        self.results.account.limits.limits(self.queue.gate.charged())
+        self.account.limits(self.gate.charged())
     }
 
     /// What was learned of each limit whose rate is to be found, by key: those first that were asked for most.
     pub fn learned(&self) -> impl Iterator<Item = (&Rate, Vec<(&[u8], &Learned)>)> {
-        let gate = &self.queue.gate;
+        let gate = &self.gate;
         let limits = gate.limits().filter(|(at, _)| gate.rates()[*at].least.is_some());
         limits.map(|(at, limit)| {
             let mut keys: Vec<_> = limit.learned().collect();
@@ -315,33 +399,33 @@ impl Schedule {
 
     /// The next release, as far as it was known at the last poll.
     pub fn next_release(&self) -> Option<Time> {
-        self.queue.next.or(self.results.jobs.retries.backoff_until())
+        self.next.or_else(|| Some(self.jobs.backoffs()?.0))
     }
 
     /// The last instant at which the latest admission could be sent, if it needed slots.
     pub fn good_until(&self) -> Option<Time> {
-        self.queue.good_until
+        self.good_until
     }
 
     /// The number of commands that are running.
     pub fn running(&self) -> usize {
-        self.results.jobs.running()
+        self.jobs.running()
     }
 
     /// The running attempt whose first item has this number.
     pub fn attempt(&self, first: u64) -> Option<&Attempt> {
-        self.results.jobs.in_flight.get(&first)
+        self.jobs.attempt(first).filter(|attempt| attempt.runs)
     }
 
     /// True if the attempt whose first item has this number failed and waits to be retried.
     pub fn is_tried_again(&self, first: u64) -> bool {
-        self.results.jobs.retries.failed_so_far.contains_key(&first)
+        self.jobs.attempt(first).is_some_and(|attempt| !attempt.runs)
     }
 
     /// The number of input bytes that are done with: all before the first item that was neither released nor refused,
     /// or is to be released again.
     pub fn consumed(&self) -> u64 {
-        let waiting = self.queue.lanes.offset().into_iter().chain(self.results.jobs.retries.offset());
-        waiting.fold(self.queue.supply.offset(), u64::min)
+        let waiting = self.lanes.offset().into_iter().chain(self.jobs.offset());
+        waiting.fold(self.input.done_until(), u64::min)
     }
 }

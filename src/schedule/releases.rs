@@ -1,32 +1,106 @@
-//! The path of a release: items are admitted, from the lanes or past them, and committed once they have left.
+//! The path of a release: items are offered to the lanes, admitted from them or past them, and committed once they have
+//! left.
 
 use std::ops::ControlFlow::{self, Break, Continue};
-use std::rc::Rc;
 
-use super::queue::Queue;
-use super::results::Results;
-use super::{Action, Admission, Notice};
-use crate::charge::Charge;
-use crate::config::OnLimit;
-use crate::gate::{Request, Scope};
+use anyhow::anyhow;
+
+use super::{Admission, Notice, Schedule};
+use crate::config::{OnLimit, Rate};
+use crate::exit::Exit;
+use crate::gate::{Blocked, Request, Scope};
+use crate::source::{Segment, Unfit};
 use crate::time::Time;
 
 /// A batch is sent once it has this number of bytes: the usual size of a pipe.
 const WRITE: usize = 64 << 10;
 
-impl Queue {
+impl Schedule {
+    /// Looks at the next item read. Returns true if there is one.
+    pub(super) fn look(&mut self, now: Time) -> bool {
+        let is_argument = self.lanes.capacity().fills_arguments();
+        while !self.ending.is_stopping() && !self.input.is_full() {
+            let told = |advice| self.actions.tell(Notice::Warning(advice));
+            match self.input.look(is_argument, told) {
+                None => return false,
+                Some(Ok(())) => return true,
+                Some(Err(why)) => match self.input.reject_invalid(why) {
+                    Ok(()) => self.count_rejects(),
+                    Err(error) => self.end_input(now, Some(error)),
+                },
+            }
+        }
+        false
+    }
+
+    /// Lets the items that were read join the lanes, as far as there is room.
+    fn offer(&mut self, now: Time) {
+        while !self.ending.is_stopping() && self.has_room() {
+            if let Some(items) = self.input.take_alike() {
+                self.lanes.push(now, items, &self.gate);
+            } else if !self.look(now) {
+                break;
+            } else if let Some(error) = self.lanes.capacity().argument_error(self.input.record()) {
+                self.input.reject(Unfit::Argument(error));
+                self.count_rejects();
+            } else {
+                self.push(now);
+            }
+        }
+    }
+
+    /// Lets the item that was looked at join its lane.
+    fn push(&mut self, now: Time) {
+        if let Some(items) = self.input.take() {
+            let (displaced, limit) = self.lanes.push(now, items, &self.gate);
+            self.account.refuse(limit, displaced);
+        }
+    }
+
+    /// Puts segments back in their places, charged under the present limits.
+    pub(super) fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
+        let items = segments.into_iter().flat_map(|segment| self.input.recharge(segment));
+        self.lanes.requeue(items, &self.gate);
+    }
+
+    /// True if items that must be known before a release may still arrive at this very instant. Offers those that have
+    /// arrived.
+    pub(super) fn gathers(&mut self, now: Time) -> bool {
+        if !self.must_gather() || self.is_due {
+            return false;
+        }
+        self.offer(now);
+        self.is_accepting()
+    }
+
+    /// True if everything that arrives at an instant must be known before a release at that instant: it may join a
+    /// batch, or replace an item that waits.
+    fn must_gather(&self) -> bool {
+        self.options.forms_batches() || self.options.on_limit == OnLimit::Latest
+    }
+
+    /// Finds out when the next release may be, without admitting anything.
+    pub(super) fn gather(&mut self, now: Time) {
+        self.expire(now);
+        match self.lanes.next(&self.gate, now) {
+            Ok(_) => self.next = Some(self.not_before.max(now)),
+            Err(next) => self.set_next(now, next),
+        }
+    }
+
     /// Admits everything that may leave at `now`, if there is anything.
-    pub(super) fn admit(&mut self, now: Time, results: &mut Results) -> Option<Box<Admission>> {
-        let passes = self.may_pass(results);
+    pub(super) fn admit(&mut self, now: Time) -> Option<Box<Admission>> {
+        let passes = self.may_pass();
         if !passes {
-            self.offer(now, results);
+            self.offer(now);
         }
         self.next = None;
-        let capacity = self.lanes.batcher.capacity;
-        if results.course.is_stopping || capacity.vacancies == 0 {
+        let capacity = self.lanes.capacity();
+        let room = if self.must_gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
+        if self.ending.is_stopping() || capacity.vacancies == 0 {
             return None;
         }
-        if !self.is_accepting(results) {
+        if !self.is_accepting() {
             self.lanes.flush(now, &self.gate);
         }
         if self.not_before > now && !self.lanes.is_empty() {
@@ -36,25 +110,24 @@ impl Queue {
         self.expire(now);
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
-        let room = if self.lanes.must_gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
-        let mut flow = self.admit_waiting(room, &mut admission, results);
+        let mut flow = self.admit_waiting(room, &mut admission);
         if passes {
-            while flow.is_continue() && self.pass(&mut admission, results) {
-                flow = self.admit_waiting(room, &mut admission, results);
+            while flow.is_continue() && self.pass(&mut admission) {
+                flow = self.admit_waiting(room, &mut admission);
             }
             // With nothing to send, the items that just joined their lanes decide how long to wait.
             if admission.batch.is_empty() {
-                _ = self.admit_waiting(room, &mut admission, results);
+                _ = self.admit_waiting(room, &mut admission);
             }
         } else {
             // Refused items have made room for more.
             while admission.batch.is_empty()
-                && !(self.lanes.must_gather() || self.supply.intake.is_empty())
+                && !(self.must_gather() || self.input.is_empty())
                 && self.has_room()
-                && !results.course.is_stopping
+                && !self.ending.is_stopping()
             {
-                self.offer(now, results);
-                _ = self.admit_waiting(room, &mut admission, results);
+                self.offer(now);
+                _ = self.admit_waiting(room, &mut admission);
             }
         }
         if admission.batch.is_empty() {
@@ -64,44 +137,35 @@ impl Queue {
         Some(admission)
     }
 
-    /// Finds out when the next release may be, without admitting anything.
-    pub(super) fn gather(&mut self, now: Time, results: &mut Results) {
-        self.expire(now);
-        match self.lanes.next(&self.gate, now) {
-            Ok(_) => self.next = Some(self.not_before.max(now)),
-            Err(next) => self.set_next(now, next, results),
-        }
-    }
-
     /// True if items may skip the lanes and stay in their block. They leave no trace in a lane, so nothing may depend
     /// on when they left; nor are they counted against the capacity, so the sink must take any number.
-    fn may_pass(&self, results: &Results) -> bool {
-        let (intake, properties) = (&self.supply.intake, self.gate.properties());
-        intake.is_single()
-            && intake.is_verbatim()
-            && self.lanes.batcher.capacity.line.is_none()
-            && self.lanes.options.on_limit == OnLimit::Wait
-            && self.lanes.options.jitter.is_none()
+    fn may_pass(&self) -> bool {
+        let (input, properties) = (&self.input, self.gate.properties());
+        input.is_single()
+            && input.is_verbatim()
+            && !self.lanes.capacity().fills_arguments()
+            && self.options.on_limit == OnLimit::Wait
+            && self.options.jitter.is_none()
             && !properties.depends_on_since
             // Slots are booked only for waiting items.
             && !properties.batches.is_ahead
-            && !results.need_requests()
-            && !self.lanes.batcher.forms_batches()
+            && !self.need_requests()
+            && !self.options.forms_batches()
+    }
+
+    /// True if the request of a release must be kept until it is over.
+    fn need_requests(&self) -> bool {
+        self.jobs.exist() || self.account.is_observed()
     }
 
     /// Admits items that wait in lanes. Breaks off if later items must not go at the same instant.
-    fn admit_waiting(
-        &mut self,
-        room: u64,
-        admission: &mut Admission,
-        results: &mut Results,
-    ) -> ControlFlow<()> {
+    fn admit_waiting(&mut self, room: u64, admission: &mut Admission) -> ControlFlow<()> {
         let mut left = room;
-        while left > 0 && admission.batch.bytes() < WRITE && !results.course.is_stopping {
+        while left > 0 && admission.batch.bytes() < WRITE && !self.ending.is_stopping() {
             match self.lanes.next(&self.gate, admission.checked) {
-                Ok(at) => self.admit_lane(at, &mut left, admission, results)?,
+                Ok(at) => self.admit_lane(at, &mut left, admission)?,
                 Err(next) => {
-                    self.set_next(admission.checked, next, results);
+                    self.set_next(admission.checked, next);
                     return Continue(());
                 }
             }
@@ -110,39 +174,27 @@ impl Queue {
     }
 
     /// Admits the next items of a lane, in up to `left` releases.
-    fn admit_lane(
-        &mut self,
-        at: usize,
-        left: &mut u64,
-        admission: &mut Admission,
-        results: &mut Results,
-    ) -> ControlFlow<()> {
+    fn admit_lane(&mut self, at: usize, left: &mut u64, admission: &mut Admission) -> ControlFlow<()> {
         if self.begin_delay(at, admission) {
             return Continue(());
         }
-        let now = admission.checked;
-        let lane = self.lanes.lane(at);
-        let Some(((front, open), (is_judged, request))) =
-            lane.front().zip(lane.open.as_ref()).zip(self.lanes.request(lane))
-        else {
-            return Break(());
-        };
-        if is_judged && let Err(blocked) = self.gate.judge(&mut admission.pending, now, &request) {
-            return self.refuse_next(at, blocked.limit(), admission, results);
+        let needs_requests = self.need_requests();
+        let Schedule { lanes, gate, options, .. } = self;
+        let (now, pending) = (admission.checked, &mut admission.pending);
+        let Some((is_judged, request)) = lanes.request(at) else { return Break(()) };
+        if is_judged && let Err(blocked) = gate.judge(pending, now, &request) {
+            return self.refuse_next(at, blocked.limit(), admission);
         }
-        let (gate, pending) = (&mut self.gate, &mut admission.pending);
+        let since = request.since;
         let mut fits = |costs: &[u64]| gate.check(pending, now, &Request { costs, ..request }).is_ok();
-        let open = self.lanes.batcher.complete(open, lane.waiting(), &mut fits);
-        let forms_batches = self.lanes.batcher.forms_batches();
-        let most = if forms_batches { 1 } else { front.segment.items().min(*left) };
-        let (since, charge) =
-            (request.since, Charge { costs: open.costs, keys: Rc::clone(&front.charge.keys) });
+        let Some((items, charge)) = lanes.complete(at, &mut fits) else { return Break(()) };
+        let most = if options.forms_batches() { 1 } else { items.min(*left) };
         match gate.admit(pending, now, &Request::new(since, &charge), most) {
             Ok(releases) => {
-                let items = if forms_batches { open.items } else { releases };
-                let segments = self.lanes.take(at, items, now, gate);
-                admission.add(at, segments, forms_batches);
-                if results.need_requests() {
+                let items = if options.forms_batches() { items } else { releases };
+                let segments = lanes.take(at, items, now, gate);
+                admission.add(at, segments, options.forms_batches());
+                if needs_requests {
                     admission.asked.push((releases, since, charge));
                 }
                 *left -= releases;
@@ -151,7 +203,7 @@ impl Queue {
             // Another lane may cost the common limits less, but it must not overtake this one.
             Err(blocked) if gate.is_common(blocked.by) && !admission.batch.is_empty() => Break(()),
             Err(_) => {
-                self.lanes.pass_over(at);
+                lanes.pass_over(at);
                 admission.deferred.push(at);
                 Continue(())
             }
@@ -160,46 +212,41 @@ impl Queue {
 
     /// Begins the random delay of a lane's next release, once the limits admit it. Returns whether it does.
     fn begin_delay(&mut self, at: usize, admission: &mut Admission) -> bool {
-        let lane = self.lanes.lane(at);
-        let Some(jitter) = self.lanes.options.jitter.filter(|_| lane.delay.is_none()) else { return false };
-        let Some((front, (is_judged, request))) = lane.front().zip(self.lanes.request(lane)) else {
-            return false;
-        };
+        let Some(jitter) = self.options.jitter else { return false };
+        let Some((item, attempt)) = self.lanes.undelayed(at) else { return false };
+        let Some((is_judged, request)) = self.lanes.request(at) else { return false };
         let (pending, now) = (&mut admission.pending, admission.checked);
         let begins = match is_judged {
             true => self.gate.judge(pending, now, &request),
             false => self.gate.check(pending, now, &request),
         };
         if begins.is_ok() {
-            let delay = jitter.delay(front.segment.first(), front.segment.attempt());
-            let until = now.saturating_add(delay);
-            self.lanes.delay(at, until, &self.gate);
+            self.lanes.delay(at, now.saturating_add(jitter.delay(item, attempt)), &self.gate);
         }
         begins.is_ok()
     }
 
     /// Admits items that find their lane empty and all limits open, past the lanes; the others join their lanes.
     /// Returns true if the last one to join may still be admitted.
-    fn pass(&mut self, admission: &mut Admission, results: &mut Results) -> bool {
+    fn pass(&mut self, admission: &mut Admission) -> bool {
         let now = admission.checked;
         while admission.batch.bytes() < WRITE
-            && !results.course.is_stopping
+            && !self.ending.is_stopping()
             && self.has_room()
-            && self.look(now, results)
+            && self.look(now)
         {
-            let intake = &mut self.supply.intake;
-            let since = intake.arrival().unwrap_or(now);
-            let draft = intake.draft();
+            let since = self.input.arrival().unwrap_or(now);
+            let draft = self.input.draft();
             let request = Request { since, costs: &draft.costs, keys: &draft.keys };
             let may_pass = self.lanes.would_be_alone(request.keys);
             if may_pass && self.gate.admit(&mut admission.pending, now, &request, 1).is_ok() {
-                intake.pass().into_iter().for_each(|segment| admission.batch.push(segment));
+                self.input.pass().into_iter().for_each(|segment| admission.batch.push(segment));
             } else if may_pass && !admission.batch.is_empty() {
                 // It may be held up only by what is already admitted.
-                let items = intake.take().into_iter();
+                let items = self.input.take().into_iter();
                 admission.deferred.extend(items.map(|items| self.lanes.push_over(items)));
             } else {
-                self.push(now, results);
+                self.push(now);
                 if !may_pass {
                     return true;
                 }
@@ -210,29 +257,22 @@ impl Queue {
 
     /// Refuses the next items of a lane, which `limit` does not admit. Breaks off if later items must not go at the
     /// same instant.
-    fn refuse_next(
-        &mut self,
-        at: usize,
-        limit: Option<usize>,
-        admission: &Admission,
-        results: &mut Results,
-    ) -> ControlFlow<()> {
-        let fails = self.lanes.options.on_limit == OnLimit::Fail;
+    fn refuse_next(&mut self, at: usize, limit: Option<usize>, admission: &Admission) -> ControlFlow<()> {
+        let fails = self.options.on_limit == OnLimit::Fail;
         // How early it is will be known once those before it are charged.
         if fails && !admission.batch.is_empty() {
             return Break(());
         }
-        let request = self.lanes.request(self.lanes.lane(at)).filter(|_| fails);
+        let request = self.lanes.request(at).filter(|_| fails);
         let early = request.and_then(|(_, request)| {
             let opening = self.gate.opening(Scope::All, &request, request.since);
             // Without a slot, it is known when the next one might be.
             let next = || self.gate.blocked(&request, request.since)?.until;
             opening.from.known().or_else(next).map(|at| at.since(request.since))
         });
-        let items = self.lanes.lane(at).open.as_ref().map_or(0, |open| open.items);
         let notice = |item, text, limit| Notice::Refused { item, text, limit, early };
-        self.refuse(at, items, limit, notice, results);
-        if !self.lanes.must_gather() {
+        self.refuse(at, self.lanes.lane(at).formed(), limit, notice);
+        if !self.must_gather() {
             return Continue(());
         }
         // There is room again for what has arrived at the same instant; it may join the next batch.
@@ -241,14 +281,73 @@ impl Queue {
         Break(())
     }
 
+    /// Of the items of a lane that were never sent, refuses the first `items`, as `limit` does not admit them. If
+    /// refusing is to end the run, tells the user with `notice` instead.
+    fn refuse(
+        &mut self,
+        at: usize,
+        items: u64,
+        limit: Option<usize>,
+        notice: impl FnOnce(u64, Vec<u8>, Option<Rate>) -> Notice,
+    ) {
+        let fresh = self.lanes.lane(at).fresh().filter(|_| !self.ending.is_stopping());
+        let Some((_, fresh)) = fresh else { return };
+        let first = fresh.segment.first();
+        if self.options.on_limit == OnLimit::Fail {
+            let rate = limit.map(|limit| self.gate.rates()[limit].clone());
+            self.actions.tell(notice(first, fresh.segment.first_text(self.input.delimiter()), rate));
+            return self.ending.end(Exit::Refused);
+        }
+        self.lanes.discard(at, items, &self.gate);
+        self.account.refuse(limit, items);
+        self.retire(first);
+    }
+
+    /// Refuses the items that may not wait beyond `now`; if `missed`, only those that could not have gone in time.
+    /// Returns true if there were any: what is behind them may go.
+    pub(super) fn refuse_late(&mut self, now: Time, missed: bool) -> bool {
+        if self.ending.is_stopping() {
+            return false;
+        }
+        let late = self.lanes.late(&self.gate, now, missed);
+        for &at in &late {
+            let limit = self.lanes.blocked(at, &self.gate, now).and_then(Blocked::limit);
+            self.refuse(at, 1, limit, |item, text, limit| Notice::Expired { item, text, limit });
+        }
+        !late.is_empty()
+    }
+
+    /// Drops slots that were not used in time, as of `now`.
+    fn expire(&mut self, now: Time) {
+        self.has_lost_slot |= self.gate.reservations_mut().is_some_and(|slots| slots.expire(now));
+    }
+
+    /// Notes when the next release may be. If that is never, and nothing may change it, ends the run.
+    fn set_next(&mut self, now: Time, next: Option<Time>) {
+        // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
+        let may_change = || {
+            // Limits may have hours that complement one another, and items that cost too much in all of them.
+            let get_no_slots = || self.lanes.expected(&self.gate, now) == Some(Time::NEVER);
+            let may_open = self.gate.properties().may_open && !get_no_slots();
+            self.jobs.running() > 0 || may_open
+        };
+        let is_never = next == Some(Time::NEVER) && !may_change();
+        self.next = next.and_then(Time::known);
+        if is_never {
+            let error =
+                anyhow!("the next release would be later than any clock can show: shorten the period");
+            self.fail(Exit::Error, error);
+        }
+    }
+
     /// Charges the releases of the first `items`.
-    pub(super) fn commit(&mut self, now: Time, admission: &mut Admission, items: u64, results: &mut Results) {
+    pub(super) fn commit(&mut self, now: Time, admission: &mut Admission, items: u64) {
         // More that has arrived by this instant may be read now.
         self.is_due = false;
         let releases = admission.batch.releases_of(items);
-        let reports = self.gate.commit(&mut admission.pending, now, releases, !results.jobs.exist);
-        reports.into_iter().for_each(|report| results.course.push(Action::Store(report)));
-        results.account.observe(now, admission, releases);
+        let reports = self.gate.commit(&mut admission.pending, now, releases, !self.jobs.exist());
+        self.actions.store(reports);
+        self.account.observe(now, admission, releases);
     }
 
     /// Keeps a used-up admission for reuse of its memory. The lanes that it deferred may be asked again.

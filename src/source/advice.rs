@@ -2,7 +2,7 @@
 
 use std::mem;
 
-use super::{Charger, Fields, Intake, Keyless};
+use super::{Charger, Fields, Keyless};
 use crate::config::{InputOptions, Rate, Selector, Separator};
 use crate::printable::excerpt;
 
@@ -41,14 +41,13 @@ impl Advice {
     }
 
     /// On text from Windows, before its first item is looked at: it may begin with a byte order mark, which selectors
-    /// and commands take for part of the item, or be in UTF-16, which they cannot read.
-    pub(crate) fn on_encoding(&mut self, intake: &Intake, is_argument: bool) -> Option<String> {
-        if !self.looks_for_mark || intake.is_empty() {
+    /// and commands take for part of the item, or be in UTF-16, which they cannot read. The input has this `beginning`,
+    /// if nothing has been taken from it.
+    pub(crate) fn on_encoding(&mut self, beginning: Option<&[u8]>, is_read: bool) -> Option<String> {
+        if !mem::replace(&mut self.looks_for_mark, false) {
             return None;
         }
-        self.looks_for_mark = false;
-        let is_read = is_argument || intake.charger.uniform().is_none();
-        let advice = match intake.beginning().filter(|_| is_read)? {
+        let advice = match beginning.filter(|_| is_read)? {
             [0xef, 0xbb, 0xbf, ..] => {
                 "item 1 begins with a byte order mark, which becomes part of it: remove it with tail -c +4"
             }
@@ -60,15 +59,17 @@ impl Advice {
         Some(advice.to_owned())
     }
 
-    /// On the front item, which was looked at.
+    /// On an item that `charger` has just charged. Of `cuts_quotes`, see [`Advice::on_quotes`].
     pub(crate) fn on_item(
         &mut self,
-        intake: &Intake,
+        item: u64,
+        record: &[u8],
+        charger: &Charger,
+        cuts_quotes: &dyn Fn() -> bool,
         is_argument: bool,
     ) -> impl Iterator<Item = String> + use<> {
-        let (item, record) = (intake.first(), intake.record());
-        let key = self.on_key(&intake.charger, item, record);
-        let quotes = self.on_quotes(item, record, || intake.cuts_quotes());
+        let key = self.on_key(charger, item, record);
+        let quotes = self.on_quotes(item, record, cuts_quotes);
         let line_end = if is_argument { self.on_line_end(item, record) } else { None };
         [key, self.on_member(record), quotes, line_end].into_iter().flatten()
     }

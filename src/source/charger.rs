@@ -20,6 +20,7 @@ pub struct Charger {
     /// Those of these that the last record lacks.
     lacking: Vec<usize>,
     pub(super) limits: Vec<ChargeRule>,
+    separator: Option<Separator>,
     /// The charge of every record, if all have the same.
     uniform: Option<Charge>,
 }
@@ -86,7 +87,8 @@ impl Charger {
         let is_needed = |key| limits.iter().any(|rule| rule.key == Some(key) && rule.only.is_none());
         let needed = (0..selectors.len()).map(is_needed).collect();
         let keys = selectors.len();
-        let mut charger = Charger { fields, keys, needed, lacking: Vec::new(), limits, uniform: None };
+        let (lacking, separator) = (Vec::new(), separator.cloned());
+        let mut charger = Charger { fields, keys, needed, lacking, limits, separator, uniform: None };
         charger.uniform = charger.common_charge();
         charger
     }
@@ -181,8 +183,9 @@ impl Charger {
         self.limits.iter().filter(is_unmatched).map(|rule| rule.name.as_str())
     }
 
-    /// Keeps which limits have been matched, for those that are also in `before`.
-    pub(crate) fn keep_matched(&mut self, before: &Charger) {
+    /// Charges under other limits from now on. Those that were there before keep whether they have been matched.
+    pub(crate) fn change_limits(&mut self, limits: &[Rate]) {
+        let before = std::mem::replace(self, Charger::new(limits, self.separator.as_ref()));
         for rule in &mut self.limits {
             let was_matched = |old: &ChargeRule| {
                 old.name == rule.name && old.only.as_ref().is_some_and(|only| only.matched)
@@ -352,10 +355,10 @@ mod tests {
         let unmatched = ["9/1s,algo=sliding,key=col:1,only=b", "9/1s,algo=sliding,key=col:2,only=b"];
         assert_eq!(names(&first), unmatched);
 
-        let mut second = charger(&["9/s,key=col:1,only=a", "9/s,key=col:1,only=b", "9/s,key=col:1,only=c"]);
-        second.keep_matched(&first);
+        let rates = ["9/s,key=col:1,only=a", "9/s,key=col:1,only=b", "9/s,key=col:1,only=c"];
+        first.change_limits(&rates.map(|rate| rate.parse().unwrap()));
         let unmatched = ["9/1s,algo=sliding,key=col:1,only=b", "9/1s,algo=sliding,key=col:1,only=c"];
-        assert_eq!(names(&second), unmatched);
+        assert_eq!(names(&first), unmatched);
     }
 
     #[test]

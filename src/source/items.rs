@@ -33,6 +33,13 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// Items that leave as one segment.
+    pub(crate) fn of(segment: Segment) -> Self {
+        let mut batch = Batch::default();
+        batch.push(segment);
+        batch
+    }
+
     /// Adds items, each of them a release.
     pub(crate) fn push(&mut self, segment: Segment) {
         self.items += segment.items();
@@ -77,6 +84,16 @@ impl Batch {
     /// The number of the first item.
     pub fn first(&self) -> u64 {
         self.segments.first().map_or(0, Segment::first)
+    }
+
+    /// The first item, without its delimiter.
+    pub(crate) fn first_text(&self, delimiter: &Delimiter) -> Vec<u8> {
+        self.segments.first().map_or_else(Vec::new, |segment| segment.first_text(delimiter))
+    }
+
+    /// The items, each with its delimiter, also where the input ends without one.
+    pub(crate) fn complete(&self, delimiter: &Delimiter) -> Vec<u8> {
+        self.records(delimiter).flat_map(|whole| delimiter.complete(whole).into_owned()).collect()
     }
 
     /// The number of this attempt at the first item, counted from 1.

@@ -12,7 +12,7 @@ mod file_range;
 mod header;
 mod host;
 #[cfg(feature = "cli")]
-mod intake;
+mod input;
 mod items;
 mod json;
 mod keyless;
@@ -36,9 +36,9 @@ pub(crate) use file_range::FileRange;
 pub(crate) use header::header_taker;
 pub(crate) use host::canonical_host;
 #[cfg(feature = "cli")]
-pub use intake::Done;
+pub use input::Done;
 #[cfg(feature = "cli")]
-pub(crate) use intake::Intake;
+pub(crate) use input::{Input, Unfit};
 pub use items::Batch;
 pub(crate) use items::{Items, Segments};
 pub(crate) use keyless::Keyless;

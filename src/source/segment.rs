@@ -69,6 +69,11 @@ impl Segment {
         })
     }
 
+    /// The first item, without its delimiter.
+    pub(crate) fn first_text(&self, delimiter: &Delimiter) -> Vec<u8> {
+        delimiter.trim(&self.bytes()[..self.first_length(delimiter)]).to_vec()
+    }
+
     /// The number of items, all of them whole.
     pub fn items(&self) -> u64 {
         self.items

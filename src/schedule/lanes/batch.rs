@@ -116,10 +116,6 @@ impl Batcher {
         self.timely = self.timely.saturating_mul(2);
     }
 
-    pub(crate) fn has_ended(&self) -> bool {
-        self.ended.is_some()
-    }
-
     pub(crate) fn most_items(&self) -> u64 {
         self.batch.items.get()
     }
@@ -224,7 +220,7 @@ impl Batcher {
         }
         while left > 0 {
             let weight = open.weight.saturating_add(self.weight(items));
-            let sum = if grows { self.sum(&open.costs, added) } else { Rc::clone(&open.costs) };
+            let sum = if grows { self.terms.sum(&open.costs, added) } else { Rc::clone(&open.costs) };
             let fits = open.items < most && self.capacity.holds(weight);
             if !fits || (grows && !allows(&sum)) {
                 break;
@@ -235,12 +231,6 @@ impl Batcher {
         if left > 0 || open.items >= most {
             open.close(arrival, front);
         }
-    }
-
-    /// Adds costs, under the limits that charge a batch the sum of its items.
-    pub(crate) fn sum(&self, costs: &[u64], added: &[u64]) -> Rc<[u64]> {
-        let pairs = costs.iter().zip(added).zip(&self.terms.sums);
-        pairs.map(|((&cost, &added), &sums)| if sums { cost.saturating_add(added) } else { cost }).collect()
     }
 
     fn ever_admits(&self, costs: &[u64]) -> bool {

@@ -12,7 +12,7 @@ pub(crate) struct Lane {
     waiting: VecDeque<Items>,
     pub(super) items: u64,
     /// The next release; `None` if nothing waits.
-    pub(crate) open: Option<Open>,
+    pub(super) open: Option<Open>,
     /// The next release with all that will join it at its release, if slots are booked for its costs.
     ahead: Option<Open>,
     /// The instant of the last release.
@@ -20,11 +20,11 @@ pub(crate) struct Lane {
     /// The first item that gave way to a newer one since the last release; the newest has its turn.
     displaced: Option<u64>,
     /// The instant until which the next release is delayed, once.
-    pub(crate) delay: Option<Time>,
+    pub(super) delay: Option<Time>,
     /// The instant from which the next release waits for no more items, as none could be read.
     flushed: Option<Time>,
     /// Nothing is released before this instant, whatever the limits say: a server asked for a pause.
-    pub(crate) hold: Time,
+    pub(super) hold: Time,
 }
 
 impl Lane {
@@ -121,9 +121,24 @@ impl Lane {
         parts.map(|items| items.segment.items()).sum::<u64>().min(most)
     }
 
+    /// The cost of the next release under each limit, as far as it is formed.
+    pub(crate) fn costs(&self) -> Option<&[u64]> {
+        Some(&self.open.as_ref()?.costs)
+    }
+
+    /// The number of items in the next release, as far as it is formed.
+    pub(crate) fn formed(&self) -> u64 {
+        self.open.as_ref().map_or(0, |open| open.items)
+    }
+
     /// True if the next release is delayed beyond `now`, although the limits allow it.
     pub(crate) fn is_delayed(&self, now: Time) -> bool {
         self.delay.is_some_and(|until| until > now)
+    }
+
+    /// True if nothing is released at `now`, as a server asked for a pause.
+    pub(crate) fn is_held(&self, now: Time) -> bool {
+        self.hold > now
     }
 
     /// The instant at which the next release became next in line.

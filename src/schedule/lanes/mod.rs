@@ -16,28 +16,29 @@ mod turns;
 
 use std::collections::{BTreeSet, HashMap};
 use std::rc::Rc;
+use std::sync::Arc;
 
 use foldhash::fast::RandomState;
 
-pub(super) use self::batch::Batcher;
 pub(super) use self::lane::Lane;
 
+use self::batch::Batcher;
 use self::deadlines::Deadlines;
 use self::directory::Directory;
 use self::size::Size;
 use self::turns::Turns;
-use super::{Admission, Failed, Failure};
-use crate::charge::Key;
-use crate::config::{OnLimit, Plan, QueueOptions};
+use super::Admission;
+use crate::charge::{Charge, Key};
+use crate::config::{OnLimit, QueueOptions};
 use crate::gate::{BatchTerms, Blocked, Gate, Scope};
-use crate::source::{Batch, Delimiter, Items, Segment, Segments};
+use crate::source::{Capacity, Delimiter, Items, Segment, Segments};
 use crate::time::Time;
 
 /// All waiting items, in lanes.
 pub(super) struct Lanes {
-    pub(super) options: QueueOptions,
-    pub(super) batcher: Batcher,
-    pub(super) delimiter: Delimiter,
+    options: QueueOptions,
+    batcher: Batcher,
+    delimiter: Delimiter,
     directory: Directory,
     turns: Turns,
     /// The lanes whose next release waits for more items.
@@ -47,15 +48,15 @@ pub(super) struct Lanes {
 }
 
 impl Lanes {
-    pub(super) fn new(plan: &Plan, delimiter: Delimiter, terms: BatchTerms) -> Self {
+    pub(super) fn new(options: QueueOptions, delimiter: Delimiter, terms: BatchTerms) -> Self {
         Lanes {
-            options: plan.queue,
-            batcher: Batcher::new(plan.queue.batch, terms),
+            options,
+            batcher: Batcher::new(options.batch, terms),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
             lingering: BTreeSet::new(),
-            deadlines: plan.queue.wait_of_each().map(Deadlines::new),
+            deadlines: options.wait_of_each().map(Deadlines::new),
             size: Size::default(),
         }
     }
@@ -74,10 +75,54 @@ impl Lanes {
         self.size.has_room(self.options.lookahead.get(), self.batcher.most_items(), singly)
     }
 
-    /// True if everything that arrives at an instant must be known before a release at that instant: it may join a
-    /// batch, or replace an item that waits.
-    pub(super) fn must_gather(&self) -> bool {
-        self.batcher.forms_batches() || self.options.on_limit == OnLimit::Latest
+    /// Forms releases under the present limits. All that waits must be taken out first.
+    pub(super) fn set_terms(&mut self, gate: &Gate) {
+        self.batcher.terms = gate.properties().batches.clone();
+    }
+
+    /// The capacity of the sink is this now.
+    pub(super) fn set_capacity(&mut self, capacity: Capacity) {
+        self.batcher.capacity = capacity;
+    }
+
+    pub(super) fn capacity(&self) -> &Capacity {
+        &self.batcher.capacity
+    }
+
+    /// No more items will come after `now`.
+    pub(super) fn end(&mut self, now: Time, gate: &Gate) {
+        self.batcher.ended = Some(now);
+        self.reopen_all(gate);
+    }
+
+    /// Notes that a batch of this number of items was too long for the system.
+    pub(super) fn was_too_long(&mut self, items: u64) {
+        self.batcher.shrink(items);
+    }
+
+    /// Notes that a batch of this number of items was formed too late for its slot. A smaller one may be in time.
+    pub(super) fn was_late(&mut self, items: u64) {
+        self.batcher.was_late(items);
+    }
+
+    /// Notes that a batch was formed in time.
+    pub(super) fn was_timely(&mut self) {
+        self.batcher.was_timely();
+    }
+
+    /// The number of items in the next release of a lane, or of those that may be released one by one, and the charge
+    /// of one release. What joins a batch only now must be `allowed`.
+    pub(super) fn complete(&self, at: usize, allowed: impl FnMut(&[u64]) -> bool) -> Option<(u64, Charge)> {
+        let lane = self.lane(at);
+        let front = lane.front()?;
+        let open = self.batcher.complete(lane.open.as_ref()?, lane.waiting(), allowed);
+        let items = if self.batcher.forms_batches() { open.items } else { front.segment.items() };
+        Some((items, Charge { costs: open.costs, keys: Rc::clone(&front.charge.keys) }))
+    }
+
+    /// The number of waiting items of a lane, and their cost under a limit in the batches they would form.
+    pub(super) fn cost_of<'a>(&self, waiting: impl Iterator<Item = &'a Items>, limit: usize) -> (u64, u64) {
+        self.batcher.cost_of(waiting, limit)
     }
 
     pub(super) fn would_be_alone(&self, keys: &[Key]) -> bool {
@@ -127,31 +172,6 @@ impl Lanes {
     /// The number of input bytes before the first waiting item.
     pub(super) fn offset(&self) -> Option<u64> {
         self.occupied().filter_map(Lane::front).map(|front| front.segment.offset()).min()
-    }
-
-    /// The first item of a segment, without its delimiter.
-    pub(super) fn text(&self, segment: &Segment) -> Vec<u8> {
-        let whole = segment.records(&self.delimiter).next().unwrap_or_default();
-        self.delimiter.trim(whole).to_vec()
-    }
-
-    /// The first item of a batch.
-    pub(super) fn first_text(&self, batch: &Batch) -> Vec<u8> {
-        batch.segments().first().map_or_else(Vec::new, |segment| self.text(segment))
-    }
-
-    pub(super) fn failed(&self, batch: &Batch, why: Failure) -> Failed {
-        let text = self.first_text(batch);
-        let records = batch.segments().iter().flat_map(|segment| self.complete(segment)).collect();
-        Failed { item: batch.first(), items: batch.items(), text, records, why }
-    }
-
-    /// The items of a segment, each with its delimiter, also where the input ends without one.
-    pub(super) fn complete(&self, segment: &Segment) -> Vec<u8> {
-        segment
-            .records(&self.delimiter)
-            .flat_map(|whole| self.delimiter.complete(whole).into_owned())
-            .collect()
     }
 
     /// Adds items to their empty lane, which is passed over until [`Lanes::finish`]. Returns the lane.
@@ -261,6 +281,7 @@ impl Lanes {
     /// and what was held for some keys is held for all.
     pub(super) fn take_all(&mut self, now: Time, other_keys: bool) -> Vec<Segment> {
         self.turns.clear();
+        self.lingering.clear();
         self.size = Size::default();
         self.deadlines = self.options.wait_of_each().map(Deadlines::new);
         let waiting = self.directory.take_all(now);
@@ -273,7 +294,7 @@ impl Lanes {
     }
 
     /// Forms the next release of every lane again, and places the lanes.
-    pub(super) fn reopen_all(&mut self, gate: &Gate) {
+    fn reopen_all(&mut self, gate: &Gate) {
         for at in 0..self.directory.entries.len() {
             let lane = &mut self.directory.entries[at].lane;
             if !lane.is_fixed() {
@@ -298,14 +319,20 @@ impl Lanes {
     }
 
     /// Lets nothing more join the releases that cost this, of one key or of all. Returns true if something might have.
-    pub(super) fn fix(&mut self, meant: Option<&Key>, costs: &[u64], gate: &Gate) -> bool {
+    pub(super) fn fix(&mut self, closed: &[(Option<Key>, Arc<[u64]>)], gate: &Gate) -> bool {
+        // Other batches cost the same, whatever joins them.
+        if closed.is_empty() || !self.batcher.sums_costs() {
+            return false;
+        }
         let is_meant = |lane: &Lane| {
-            let key = lane.front().and_then(|front| front.charge.keys.first());
-            !lane.is_fixed() && (meant.is_none() || key == meant)
+            let (key, open) = (lane.front().and_then(|front| front.charge.keys.first()), lane.composed());
+            let is_such = |(meant, costs): &(Option<Key>, Arc<[u64]>)| {
+                (meant.is_none() || key == meant.as_ref())
+                    && open.is_some_and(|open| open.costs.starts_with(costs))
+            };
+            !lane.is_fixed() && closed.iter().any(is_such)
         };
-        let is_such =
-            |lane: &Lane| is_meant(lane) && lane.composed().is_some_and(|open| open.costs.starts_with(costs));
-        let lanes = self.directory.lanes().enumerate().filter(|(_, lane)| is_such(lane));
+        let lanes = self.directory.lanes().enumerate().filter(|(_, lane)| is_meant(lane));
         let lanes: Vec<_> = lanes.map(|(at, _)| at).collect();
         for &at in &lanes {
             self.directory.entries[at].lane.fix();
@@ -382,7 +409,6 @@ impl Lanes {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::charge::Charge;
     use crate::cli;
     use crate::source::Segment;
     use crate::time::Wall;
@@ -391,8 +417,7 @@ mod tests {
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
         let config = cli::parse(["throttle", "-r", "1/s", "--on-limit", "latest"].map(Into::into)).unwrap();
         let gate = Gate::new(Vec::new(), Time(0), Wall::EPOCH);
-        let mut lanes =
-            Lanes::new(&Plan::of(&config), Delimiter::new(b"\n"), gate.properties().batches.clone());
+        let mut lanes = Lanes::new(config.queue, Delimiter::new(b"\n"), BatchTerms::default());
         for number in 10..15u64 {
             let block = Segment::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };

@@ -1,8 +1,8 @@
 //! Finds the next lane by the answers of the gate, which are kept as long as they stand.
 
+use super::Lanes;
 use super::kept::Kept;
 use super::turns::{Group, Place, Position};
-use super::{Lane, Lanes};
 use crate::config::OnLimit;
 use crate::gate::{Blocked, Demand, Gate, Kind, News, Opening, Request, Scope};
 use crate::source::{Items, Segment};
@@ -18,7 +18,8 @@ impl Lanes {
     }
 
     /// The request for the next release of a lane, and whether it is judged at once instead of waiting.
-    pub(crate) fn request<'a>(&self, lane: &'a Lane) -> Option<(bool, Request<'a>)> {
+    pub(crate) fn request(&self, at: usize) -> Option<(bool, Request<'_>)> {
+        let lane = self.lane(at);
         let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
         // A retry may wait.
         let is_judged = !self.options.may_wait() && front.segment.attempt() == 1;
@@ -29,18 +30,26 @@ impl Lanes {
 
     /// Asks the gate, or a part of it, about the next release of a lane, from `now` on.
     pub(crate) fn ask(&self, at: usize, gate: &Gate, scope: Scope, now: Time) -> Opening {
-        let lane = self.lane(at);
-        match self.request(lane) {
+        match self.request(at) {
             // Judged as soon as it is complete.
             Some((true, request)) => gate.judged(&request),
-            Some((false, request)) => gate.opening(scope, &request, now.max(lane.delay.unwrap_or_default())),
+            Some((false, request)) => {
+                gate.opening(scope, &request, now.max(self.lane(at).delay.unwrap_or_default()))
+            }
             None => Opening::NEVER,
         }
     }
 
     /// Why a lane still waits at `now`, as far as the gate knows.
     pub(crate) fn blocked(&self, at: usize, gate: &Gate, now: Time) -> Option<Blocked> {
-        gate.blocked(&self.request(self.lane(at))?.1, now)
+        gate.blocked(&self.request(at)?.1, now)
+    }
+
+    /// The number of the next item of a lane and of its attempt, if its random delay has not begun.
+    pub(crate) fn undelayed(&self, at: usize) -> Option<(u64, u64)> {
+        let lane = self.lane(at);
+        let front = lane.front().filter(|_| lane.delay.is_none())?;
+        Some((front.segment.first(), front.segment.attempt()))
     }
 
     /// Re-evaluates the lanes whose answers may have become more lenient.
@@ -152,7 +161,8 @@ impl Lanes {
 
     /// The first release to expect of lanes that have no slots, if there is one for each waiting lane.
     pub(crate) fn expected(&self, gate: &Gate, now: Time) -> Option<Time> {
-        let told = self.occupied().map(|lane| gate.blocked(&self.request(lane)?.1, now)?.until);
+        let occupied = (0..self.directory.entries.len()).filter(|&at| self.lane(at).front().is_some());
+        let told = occupied.map(|at| self.blocked(at, gate, now)?.until);
         told.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
@@ -243,7 +253,7 @@ impl Lanes {
     }
 
     fn kind(&self, at: usize, gate: &Gate) -> Kind {
-        let request = self.request(self.lane(at)).filter(|(is_judged, _)| !is_judged);
+        let request = self.request(at).filter(|(is_judged, _)| !is_judged);
         request.map_or_else(Kind::default, |(_, request)| gate.kind(&request))
     }
 }

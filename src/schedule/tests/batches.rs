@@ -278,3 +278,12 @@ fn what_has_arrived_joins_a_batch_that_refused_items_made_room_for() {
         (3, Due, "send 0 d 0 e; wait - or input"),
     ]);
 }
+
+#[test]
+fn batches_that_wait_for_more_go_on_under_limits_with_other_keys() {
+    Scene::new("-r 9/100ns,key=col:1 -B 3,50ns").check(&[
+        (0, Input("a 1\nb 1\n"), "wait 50 or input"),
+        (5, Limits("9/100ns"), "limits; wait 50 or input"),
+        (6, EndOfInput, "send a 1 b 1; finish 0"),
+    ]);
+}

@@ -1,34 +1,57 @@
 //! Turns the segments that were read into the items that wait in lanes.
+//!
+//! An item that can never be released is rejected in its turn: once as many items are done as precede it in the input.
+//! Such items are found when they are read, which may be far ahead. Counted at once, a few of them would be a large
+//! share of what has ended so far and might end a run with `--halt`, depending on how the input was cut into blocks.
 
-use std::collections::VecDeque;
+use std::collections::{BTreeMap, VecDeque};
 
-use anyhow::Result;
+use anyhow::{Error, Result};
 
-use super::{Charger, Delimiter, Fields, Items, Segment, bad_item};
+use super::{Advice, Charger, Delimiter, Fields, Items, Segment, bad_item};
 use crate::charge::{Charge, Draft};
-use crate::config::{Cleaning, Plan};
+use crate::config::{Cleaning, OnBad, Plan, Rate};
 use crate::time::Time;
+
+/// The most items that may be waiting to be rejected; no further items are looked at.
+const MAX_REJECTS: usize = 1024;
 
 /// Returns true if an item is already done and need not be taken.
 pub type Done = Box<dyn FnMut(&[u8]) -> bool>;
 
+/// Why an item can never be released.
+pub(crate) enum Unfit {
+    /// It cannot be charged.
+    Uncharged(Error),
+    /// It cannot be an argument.
+    Argument(&'static str),
+}
+
 /// Items that have been read but are not in a lane yet.
-pub(crate) struct Intake {
+pub(crate) struct Input {
     delimiter: Delimiter,
-    pub(crate) charger: Charger,
+    charger: Charger,
     /// Parts that each item must have.
     needed: Fields,
     /// True if items are taken one by one even if all are charged the same.
     singly: bool,
     cleaning: Cleaning,
     done: Option<Done>,
+    on_bad: OnBad,
+    advice: Advice,
     segments: VecDeque<Segment>,
     /// The length of the front item once it has been looked at; its charge is then in `draft`.
     front: Option<usize>,
     draft: Draft,
     /// The charge of the item taken last, shared by the next one if it is the same.
     last: Charge,
+    /// Items that can never be released, by the number of items that must be done before them, and their own number.
+    rejects: BTreeMap<(u64, u64), (Segment, Unfit)>,
     totals: Totals,
+    /// True if no more will come.
+    has_ended: bool,
+    /// The error that ended it, if one did.
+    bad_end: Option<Error>,
 }
 
 #[derive(Default)]
@@ -47,22 +70,32 @@ struct Totals {
     dropped_from: Option<u64>,
 }
 
-impl Intake {
-    /// An empty intake, which takes items as `plan` says.
-    pub(crate) fn new(plan: &Plan, delimiter: Delimiter, charger: Charger) -> Self {
-        Intake {
-            delimiter,
-            charger,
-            needed: Fields::new(&plan.selectors, plan.input.separator.as_ref()),
+impl Input {
+    /// An empty input, which takes items as `plan` says and charges them under these limits.
+    pub(crate) fn new(plan: &Plan, rates: &[Rate]) -> Self {
+        let separator = plan.input.separator.as_ref();
+        Input {
+            delimiter: Delimiter::of(&plan.input),
+            charger: Charger::new(rates, separator),
+            needed: Fields::new(&plan.selectors, separator),
             singly: plan.goes_singly(),
             cleaning: plan.input.cleaning,
             done: None,
+            on_bad: plan.input.on_bad,
+            advice: Advice::new(&plan.input, &plan.members, rates),
             segments: VecDeque::new(),
             front: None,
             draft: Draft::default(),
             last: Charge::default(),
+            rejects: BTreeMap::new(),
             totals: Totals::default(),
+            has_ended: false,
+            bad_end: None,
         }
+    }
+
+    pub(crate) fn delimiter(&self) -> &Delimiter {
+        &self.delimiter
     }
 
     /// Passes over the items that are `done`.
@@ -71,14 +104,19 @@ impl Intake {
         self.singly = true;
     }
 
+    /// Rejects what costs more than slots of each limit may.
+    pub(crate) fn bound(&mut self, most: &[u64]) {
+        self.charger.bound(most);
+    }
+
+    /// The charge of every item, if all have the same.
+    pub(crate) fn uniform(&self) -> Option<&Charge> {
+        self.charger.uniform()
+    }
+
     /// True if items may be used as they are in their buffer.
     pub(crate) fn is_verbatim(&self) -> bool {
         !self.cleaning.trim
-    }
-
-    /// The number of items passed over so far.
-    pub(crate) fn passed_over(&self) -> u64 {
-        self.totals.skipped + self.totals.left_out
     }
 
     pub(crate) fn skipped(&self) -> u64 {
@@ -95,22 +133,33 @@ impl Intake {
         self.segments.push_back(segment);
     }
 
-    /// Takes back segments that were taken before, in order, to be charged under other limits.
-    pub(crate) fn put_back(&mut self, segments: Vec<Segment>, charger: Charger) {
-        segments.into_iter().rev().for_each(|segment| self.segments.push_front(segment));
-        self.charger = charger;
+    /// Takes back segments that were taken before, in order, to be charged under other limits, with slots that are
+    /// bound to cost no more than `most`.
+    pub(crate) fn change_limits(&mut self, waiting: Vec<Segment>, rates: &[Rate], most: &[u64]) {
+        waiting.into_iter().rev().for_each(|segment| self.segments.push_front(segment));
+        self.charger.change_limits(rates);
+        self.charger.bound(most);
+        self.advice.change_limits(rates);
         self.front = None;
+    }
+
+    /// No more will come; with an error if that is not the end.
+    pub(crate) fn end(&mut self, error: Option<Error>) {
+        self.has_ended = true;
+        self.bad_end = error;
+    }
+
+    pub(crate) fn has_ended(&self) -> bool {
+        self.has_ended
+    }
+
+    /// Takes out the error that ended it.
+    pub(crate) fn take_bad_end(&mut self) -> Option<Error> {
+        self.bad_end.take()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
         self.segments.is_empty()
-    }
-
-    /// Drops everything that has not been taken.
-    pub(crate) fn clear(&mut self) {
-        self.totals.dropped_from = Some(self.offset());
-        self.segments.clear();
-        self.front = None;
     }
 
     /// True if items are taken one by one: their charges differ, or an option looks at each.
@@ -143,15 +192,20 @@ impl Intake {
         self.segments.front().map_or(self.totals.items + 1, Segment::first)
     }
 
+    /// The number of items put in, without skipped ones. May include some that will be skipped when they are looked at.
+    pub(crate) fn items(&self) -> u64 {
+        self.read() - self.skipped()
+    }
+
     /// The number of bytes of the input before the next item to take, or before the first that was dropped.
-    pub(crate) fn offset(&self) -> u64 {
+    fn offset(&self) -> u64 {
         let end = self.totals.dropped_from.unwrap_or(self.totals.bytes);
         self.segments.front().map_or(end, Segment::offset)
     }
 
-    /// The bytes of the first segment, if nothing of the input has been taken yet.
-    pub(crate) fn beginning(&self) -> Option<&[u8]> {
-        self.segments.front().filter(|front| front.offset() == 0).map(Segment::bytes)
+    /// The number of bytes of the input before the first item that has neither been taken nor rejected.
+    pub(crate) fn done_until(&self) -> u64 {
+        self.rejects.values().next().map_or(u64::MAX, |(segment, _)| segment.offset()).min(self.offset())
     }
 
     /// Takes a whole segment, if all items are charged the same and need not be told apart.
@@ -160,11 +214,15 @@ impl Intake {
         Some(Items { segment: self.segments.pop_front()?, charge })
     }
 
-    /// Looks at the front item, and leaves its charge in [`Intake::draft`]. Passes over items that are done or blank.
+    /// Looks at the front item, for a command that may take it as an argument, and leaves its charge in
+    /// [`Input::draft`]. Passes over items that are done or blank. Has advice on it `told`.
     ///
     /// # Errors
-    /// A part of the item is missing or invalid; [`Intake::pass`] still takes it.
-    pub(crate) fn look(&mut self) -> Option<Result<()>> {
+    /// A part of the item is missing or invalid; [`Input::pass`] still takes it.
+    pub(crate) fn look(&mut self, is_argument: bool, mut told: impl FnMut(String)) -> Option<Result<()>> {
+        let beginning = self.segments.front()?;
+        let beginning = Some(beginning).filter(|front| front.offset() == 0).map(Segment::bytes);
+        self.advice.on_encoding(beginning, is_argument || self.uniform().is_none()).map(&mut told);
         while self.front.is_none() {
             let segment = self.segments.front()?;
             let length = segment.first_length(&self.delimiter);
@@ -186,7 +244,51 @@ impl Intake {
                 return Some(Err(bad_item(segment.first(), &why)));
             }
         }
+        let segment = self.segments.front()?;
+        let record = record_of(segment, self.front?, &self.delimiter, self.cleaning);
+        let cuts = || self.charger.cuts_quotes(record) || self.needed.cuts_quotes(record);
+        self.advice.on_item(segment.first(), record, &self.charger, &cuts, is_argument).for_each(told);
         Some(Ok(()))
+    }
+
+    /// Rejects the front item, which was looked at and is invalid.
+    ///
+    /// # Errors
+    /// The item ends the input. What has not been taken is dropped.
+    pub(crate) fn reject_invalid(&mut self, why: Error) -> Result<()> {
+        if self.on_bad == OnBad::Skip {
+            self.reject(Unfit::Uncharged(why));
+            return Ok(());
+        }
+        self.totals.dropped_from = Some(self.offset());
+        self.segments.clear();
+        self.front = None;
+        Err(why)
+    }
+
+    /// Takes out the front item, which was looked at, as it can never be released. Items that were skipped or left out
+    /// do not count towards its turn.
+    pub(crate) fn reject(&mut self, why: Unfit) {
+        let Some(segment) = self.pass() else { return };
+        let item = segment.first();
+        let before = item.saturating_sub(1 + self.totals.skipped + self.totals.left_out);
+        self.rejects.insert((before, item), (segment.detached(), why));
+    }
+
+    /// Takes the next item to reject, if its turn has come now that `done` items are done.
+    pub(crate) fn take_rejected(&mut self, done: u64) -> Option<(Segment, Unfit)> {
+        Some(self.rejects.first_entry().filter(|first| first.key().0 <= done)?.remove())
+    }
+
+    /// True while no more items may be looked at, as too many wait to be rejected.
+    pub(crate) fn is_full(&self) -> bool {
+        self.rejects.len() >= MAX_REJECTS
+    }
+
+    /// The advice on all items together, once they were all looked at.
+    pub(crate) fn last_advice(&mut self) -> Vec<String> {
+        let has_looked_at_all = self.items() > 0 && self.skipped() == 0;
+        self.advice.at_end(&self.charger, has_looked_at_all)
     }
 
     /// True if some of the items that have not been looked at may already be done.
@@ -201,13 +303,8 @@ impl Intake {
 
     /// The front item, which has been looked at, without its delimiter.
     pub(crate) fn record(&self) -> &[u8] {
-        let (Some(segment), Some(length)) = (self.segments.front(), self.front) else { return &[] };
-        self.cleaning.trim(self.delimiter.trim(&segment.bytes()[..length]))
-    }
-
-    /// True if a column of the front item, which has been looked at, is looked for without regard to its quotes.
-    pub(crate) fn cuts_quotes(&self) -> bool {
-        self.charger.cuts_quotes(self.record()) || self.needed.cuts_quotes(self.record())
+        let looked_at = self.segments.front().zip(self.front);
+        looked_at.map_or(&[], |(front, length)| record_of(front, length, &self.delimiter, self.cleaning))
     }
 
     /// Takes the front item, which has been looked at, as it is in its buffer.
@@ -255,4 +352,9 @@ impl Intake {
         }
         items
     }
+}
+
+/// The first item of a segment, which is this long, without its delimiter.
+fn record_of<'a>(front: &'a Segment, length: usize, delimiter: &Delimiter, cleaning: Cleaning) -> &'a [u8] {
+    cleaning.trim(delimiter.trim(&front.bytes()[..length]))
 }

@@ -1,0 +1,127 @@
+//! The end of a run: its exit, and when it ends before its input does.
+
+use crate::config::{Halt, HaltOn, Plan, Until};
+use crate::exit::Exit;
+use crate::time::{Time, Wall};
+
+/// What ends the run, and with which exit.
+pub(super) struct Ending {
+    exit: Exit,
+    /// Nothing more is released.
+    is_stopping: bool,
+    /// `--halt` is satisfied by successes, so the results of other items no longer matter.
+    has_succeeded: bool,
+    /// `None` once it has ended the run.
+    halt: Option<Halt>,
+    start: Time,
+    until: Option<Until>,
+    /// From this instant on, nothing is released.
+    over: Option<Time>,
+    /// The longest wait for the next release, in nanoseconds.
+    patience: Option<u64>,
+    /// The latest instant of a release.
+    latest: Option<Time>,
+}
+
+impl Ending {
+    /// The end of a run that starts at `start`.
+    pub(super) fn new(plan: &Plan, start: Time, wall: Wall) -> Self {
+        let mut ending = Ending {
+            exit: Exit::Done,
+            is_stopping: false,
+            has_succeeded: false,
+            halt: None,
+            start,
+            until: plan.queue.until,
+            over: None,
+            patience: plan.queue.wait_of_all(),
+            latest: None,
+        };
+        ending.set_wall(wall);
+        ending
+    }
+
+    pub(super) fn halt(&mut self, halt: Option<Halt>) {
+        self.halt = halt;
+    }
+
+    pub(super) fn set_wall(&mut self, wall: Wall) {
+        // Releases are still allowed at the last instant, hence + 1.
+        self.over = self.until.and_then(|until| match until {
+            Until::At(shown) => wall.when(i128::from(shown.0) + 1),
+            Until::After(nanos) => self.start.checked_add(u128::from(nanos) + 1),
+        });
+    }
+
+    pub(super) fn goes_by_wall(&self) -> bool {
+        matches!(self.until, Some(Until::At(_)))
+    }
+
+    pub(super) fn exit(&self) -> Exit {
+        self.exit
+    }
+
+    pub(super) fn is_stopping(&self) -> bool {
+        self.is_stopping
+    }
+
+    /// True if the failures of items still matter to the user.
+    pub(super) fn tells_failures(&self) -> bool {
+        !self.has_succeeded && self.exit != Exit::READER_GONE
+    }
+
+    /// Releases nothing more.
+    pub(super) fn stop(&mut self) {
+        self.is_stopping = true;
+    }
+
+    /// Releases nothing more, and ends with `exit` unless a higher one comes up.
+    pub(super) fn end(&mut self, exit: Exit) {
+        self.exit = self.exit.max(exit);
+        self.is_stopping = true;
+    }
+
+    /// An item has failed. Of several failures, the highest decides the exit status.
+    pub(super) fn fail(&mut self, exit: Exit) {
+        if !self.has_succeeded {
+            self.exit = self.exit.max(exit);
+        }
+    }
+
+    pub(super) fn halts(&self, is_it: impl FnOnce(&Halt) -> bool) -> bool {
+        self.halt.as_ref().is_some_and(is_it)
+    }
+
+    /// Ends the run as `--halt` asks, if `is_reached`. Returns that, and whether the run went on until now. Running
+    /// commands and the exit are still at stake if it did not.
+    pub(super) fn halt_if(&mut self, is_reached: impl FnOnce(&Halt) -> bool) -> Option<(Halt, bool)> {
+        let halt = self.halt.take_if(|halt| is_reached(halt))?;
+        self.has_succeeded = halt.on == HaltOn::Succeeded;
+        // A signal or an error of our own still counts.
+        if self.has_succeeded && self.exit <= Exit::Refused {
+            self.exit = Exit::Done;
+        }
+        Some((halt, !std::mem::replace(&mut self.is_stopping, true)))
+    }
+
+    /// From this instant on, nothing is released.
+    pub(super) fn over(&self) -> Option<Time> {
+        self.over
+    }
+
+    /// Ends the run as soon as it is known that the next release would be after `latest`.
+    pub(super) fn release_by(&mut self, latest: Time) {
+        self.latest = Some(latest);
+    }
+
+    /// The latest instant of the next release, as seen at `now`, and whether it is fixed: it does not move with `now`.
+    pub(super) fn latest(&self, now: Time) -> Option<(Time, bool)> {
+        let fixed = self.latest.map(|at| (at.max(now), true));
+        fixed.or_else(|| Some((now.saturating_add(self.patience?), false)))
+    }
+
+    /// The end of the wait for that instant, if it is fixed and later than `now`.
+    pub(super) fn patience_ends(&self, now: Time) -> Option<Time> {
+        self.latest.filter(|at| *at > now)
+    }
+}

@@ -1,16 +1,20 @@
-//! Keys that have no record, after a change of limits.
+//! What is known, and what is not, when limits are replaced.
 
 use super::*;
 use crate::config::Rate;
 use crate::store::Reserve;
 
 fn rules(rate: &str) -> BookingRules {
-    let rate: Rate = format!("{rate},key=col:1,margin=1s").parse().expect("a rate");
+    rules_of(&format!("{rate},key=col:1"))
+}
+
+fn rules_of(rate: &str) -> BookingRules {
+    let rate: Rate = format!("{rate},margin=1s").parse().expect("a rate");
     BookingRules::new(Policy::new(&[rate], Reserve::LOCAL))
 }
 
-/// In seconds: the first slot after a change at 100, of a key that is found to be missing at an instant. With the margin
-/// of 1 s, releases less than 10 s ago are in its record.
+/// In seconds: the first slot after a change at 100, of a key that is found to be missing at an instant. With the
+/// margin of 1 s, releases less than 10 s ago are in its record.
 #[test]
 fn a_missing_key_may_have_used_what_its_old_limits_no_longer_remember() {
     let old = rules("5/9s");
@@ -41,5 +45,70 @@ fn a_missing_key_may_have_used_what_its_old_limits_no_longer_remember() {
         let slots = new_rules.book(&mut ledger, missing, &order(&[1], 1)).slots;
         let found = slots.first().map(|slot| slot.at.0 / SECOND);
         assert_eq!(found, Some(first), "{new}, missing at {missing:?}");
+    }
+}
+
+/// In seconds: what a run books after a change of limits that others had booked far ahead under. These learn of it
+/// before they use a slot more than 3 s after it.
+#[test]
+fn slots_that_are_given_up_after_a_change_do_not_count() {
+    for (old, new, at, first) in [
+        // Slots at 0, 10, 20 and 30.
+        // What may have been forgotten since those after 0 were booked counts as used at 4.
+        ("1/9s", "1/9s", 1, 14),
+        ("1/9s", "1/4s", 1, 9),
+        // The one at 20 may be used.
+        ("1/9s", "1/4s", 18, 25),
+        ("1/9s", "1/9s", 18, 30),
+    ] {
+        let (old, new) = (rules(old), rules(new));
+        let mut ledger = old.begin(Time(0));
+        let booked = (0..4).map(|_| old.book(&mut ledger, Time(0), &order(&[1], 1)).slots[0].at.0 / SECOND);
+        assert_eq!(booked.collect::<Vec<_>>(), [0, 10, 20, 30]);
+        let at = Time(at * SECOND);
+        let change = Change { at, began: Time(0), quarantine: None, missing: None };
+        let mut ledger = new.carry_over(&old, &ledger, change);
+        let found = new.book(&mut ledger, at, &order(&[1], 1)).slots[0].at.0 / SECOND;
+        assert_eq!(found, first, "{} at {at}", new.policy().text);
+    }
+}
+
+/// The last slot may be given up, too; then the dear one before it counts for longer.
+#[test]
+fn before_a_slot_that_may_be_given_up_there_may_have_been_a_dear_one() {
+    let rules = |rate: &str| rules(&format!("{rate},algo=interval,cost=col:2"));
+    let (old, new) = (rules("8/8s"), rules("8/80s"));
+    let mut ledger = old.begin(Time(0));
+    let mut book = |cost| old.book(&mut ledger, Time(0), &order(&[cost], 1)).slots[0].at;
+    assert_eq!(book(8), Time(0));
+    let last = book(1);
+    // A gap is longer by as much as a slot may be late.
+    assert_eq!(last, Time(16 * SECOND));
+    let next = |at: u64| {
+        let change = Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
+        let mut ledger = new.carry_over(&old, &ledger, change);
+        new.book(&mut ledger, change.at, &order(&[1], 1)).slots[0].at
+    };
+    assert!(next(15).0 >= 8 * 11 * SECOND, "{}", next(15));
+    // The last one was used.
+    assert_eq!(next(17), Time((16 + 11) * SECOND));
+}
+
+/// A window forgets what it no longer needs; a gap or a period of the calendar is known for ever.
+#[test]
+fn limits_that_were_never_used_are_free_unless_they_may_have_forgotten_it() {
+    for (old, new, first) in [
+        ("5/9s", "5/99s", 190),
+        ("5/9s,algo=fixed", "5/99s,algo=fixed", 190),
+        ("5/9s,algo=interval", "5/99s,algo=interval", 100),
+        ("5/9s,algo=bucket", "5/99s,algo=bucket", 100),
+        ("5/m,algo=calendar,tz=UTC", "5/h,algo=calendar,tz=UTC", 100),
+    ] {
+        let [old, new] = [old, new].map(rules_of);
+        let at = Time(100 * SECOND);
+        let change = Change { at, began: Time(0), quarantine: None, missing: None };
+        let mut ledger = new.carry_over(&old, &old.begin(Time(0)), change);
+        let slots = new.book(&mut ledger, at, &order(&[1], 1)).slots;
+        assert_eq!(slots[0].at, Time(first * SECOND), "{}", new.policy().text);
     }
 }

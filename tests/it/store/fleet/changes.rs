@@ -22,9 +22,9 @@ use crate::simulated::vault::{InMemory, Trouble, Vault, set_limits};
 /// Limits that are in force together.
 type List = Vec<Limit>;
 
-/// What the dearest item costs, for a limit that can mostly meet all items.
-fn dearest(random: &mut Rng, has_cost: bool) -> u64 {
-    if has_cost && random.u8(..6) > 0 { MOST } else { 0 }
+/// What the dearest item costs, for a limit that can mostly meet all items. With hours, it would wait for their end.
+fn dearest(random: &mut Rng, has_cost: bool, has_hours: bool) -> u64 {
+    if has_cost && (has_hours || random.u8(..6) > 0) { MOST } else { 0 }
 }
 
 /// All limits have the same key, or none.
@@ -33,11 +33,11 @@ fn list(random: &mut Rng, has_calendar: bool, is_by_key: bool) -> List {
     let limit = |random: &mut Rng| {
         let algorithm = ["sliding", "interval", "bucket", "fixed", "calendar"][random.usize(..algorithms)];
         let has_cost = random.u8(..3) == 0;
-        let dearest = dearest(random, has_cost);
-        let count = random.u64(1..12) + dearest;
-        let period = random.u64(1..=4) * if algorithm == "calendar" { 1000 } else { random.u64(50..1000) };
         let may_have_hours = has_calendar && ["sliding", "interval"].contains(&algorithm);
         let hours = random.choice(HOURS).filter(|_| may_have_hours && random.u8(..4) == 0);
+        let dearest = dearest(random, has_cost, hours.is_some());
+        let count = random.u64(1..12) + dearest;
+        let period = random.u64(1..=4) * if algorithm == "calendar" { 1000 } else { random.u64(50..1000) };
         let burst = random.u64(1..=count) + dearest;
         Limit { algorithm, count, period, burst, has_cost, is_by_key, is_local: false, only: None, hours }
     };
@@ -51,7 +51,7 @@ fn next(random: &mut Rng, has_calendar: bool, last: &List) -> List {
     if random.u8(..3) > 0 {
         next.clone_from(last);
         next.iter_mut().for_each(|limit| {
-            let dearest = dearest(random, limit.has_cost);
+            let dearest = dearest(random, limit.has_cost, limit.hours.is_some());
             limit.is_by_key = is_by_key;
             limit.count = random.u64(1..12) + dearest;
             limit.burst = random.u64(1..=limit.count) + dearest;

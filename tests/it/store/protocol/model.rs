@@ -25,8 +25,8 @@ pub(super) enum Fault {
     Delay,
     /// Releases take any time, as blocked writes do. Those that are late for their slots are reported.
     Stall,
-    /// The limits are replaced, once: in the head of the state, and later, or never, in the log of the key, which may be
-    /// evicted once it is idle under its limits.
+    /// The limits are replaced, once: in the head of the state, and later, or never, in the log of the key, which may
+    /// be evicted once it is idle under its limits.
     Change,
 }
 
@@ -113,8 +113,8 @@ pub(super) struct State {
     /// What the log would answer, see [`Log::future`].
     future: Vec<u8>,
     processes: Vec<Process>,
-    /// The starts of releases less than a period ago, and whether they were made under the limits that have replaced the
-    /// first.
+    /// The starts of releases less than a period ago, and whether they were made under the limits that have replaced
+    /// the first.
     releases: Vec<(Time, bool)>,
     /// Late releases that ended less than a period ago.
     lates: Vec<Late>,

@@ -126,7 +126,7 @@ impl WaitReason {
         match blocked.map(|blocked| blocked.by) {
             Some(By::Hold) => WaitReason::Hold,
             // It begins when the limits allow the release.
-            _ if lane.is_delayed(now) => WaitReason::Jitter,
+            _ if lane.delayed_until(now).is_some() => WaitReason::Jitter,
             Some(By::Slot(_)) => WaitReason::Slot,
             Some(By::Limit(limit)) if blocked.is_some_and(|blocked| blocked.until.is_some()) => {
                 WaitReason::Limit(rates[limit].clone())
@@ -164,7 +164,7 @@ pub(super) fn awaited(schedule: &Schedule, now: Time) -> Awaited {
     let Some(at) = schedule.next_lane() else { return Awaited { until, ..Awaited::default() } };
     let lane = lanes.lane(at);
     let blocked = lanes.blocked(at, gate, now);
-    let is_limit = schedule.not_before <= now && !lane.is_delayed(now);
+    let is_limit = schedule.not_before <= now && lane.delayed_until(now).is_none();
     let limit = blocked.and_then(Blocked::limit).filter(|_| is_limit);
     let is_held_by_all = blocked.is_some_and(|blocked| blocked.by == By::Hold);
     let is_hold = is_held_by_all || (limit.is_none() && lane.is_held(now));

@@ -245,7 +245,9 @@ impl Schedule {
         let evict_at = self.gate.evict_at().known().filter(|_| self.lanes.is_empty());
         let (deadline, patience_ends) = (self.lanes.deadline(), self.ending.patience_ends(now));
         let over = self.ending.over().filter(|_| !self.has_released_all());
-        let times = [again, self.next_known(), backoff, evict_at, patience_ends, over, deadline];
+        // From then on, it waits for limits.
+        let delay = self.next_lane().and_then(|at| self.lanes.lane(at).delayed_until(now));
+        let times = [again, self.next_known(), delay, backoff, evict_at, patience_ends, over, deadline];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }
 

@@ -63,9 +63,10 @@ impl Lanes {
 
     /// Puts a lane in its place, as of `now`.
     pub(super) fn place(&mut self, at: usize, gate: &Gate, now: Time) {
+        let lane = self.lane(at);
         // In input order, there is one lane for all, so the whole gate is asked at once, later.
-        let opening = match self.options.in_order {
-            true => Opening::at(self.lane(at).since().max(self.lane(at).delay).unwrap_or_default()),
+        let opening = match self.options.in_order || !gate.is_keyed() {
+            true => Opening::at(lane.since().max(lane.delay).unwrap_or_default()),
             false => self.ask(at, gate, Scope::Keyed, Time::ZERO),
         };
         self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed, self.lane(at).since());
@@ -74,10 +75,8 @@ impl Lanes {
 
     /// Puts a lane where it is known to wait until `bound` at least.
     pub(super) fn put(&mut self, at: usize, bound: Time, gate: &Gate, now: Time) {
-        let position = self.position(at);
-        let ready = || Place::Ready(self.kind(at, gate));
-        let place =
-            position.map(|position| (position, if bound <= now { ready() } else { Place::Waiting(bound) }));
+        let Some(position) = self.position(at) else { return self.unplace(at) };
+        let place = if bound <= now { Place::Ready(self.kind(at, gate)) } else { Place::Waiting(bound) };
         if self.lane(at).lingers() {
             self.lingering.insert(at);
         }
@@ -87,8 +86,8 @@ impl Lanes {
         }
         let entry = &mut self.directory.entries[at];
         entry.whole.set(Kept::default());
-        let before = std::mem::replace(&mut entry.place, place.clone());
-        self.turns.replace(before, place.as_ref());
+        let before = entry.place.replace((position, place));
+        self.turns.replace(before, entry.place.as_ref());
     }
 
     /// Takes a lane out of its place.

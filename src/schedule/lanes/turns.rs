@@ -85,7 +85,7 @@ impl Turns {
             before.iter().for_each(|(position, _)| _ = fronts.remove(position));
             fronts.extend(after.map(|(position, _)| *position));
         }
-        // First the new place, as the last lane of a group takes its answer along.
+        // First the new place, as the last lane of a group takes its answer along. Of one kind, the answer is kept.
         match after {
             Some((position, Place::Waiting(bound))) => _ = self.waiting.insert((*bound, *position)),
             Some((position, Place::Ready(kind))) => match self.ready.get_mut(kind) {
@@ -99,7 +99,9 @@ impl Turns {
             Some((position, Place::Ready(kind))) => {
                 let is_last =
                     |group: &mut Group| group.positions.remove(&position) && group.positions.is_empty();
-                if self.ready.get_mut(&kind).is_some_and(is_last) {
+                if self.ready.get_mut(&kind).is_some_and(is_last)
+                    && (self.ready.len() > 1 || kind.0.is_empty())
+                {
                     self.ready.remove(&kind);
                 }
             }

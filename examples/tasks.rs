@@ -1,28 +1,27 @@
-//! Tasks of an asynchronous program that share limits, and wait through the timer of its runtime.
+//! Fifty tasks of tokio that share limits. Other runtimes differ in the timer: see `Pacer::sleeping`.
 //! `cargo run --example tasks`
 
-use async_executor::Executor;
-use async_io::Timer;
-use throttle::pace::{Error, Pacer};
+use std::time::Duration;
 
-fn main() -> Result<(), Error> {
-    let pacer = Pacer::new("3/300ms\n1/100ms,key=col:1")?.sleeping(Timer::after);
-    let executor = Executor::new();
-    let tasks: Vec<_> = ["a", "a", "b", "b", "c", "c"]
-        .map(|name| {
-            let pacer = pacer.clone();
-            executor.spawn(async move {
-                let permit = pacer.ready((name, 1)).await?;
-                println!("{name}");
-                drop(permit);
-                Ok::<_, Error>(())
-            })
-        })
-        .into();
-    async_io::block_on(executor.run(async {
-        for task in tasks {
-            task.await?;
-        }
-        Ok(())
-    }))
+use throttle::pace::{Error, Pacer};
+use tokio::task::JoinSet;
+use tokio::time::sleep;
+
+#[tokio::main]
+async fn main() -> Result<(), Error> {
+    let pacer = Pacer::new("10/100ms\n2/100ms,key=col:1")?.sleeping(sleep);
+    let mut tasks = JoinSet::new();
+    for number in 0..50 {
+        let pacer = pacer.clone();
+        tasks.spawn(async move {
+            let host = ["a", "b", "c", "d", "e", "f"][number % 6];
+            let permit = pacer.ready((host, 1)).await?;
+            // The request: it counts until it has been answered.
+            sleep(Duration::from_millis(20)).await;
+            drop(permit);
+            println!("{number} of {host}");
+            Ok(())
+        });
+    }
+    tasks.join_all().await.into_iter().collect()
 }

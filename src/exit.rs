@@ -1,6 +1,7 @@
 //! The ends of commands and runs, and which of several failures decides the exit status.
 
 use std::borrow::Cow;
+use std::fmt::{self, Display};
 use std::mem::MaybeUninit;
 use std::ptr;
 
@@ -30,6 +31,15 @@ impl End {
         match self {
             End::Exited(_) => 0,
             End::Killed(signal) => signal,
+        }
+    }
+}
+
+impl Display for End {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match *self {
+            End::Exited(code) => write!(f, "exited with {code}"),
+            End::Killed(signal) => write!(f, "was killed by {}", signal_name(signal)),
         }
     }
 }

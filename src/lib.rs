@@ -21,9 +21,9 @@
 // what may leave when, by the algorithms in `rule`. There is one loop, `runtime::Driver`: it asks the scheduler
 // what to do and does it.
 //
-// # The house
+// # Modules
 //
-// Each room (top-level module) uses only those that `tests/it/rooms.rs` allows; no two depend on each other.
+// Each top-level module uses only those that `tests/it/cli/modules.rs` allows; no two depend on each other.
 //
 // - `main`, `lib`, `program`, `verbs`: the wiring; one function per verb: run, plan, audit, once, state, help
 // - `runtime`: the driver (the only loop), clock, waiting, threads, signals, files, the simulated world
@@ -43,11 +43,11 @@
 //   `Reservations` for the shared ones: slots booked from a store as waiting items need them, held and given back
 // - `config`: what the options mean: rates, selectors, quantities, where state is kept
 // - `rule`: everything about an algorithm, in one file: when a release is allowed and how it is charged
-//   (`Rule`), for a run's own limits and for shared ones; name, options and everything else (`Facts`)
+//   (`Rule`), for a run's own limits and for shared ones; name, options and everything else (`Spec`)
 // - `pace`: the same limits for other programs: a library with a stable interface; all that is built without the
 //   feature `cli`
 // - `time`: instants (`Time`), the wall clock (`Wall`), and the calendar: zones, civil periods, hours of the week
-// - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`, `which`: any room may use these, and
+// - `exit`, `charge`, `inherited`, `interrupt`, `output`, `pipe`, `printable`, `which`: any module may use these, and
 //   `time`
 //
 // The path of an item: `source::Reader` reads a `Segment`, `Input` cuts it into items and charges them,
@@ -57,18 +57,19 @@
 //
 // # To add ...
 //
-// `tests/it/generated.rs` asks for the generated files, `tests/it/documented.rs` for most descriptions named here.
+// `tests/it/cli/generated.rs` asks for the generated files, `tests/it/cli/documented.rs` for most descriptions named
+// here.
 //
 // **The headers with which a server states its quota**: a row in `sink/jobs/dialects.rs`, an example in its tests,
 // and WHAT A SERVER SAYS in `man/throttle-cookbook.7`.
 //
-// **An algorithm**: `rule/NAME.rs` (the rule, its facts, its tests), and its name in `rule/any.rs`. Then ALGORITHMS in
-// `man/throttle.1.in`. Help and completions come from the facts, and the random tests pick up the name; the compiler
+// **An algorithm**: `rule/NAME.rs` (the rule, its spec, its tests), and its name in `rule/any.rs`. Then ALGORITHMS in
+// `man/throttle.1.in`. Help and completions come from the spec, and the random tests pick up the name; the compiler
 // asks what they are to expect of the rule.
 //
 // **An option of a RATE**: `config/rate_text.rs` (parse), `config/rate.rs` (print), `gate/limit.rs` and
 // `gate/change.rs` (apply), `config/state.rs` (refuse with `-s`) or `store/policy.rs`; `cli/help/rates.txt`, `--rate`
-// in `cli/args/limits.rs`, RATES in `man/throttle.1.in`. What tests expect is in `tests/it/property/model.rs`.
+// in `cli/args/limits.rs`, RATES in `man/throttle.1.in`. What tests expect is in `tests/it/rules/property/model.rs`.
 //
 // **A selector**: `config/selector.rs` (parse, print), `source/select.rs` (find it in the bytes of an item),
 // `completions/*.in`, `--cost` and `--key` in `cli/args/limits.rs`, SELECTORS in `man/throttle.1.in`. Commands accept
@@ -78,7 +79,7 @@
 // items, `sink/stdout.rs`. For another destination: a new `Sink` in `sink`, and `verbs/run.rs`, which picks it.
 //
 // **A store**: a module in `store` with a `Vault`, its state in `config/state.rs`, `store/keeper.rs`, and
-// `tests/it/stores.rs`, which runs every store through the same tests.
+// `tests/it/store/stores.rs`, which runs every store through the same tests.
 //
 // **An option**: in `cli/args`, in the group `FOR_ITEMS`, `FOR_COMMANDS` or `FOR_RUNS` if it makes no sense without
 // these, which `--once` then refuses, and with `conflicts_with_all` for `--audit` (`cli/meaning.rs` if it interacts
@@ -86,7 +87,7 @@
 // manual's line under OPTIONS is generated from the short help; a section of `man/throttle.1.in` covers the rest.
 //
 // **Advice on a mistake**: a row in `cli/foreign.tsv` for an option of another program; a function in `cli/advice.rs`
-// for what clap accepts; `source/advice.rs` for the text of items. Its message goes into `tests/it/mistakes.rs`.
+// for what clap accepts; `source/advice.rs` for the text of items. Its message goes into `tests/it/cli/mistakes.rs`.
 //
 // **A message**: a `Notice` in `schedule/action.rs`, in words in `ui/notice.rs`. **A reason for a wait**: `WaitReason`
 // in `schedule/forecast.rs`, in words in `ui/line.rs`, and PROGRESS in `man/throttle-reports.7`.

@@ -11,7 +11,7 @@ use nix::unistd::write;
 const CERTAIN: usize = 512;
 
 /// Milliseconds until a write that must not block asks for leave again.
-const LOOK: u8 = 5;
+const WRITABLE_POLL: u8 = 5;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Target {
@@ -42,7 +42,7 @@ impl Target {
             let Some(Leave { end, may_block }) = leave(*written).filter(|leave| leave.end > *written) else {
                 return Ok(());
             };
-            if !may_block && !self.is_writable(PollTimeout::from(LOOK))? {
+            if !may_block && !self.is_writable(PollTimeout::from(WRITABLE_POLL))? {
                 continue;
             }
             let end = if may_block { end } else { end.min(*written + CERTAIN) };

@@ -7,7 +7,7 @@ use foldhash::quality::RandomState;
 
 /// The number of hashes that are kept: the smallest ones. The largest of these gives the number of keys, with a
 /// standard error of 0.4%. See Bar-Yossef et al., "Counting distinct elements in a data stream" (2002).
-const MOST_HASHES: usize = 1 << 16;
+const MAX_HASHES: usize = 1 << 16;
 
 /// A set of keys that can only be counted.
 #[derive(Clone, Default)]
@@ -26,7 +26,7 @@ pub(crate) struct KeyCount {
 impl Distinct {
     pub(super) fn insert(&mut self, key: &[u8]) {
         let hash = self.hasher.hash_one(key);
-        if self.hashes.len() < MOST_HASHES {
+        if self.hashes.len() < MAX_HASHES {
             self.hashes.insert(hash);
         } else if self.hashes.last().is_some_and(|last| hash < *last) && self.hashes.insert(hash) {
             self.hashes.pop_last();
@@ -34,11 +34,11 @@ impl Distinct {
     }
 
     pub(super) fn count(&self) -> KeyCount {
-        let (number, is_exact) = (self.hashes.len() as u64, self.hashes.len() < MOST_HASHES);
+        let (number, is_exact) = (self.hashes.len() as u64, self.hashes.len() < MAX_HASHES);
         let Some(&last) = self.hashes.last().filter(|_| !is_exact) else {
             return KeyCount { number, is_exact };
         };
-        let estimate = ((MOST_HASHES as u128) << 64) / u128::from(last).max(1);
+        let estimate = ((MAX_HASHES as u128) << 64) / u128::from(last).max(1);
         KeyCount { number: u64::try_from(estimate).unwrap_or(u64::MAX), is_exact }
     }
 }

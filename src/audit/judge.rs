@@ -85,8 +85,8 @@ impl Judge {
     pub(super) fn evict(&mut self, now: Time, mut each: impl FnMut(&[u8], Findings)) {
         let Judge { ruling, released } = self;
         // How long a release may have waited depends on the release before it, however long ago that was.
-        let dearest = if ruling.rate.cost.is_some() { u64::MAX } else { 1 };
-        if ruling.rate.depends_on_since(dearest) {
+        let max_cost = if ruling.rate.cost.is_some() { u64::MAX } else { 1 };
+        if ruling.rate.depends_on_since(max_cost) {
             return;
         }
         released.retain(|key, account| {
@@ -102,7 +102,7 @@ impl Judge {
 impl Ruling {
     fn judge(&self, released: &mut Released, at: Time, cost: u64) -> Judged {
         let early = self.commit(released, at, cost).known().map(|allowed| allowed.since(at));
-        released.window.push(at, cost, self.rule.facts().lasted(&self.terms, at), self.terms.count);
+        released.window.push(at, cost, self.rule.spec().lasted(&self.terms, at), self.terms.count);
         released.releases += 1;
         released.cost = released.cost.saturating_add(cost);
         if early != Some(0) {

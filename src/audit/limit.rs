@@ -10,7 +10,7 @@ use super::tally::{Findings, Tally, Worst};
 use super::trace::Trace;
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::rule::{Facts, Stairs, Terms};
+use crate::rule::{Spec, Stairs, Terms};
 use crate::time::{SECOND, Time};
 
 /// While there are fewer keys than this, none is forgotten.
@@ -109,7 +109,7 @@ impl AuditedLimit {
 
     /// The most that the limit allows within one period, for costs up to the highest seen.
     pub(crate) fn most(&self) -> u64 {
-        (self.facts().most)(&self.terms).saturating_add(self.excess())
+        (self.spec().max_per_window)(&self.terms).saturating_add(self.excess())
     }
 
     /// This cost within one period, as a fraction of the most allowed. `None` with hours, outside which all may go.
@@ -120,12 +120,12 @@ impl AuditedLimit {
 
     /// The stairs for costs up to the highest seen.
     pub(crate) fn stairs(&self) -> Stairs {
-        let stairs = self.facts().stairs(&self.terms);
+        let stairs = self.spec().stairs(&self.terms);
         Stairs { first: stairs.first.saturating_add(self.excess()), ..stairs }
     }
 
-    pub(crate) fn facts(&self) -> &'static Facts {
-        self.rate.algorithm.facts()
+    pub(crate) fn spec(&self) -> &'static Spec {
+        self.rate.algorithm.spec()
     }
 
     /// The histories of the keys with the highest totals, at most `most` of them; or the history of all releases.
@@ -187,7 +187,7 @@ impl AuditedLimit {
         let (tally, count) = (&self.tally, self.terms.count as f64);
         let has_share = self.key.is_none() && self.rate.during.is_none();
         let first = tally.first.filter(|_| has_share)?;
-        let allowed = match self.facts().periods(&self.terms, first, tally.last) {
+        let allowed = match self.spec().periods(&self.terms, first, tally.last) {
             Some(periods) => count * periods as f64,
             None => self.stairs().first as f64 + count * tally.span() as f64 / self.terms.period as f64,
         };
@@ -196,8 +196,8 @@ impl AuditedLimit {
 
     /// The highest cost of a release, beyond what may go at once. If the quota accrues, such a release goes later.
     fn excess(&self) -> u64 {
-        let at_once = (self.facts().at_once)(&self.terms);
-        if self.facts().accrues { self.tally.dearest.saturating_sub(at_once) } else { 0 }
+        let burst = (self.spec().burst)(&self.terms);
+        if self.spec().accrues { self.tally.max_cost.saturating_sub(burst) } else { 0 }
     }
 
     /// The keys with the worst windows, the worst first: at most `most` of them.

@@ -8,7 +8,7 @@ use foldhash::fast::RandomState;
 use crate::charge::Key;
 
 /// The number of keys that are kept when some are dropped; there may be up to twice as many until then.
-const MOST_KEYS: usize = 512;
+const MAX_KEYS: usize = 512;
 
 /// The entries of the keys with the highest rank.
 ///
@@ -25,7 +25,7 @@ impl<V> Ranked<V> {
 
     /// The entry of a key, made if there is none.
     pub(super) fn entry(&mut self, key: &[u8], make: impl FnOnce() -> V) -> &mut V {
-        if self.entries.len() >= 2 * MOST_KEYS && !self.entries.contains_key(key) {
+        if self.entries.len() >= 2 * MAX_KEYS && !self.entries.contains_key(key) {
             self.keep_highest();
         }
         self.entries.entry(Key::from_slice(key)).or_insert_with(make)
@@ -47,7 +47,7 @@ impl<V> Ranked<V> {
         let rank = self.rank;
         let place = |key: &Key, entry: &V| (Reverse(rank(entry)), key.clone());
         let mut places: Vec<_> = self.entries.iter().map(|(key, entry)| place(key, entry)).collect();
-        let last = places.select_nth_unstable(MOST_KEYS - 1).1.clone();
+        let last = places.select_nth_unstable(MAX_KEYS - 1).1.clone();
         self.entries.retain(|key, entry| place(key, entry) <= last);
     }
 }
@@ -62,7 +62,7 @@ mod tests {
         for number in 0..100_000u64 {
             let key = (number * 7919 % 100_000).to_be_bytes();
             *ranked.entry(&key, || 0) += number % 1000;
-            assert!(ranked.entries.len() <= 2 * MOST_KEYS);
+            assert!(ranked.entries.len() <= 2 * MAX_KEYS);
         }
         let highest = ranked.highest(200, |_, _| ());
         let mut wanted: Vec<_> =

@@ -8,7 +8,7 @@ pub(crate) struct Tally {
     pub(crate) findings: Findings,
     pub(crate) cost: u128,
     /// The highest cost of a release.
-    pub(crate) dearest: u64,
+    pub(crate) max_cost: u64,
     /// The number of whole periods since the first release, and the cost of the releases in them.
     pub(super) whole: (u64, u128),
     pub(crate) first: Option<Time>,
@@ -57,7 +57,7 @@ impl Tally {
             self.whole = (periods, self.cost);
         }
         self.cost += u128::from(cost);
-        self.dearest = self.dearest.max(cost);
+        self.max_cost = self.max_cost.max(cost);
         self.last = at;
     }
 

@@ -3,7 +3,7 @@
 use crate::time::Time;
 
 /// The most steps that are kept; if there would be more, pairs of them are merged.
-const MOST_STEPS: u64 = 512;
+const MAX_STEPS: u64 = 512;
 
 /// Steps of equal length; those without releases are left out.
 #[derive(Clone, Debug)]
@@ -39,7 +39,7 @@ impl Trace {
     pub(crate) fn push(&mut self, at: Time, cost: u64, window: u64, is_early: bool) {
         let (total, violations) = (self.total() + u128::from(cost), u64::from(is_early));
         let mut index = at.since(self.start) / self.length;
-        while index >= MOST_STEPS {
+        while index >= MAX_STEPS {
             self.halve();
             index /= 2;
         }
@@ -54,10 +54,10 @@ impl Trace {
         self.steps.last().map_or(self.before, |last| last.total)
     }
 
-    /// A copy whose steps are long enough for at most `MOST_STEPS` of them to reach `end`.
+    /// A copy whose steps are long enough for at most `MAX_STEPS` of them to reach `end`.
     pub(crate) fn reaching(&self, end: Time) -> Trace {
         let mut trace = self.clone();
-        while end.since(trace.start) / trace.length >= MOST_STEPS {
+        while end.since(trace.start) / trace.length >= MAX_STEPS {
             trace.halve();
         }
         trace
@@ -92,8 +92,8 @@ mod tests {
         for number in 0..100_000 {
             trace.push(Time(7 + number * 3), 1, number % 1000, number % 100 == 0);
         }
-        assert!(trace.steps.len() as u64 <= MOST_STEPS);
-        assert!(trace.steps.len() as u64 > MOST_STEPS / 2);
+        assert!(trace.steps.len() as u64 <= MAX_STEPS);
+        assert!(trace.steps.len() as u64 > MAX_STEPS / 2);
         assert_eq!(trace.steps.last().unwrap().total, 100_000);
         assert_eq!(trace.steps.iter().map(|step| step.window).max(), Some(999));
         assert_eq!(trace.steps.iter().map(|step| step.violations).sum::<u64>(), 1000);

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::time::Time;
 
 /// The number of runs that are kept apart, beyond those that are allowed; if there are more, the oldest are merged.
-const MOST_RUNS: u64 = 1 << 20;
+const MAX_RUNS: u64 = 1 << 20;
 
 /// The releases in the half-open window of one period that ends with the newest of them.
 #[derive(Clone, Debug, Default)]
@@ -43,7 +43,7 @@ impl Window {
             let older = self.older.get_or_insert_default();
             older.push(last, before);
             older.expire(is_over);
-            older.merge(MOST_RUNS.saturating_add(most));
+            older.merge(MAX_RUNS.saturating_add(most));
         }
         self.newest = (at, cost);
     }
@@ -82,7 +82,7 @@ impl Older {
         }
         let mut merged = VecDeque::with_capacity(self.runs.len());
         let mut runs = self.runs.drain(..);
-        for _ in 0..MOST_RUNS / 2 {
+        for _ in 0..MAX_RUNS / 2 {
             let pair = runs.next().zip(runs.next());
             merged.extend(pair.map(|((at, one), (_, other))| (at, one + other)));
         }
@@ -117,7 +117,7 @@ mod tests {
             assert_eq!(push(&mut window, at, period), at + 1);
         }
         let runs = window.older.as_ref().unwrap().runs.len() as u64;
-        assert!(runs <= MOST_RUNS + 3, "{runs}");
+        assert!(runs <= MAX_RUNS + 3, "{runs}");
         let left = push(&mut window, period + 1_000_000, period);
         assert!(left <= 2_000_000 && left > 1_900_000, "{left}");
     }

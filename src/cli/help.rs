@@ -3,7 +3,7 @@
 use std::ffi::OsString;
 
 use super::Instead;
-use crate::rule::{Algorithm, Facts};
+use crate::rule::{Algorithm, Spec};
 
 /// The topics, the first of which lists the others.
 const TOPICS: [(&str, &str); 11] = [
@@ -52,9 +52,8 @@ fn find(topic: &str) -> Option<&'static str> {
 
 /// Fills in the names and the help of the rules.
 fn fill_in(text: &str) -> String {
-    let rule =
-        |facts: &Facts| format!("  {:<11}{}\n", facts.name, facts.help.replace('\n', "\n             "));
-    let rules: String = Algorithm::ALL.map(|algorithm| rule(algorithm.facts())).concat();
+    let rule = |spec: &Spec| format!("  {:<11}{}\n", spec.name, spec.help.replace('\n', "\n             "));
+    let rules: String = Algorithm::ALL.map(|algorithm| rule(algorithm.spec())).concat();
     text.replace("{rules}\n", &rules).replace("{algorithms}", &algorithms())
 }
 

@@ -44,6 +44,11 @@ pub(super) fn parse_amount(text: &str) -> Result<Rate> {
     if let Some((least, most)) = number.split_once("..") {
         return parse_range(least, most, period);
     }
+    if let Some((least, most)) =
+        number.split_once('-').filter(|(least, _)| parse_scaled(least.trim()).is_ok())
+    {
+        bail!("for a rate that is to be found, write {}..{}/{period}", least.trim(), most.trim());
+    }
     let (digits, scale) = parse_scaled(number)?;
     ensure!(digits / scale <= u64::MAX.into(), "too large: the maximum is 2^64-1");
     let nanos = parse_period(period)?;

@@ -101,7 +101,7 @@ pub fn parse_limits(text: &str, defaults: &Defaults) -> Result<Vec<Rate>> {
         text.strip_prefix('\u{feff}').unwrap_or(text).lines().map(|line| without_comment(line).trim());
     let rates = lines.zip(1..).filter(|(line, _)| !line.is_empty());
     let parse = |line: &str| {
-        ensure!(!line.starts_with('@'), "a file cannot name another: give each its own -r");
+        ensure!(!line.starts_with('@'), "limits in lines cannot name a file: write its limits here");
         RateText::parse_pausing(line)?.resolve(defaults)
     };
     rates.map(|(line, number)| parse(line).with_context(|| format!("line {number}: '{line}'"))).collect()

@@ -23,12 +23,15 @@ pub(super) fn nearest(text: &str, error: &Error, is_rate: impl Fn(&str) -> bool)
     }
     let parts: Vec<_> = text.split([' ', ';', '+', '|', '&']).filter(|part| !part.is_empty()).collect();
     if parts.len() > 1 && parts.iter().all(|part| is_rate(part)) {
-        return Error::msg(format!("for several limits, use several -r: -r {}", parts.join(" -r ")));
+        return Error::msg(format!(
+            "for several limits, give each its own option or line: {}",
+            parts.join(" and ")
+        ));
     }
     let valid: Vec<_> = candidates(text).into_iter().filter(|rate| is_rate(rate)).collect();
     match valid.split_last() {
         None if text.contains(['.', '/']) && !text.contains(|c: char| c.is_ascii_digit() || c == ',') => {
-            Error::msg(format!("{error:#}: for limits in a file, write -r @{text}"))
+            Error::msg(format!("{error:#}: for limits in a file, write @{text}"))
         }
         None => {
             Error::msg(format!("{error:#}; a rate is a count and a period, such as 10/s, 100/2m or 1/500ms"))
@@ -250,8 +253,11 @@ mod tests {
     fn several_limits_are_several_options() {
         for text in ["10/s 100/m", "10/s+100/m", "10/s | 100/m"] {
             let error = text.parse::<RateText>().unwrap_err().to_string();
-            assert!(error.starts_with("for several limits, use several -r: -r 10/s"), "{error}");
-            assert!(error.ends_with(" -r 100/m"), "{error}");
+            assert!(
+                error.starts_with("for several limits, give each its own option or line: 10/s"),
+                "{error}"
+            );
+            assert!(error.ends_with(" and 100/m"), "{error}");
         }
     }
 

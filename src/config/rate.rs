@@ -86,7 +86,7 @@ pub struct Rate {
 impl Rate {
     /// The highest cost that is ever admitted, if there is such a bound.
     pub fn most(&self) -> Option<u64> {
-        self.algorithm.facts().dearest(&self.terms()).filter(|&most| most > 0 && self.during.is_none())
+        self.algorithm.spec().max_cost(&self.terms()).filter(|&most| most > 0 && self.during.is_none())
     }
 
     /// What selects its key and its cost.
@@ -151,7 +151,7 @@ impl Rate {
 
     /// The terms of its rule, with the margin.
     pub fn padded_terms(&self) -> Terms {
-        self.algorithm.facts().padded_terms(&self.terms(), self.margin)
+        self.algorithm.spec().padded_terms(&self.terms(), self.margin)
     }
 }
 

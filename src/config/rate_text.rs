@@ -66,7 +66,10 @@ impl RateText {
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             let is_repeated =
                 options[..at].iter().any(|other| other.trim_start().split('=').next() == Some(name));
-            ensure!(!is_repeated, "'{option}': {name}= is given twice; for several limits, use several -r");
+            ensure!(
+                !is_repeated,
+                "'{option}': {name}= is given twice; for several limits, give each its own option or line"
+            );
             // One message instead of a chain, as clap prints no causes.
             rate.set(name, value).map_err(|error| anyhow!("'{option}': {error:#}"))?;
         }
@@ -94,7 +97,9 @@ impl RateText {
                 ensure!(value.is_empty(), "{LOCAL} has no value");
                 rate.local = true;
             }
-            _ if value.is_empty() && is_rate(name) => bail!("for several limits, use several -r"),
+            _ if value.is_empty() && is_rate(name) => {
+                bail!("for several limits, give each its own option or line")
+            }
             _ if name.parse::<Algorithm>().is_ok() => bail!("for an algorithm, write algo={name}"),
             "host" if value.is_empty() => bail!("for a limit per host, write key=host"),
             "per" | "by" if !value.is_empty() => bail!("for a limit per {value}, write key={value}"),
@@ -123,14 +128,14 @@ impl RateText {
         let algorithm = if is_rate { algorithm } else { Algorithm::Sliding };
         let margin = self.margin.or(defaults.margin).filter(|_| is_rate);
         let margin = margin.unwrap_or_else(|| self.default_margin(algorithm, defaults));
-        let has_burst = algorithm.facts().takes(Extra::Burst);
+        let has_burst = algorithm.spec().takes(Extra::Burst);
         ensure!(
             has_burst || written.burst.is_none(),
             "burst= is for {0}: add algo={0}, or leave it out",
             Algorithm::taking(Extra::Burst, " or ")
         );
         ensure!(
-            written.from == CountFrom::Start || algorithm.facts().takes(Extra::FromExit),
+            written.from == CountFrom::Start || algorithm.spec().takes(Extra::FromExit),
             "from=exit is for {}: a {algorithm} limit frees its place before the command ends",
             Algorithm::taking(Extra::FromExit, " and ")
         );
@@ -149,7 +154,7 @@ impl RateText {
             key: key.cloned(),
             ..written.clone()
         };
-        (algorithm.facts().check)(&rate.padded_terms())?;
+        (algorithm.spec().check)(&rate.padded_terms())?;
         Ok(rate)
     }
 
@@ -158,12 +163,12 @@ impl RateText {
         let is_shared = defaults.are_shared && !self.rate.is_local();
         let counts_starts = self.rate.from == CountFrom::Start && self.rate.count > 0;
         let needs_one = defaults.are_for_commands && !is_shared && counts_starts;
-        if needs_one { algorithm.facts().margin_for_commands(self.rate.period) } else { 0 }
+        if needs_one { algorithm.spec().margin_for_commands(self.rate.period) } else { 0 }
     }
 
     /// The hours in which it is asked, if not always; and the zone of these or of its calendar, if it has any.
     fn hours(&self, algorithm: Algorithm) -> Result<(Option<Box<Hours>>, Option<Zone>)> {
-        let has_calendar = algorithm.facts().takes(Extra::Zone);
+        let has_calendar = algorithm.spec().takes(Extra::Zone);
         ensure!(
             self.rate.zone.is_none() || self.during.is_some() || has_calendar,
             "tz= is for during= and algo={}: add one of them, or leave it out",
@@ -309,7 +314,7 @@ mod tests {
             ("1/s,bucket", "algo=bucket"),
             ("1/s,host", "key=host"),
             ("1/s,per=host", "write key=host"),
-            ("1/s,5/m", "several -r"),
+            ("1/s,5/m", "its own option or line"),
             ("1/s,start=half", "full or empty"),
             ("1/s,burst=3", "algo=bucket"),
             ("1/s,only=x", "add key="),
@@ -319,8 +324,8 @@ mod tests {
             ("0/s,during=Mon-Fri@9:00-17:00,Sat", "write during=Mon-Fri@09:00-17:00+Sat"),
             ("0/s,08:00-17:00", "write during=08:00-17:00"),
             ("10ps", "try 10/s"),
-            ("limits.conf", "write -r @limits.conf"),
-            ("./limits", "write -r @./limits"),
+            ("limits.conf", "write @limits.conf"),
+            ("./limits", "write @./limits"),
             ("10pm", "try 10/m"),
             ("1/7h,algo=calendar", "d, w, month, year, and those from 1s to 12h"),
             ("1/d,algo=calendar,margin=12h", "less than half"),
@@ -328,7 +333,7 @@ mod tests {
             ("0/s,during=00:00-24:00", "hours of during= never end"),
             ("1/s,from=exit,algo=bucket", "for sliding and interval"),
             ("1/s,key=3", "col:3"),
-            ("1/s,key=col:1,key=col:2", "several -r"),
+            ("1/s,key=col:1,key=col:2", "its own option or line"),
             ("1/s,cost=col:0", "counted from 1"),
             ("18446744073709551616/s", "2^64-1"),
             ("1/584y,margin=584y", "584 years"),

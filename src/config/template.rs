@@ -8,7 +8,7 @@ use anyhow::{Result, bail};
 use super::selector::Selector;
 
 /// The most digits that a number has.
-const MOST_DIGITS: usize = 20;
+const MAX_DIGITS: usize = 20;
 
 /// The placeholder of an item, unless `-I` sets another.
 const ITEM: &str = "{}";
@@ -208,8 +208,7 @@ fn number(text: &[u8]) -> Option<(Piece, &[u8])> {
     }
     let (digits, after) =
         inner.strip_prefix(b":0")?.split_at_checked(inner.iter().position(|&byte| byte == b'}')? - 2)?;
-    let width =
-        str::from_utf8(digits).ok()?.parse().ok().filter(|width| (1..=MOST_DIGITS).contains(width))?;
+    let width = str::from_utf8(digits).ok()?.parse().ok().filter(|width| (1..=MAX_DIGITS).contains(width))?;
     Some((Piece::Number(width), &after[1..]))
 }
 

@@ -6,7 +6,7 @@ use foldhash::fast::RandomState;
 use hashbrown::HashTable;
 use hashbrown::hash_table::Entry;
 
-use crate::charge::Key;
+use super::compact_key::CompactKey;
 
 /// States by key, or one that all keys share. An account is the index of a key's state, valid until the next
 /// [`Accounts::retain`]. The account of a shared state is 0.
@@ -14,7 +14,7 @@ use crate::charge::Key;
 pub(crate) struct Accounts<S> {
     /// The state of keys without an account, or the shared state.
     pub(crate) fresh: S,
-    entries: Vec<(Key, S)>,
+    entries: Vec<(CompactKey, S)>,
     /// The index of a key's entry, by its hash: 4 bytes, where an index map takes 16. `None` if all share a state.
     index: Option<HashTable<u32>>,
     hasher: RandomState,
@@ -55,7 +55,10 @@ impl<S: Clone> Accounts<S> {
             Entry::Vacant(place) => {
                 let account = entries.len();
                 place.insert(u32::try_from(account).expect("memory is used up by fewer keys"));
-                entries.push((Key::from_slice(key), fresh.clone()));
+                if account == entries.capacity() {
+                    entries.reserve_exact(growth(account));
+                }
+                entries.push((CompactKey::from(key), fresh.clone()));
                 account
             }
         }
@@ -63,7 +66,7 @@ impl<S: Clone> Accounts<S> {
 
     /// The key of an account; empty if all share a state.
     pub(crate) fn key(&self, account: usize) -> &[u8] {
-        if self.are_keyed() { &self.entries[account].0 } else { &[] }
+        if self.are_keyed() { self.entries[account].0.as_slice() } else { &[] }
     }
 
     /// The key of an account, empty if all share a state, and its state.
@@ -71,7 +74,7 @@ impl<S: Clone> Accounts<S> {
         match self.index {
             Some(_) => {
                 let (key, state) = &mut self.entries[account];
-                (key, state)
+                (key.as_slice(), state)
             }
             None => (&[], &mut self.fresh),
         }
@@ -97,7 +100,7 @@ impl<S: Clone> Accounts<S> {
     /// Keeps only these accounts, and frees memory if few are left.
     pub(crate) fn retain(&mut self, mut is_kept: impl FnMut(&[u8], &S) -> bool) {
         let before = self.entries.len();
-        self.entries.retain(|(key, state)| is_kept(key, state));
+        self.entries.retain(|(key, state)| is_kept(key.as_slice(), state));
         if self.entries.len() == before {
             return;
         }
@@ -105,13 +108,18 @@ impl<S: Clone> Accounts<S> {
             self.entries.shrink_to_fit();
         }
         let Accounts { entries, hasher, .. } = self;
-        let hash = |key: &Key| hasher.hash_one(key.as_slice());
+        let hash = |key: &CompactKey| hasher.hash_one(key.as_slice());
         let mut index = HashTable::with_capacity(entries.len());
         for (account, (key, _)) in (0..).zip(entries.iter()) {
             index.insert_unique(hash(key), account, |&other: &u32| hash(&entries[other as usize].0));
         }
         self.index = Some(index);
     }
+}
+
+/// The number of entries to add to this many: a large vector wastes less of its memory, as it can be moved at low cost.
+fn growth(entries: usize) -> usize {
+    if entries < 4096 { entries.max(4) } else { entries / 32 }
 }
 
 #[cfg(test)]

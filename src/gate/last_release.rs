@@ -5,7 +5,7 @@ use crate::rule::Ask;
 use crate::time::Time;
 
 /// The most steps of the trial on a copy; for the rest, each limit is asked alone.
-const MOST_STEPS: usize = 1024;
+const MAX_STEPS: usize = 1024;
 
 /// The instant of the last of `count` releases, each of which costs `costs` under the common limits. No release is
 /// before `since`.
@@ -15,7 +15,7 @@ const MOST_STEPS: usize = 1024;
 pub fn last_release(limits: &Gate, since: Time, costs: &[u64], count: u64) -> Time {
     let (mut limits, costs) = limits.copied(costs);
     let (mut since, mut left, mut charges) = (since, count, Pending::default());
-    for _ in 0..MOST_STEPS {
+    for _ in 0..MAX_STEPS {
         if costs.len() < 2 || left == 0 {
             break;
         }

@@ -77,8 +77,8 @@ impl Learning {
     #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
     fn rule_at(&self, rate: f64) -> AnyRule {
         let terms = self.rate.padded_terms();
-        let facts = self.rate.algorithm.facts();
-        let scale = if facts.accrues && !facts.takes(Extra::Burst) { SCALE } else { 1 };
+        let spec = self.rate.algorithm.spec();
+        let scale = if spec.accrues && !spec.takes(Extra::Burst) { SCALE } else { 1 };
         let scale = if terms.period.checked_mul(scale).is_some() { scale } else { 1 };
         let count = rate * terms.period as f64 / SECOND as f64 * scale as f64;
         let count = (count as u64).clamp(1, terms.count.saturating_mul(scale));
@@ -112,7 +112,7 @@ impl Learning {
         // When it might have gone, and how long the usual wait is.
         let allowed = rule.earliest(state, Ask { since: Time::ZERO, ..ask });
         rule.commit(state, now, ask);
-        let usual = match self.rate.algorithm.facts().accrues {
+        let usual = match self.rate.algorithm.spec().accrues {
             true => rule.earliest(state, Ask { since: now, cost: 1 }).since(now),
             false => self.rate.padded_terms().period,
         };

@@ -27,6 +27,16 @@ pub enum Availability {
     },
 }
 
+/// Whether a release is allowed.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Allowance {
+    None,
+    /// At this instant, as earlier releases no longer count.
+    ByNow,
+    /// Whatever the instant is.
+    Plenty,
+}
+
 /// One of several limits, with one history for all items, or one for each key.
 ///
 /// A key is looked up once to find its *account*, the index of its history. It is evicted once it equals a fresh one.
@@ -108,6 +118,7 @@ impl Limit {
         self.key.map_or(&[], |key| request.keys[key].as_slice())
     }
 
+    #[inline]
     fn running(&self, key: &[u8]) -> u64 {
         self.running.as_ref().map_or(0, |running| running.of(key))
     }
@@ -137,11 +148,14 @@ impl Limit {
     }
 
     /// The account of a key, opened at `now` if there is none. Valid until the next [`Limit::evict`].
+    #[inline]
     pub fn account(&mut self, key: &[u8], now: Time) -> usize {
-        if self.accounts.are_keyed() {
-            self.evict_at = self.evict_at.min(now.saturating_add(self.pause));
-            self.idle_from = self.idle_from.min(now);
-        }
+        if self.accounts.are_keyed() { self.account_of_key(key, now) } else { 0 }
+    }
+
+    fn account_of_key(&mut self, key: &[u8], now: Time) -> usize {
+        self.evict_at = self.evict_at.min(now.saturating_add(self.pause));
+        self.idle_from = self.idle_from.min(now);
         self.accounts.account(key)
     }
 
@@ -163,25 +177,37 @@ impl Limit {
         rule.available(state, now, ask, pending).min(most)
     }
 
-    /// True if a release is allowed at `now`. Changes nothing that a later question at an earlier instant depends on.
-    pub(super) fn admits(&self, account: usize, now: Time, ask: Ask) -> bool {
-        if self.hours.as_ref().is_some_and(|hours| !hours.contain(now)) {
-            return true;
-        }
+    /// Whether a release is allowed at `now`. Changes nothing that a later question at an earlier instant depends on.
+    #[inline]
+    pub(super) fn allowance(&self, account: usize, now: Time, ask: Ask) -> Allowance {
         let key = self.accounts.key(account);
         let (running, state) = (self.running(key), self.accounts.get(account));
-        let rule = self.rule(key);
-        rule.is_plenty(state, ask.cost, running) || rule.available(state, now, ask, running) > 0
+        let rule = rule_for(&self.rule, self.learning.as_deref(), key);
+        if rule.is_plenty(state, ask.cost, running) {
+            return Allowance::Plenty;
+        }
+        let is_free = || self.hours.as_ref().is_some_and(|hours| !hours.contain(now));
+        let is_allowed = rule.available(state, now, ask, running) > 0 || is_free();
+        if is_allowed { Allowance::ByNow } else { Allowance::None }
     }
 
-    /// Charges a release that begins at `now`.
-    pub(super) fn begin(&mut self, account: usize, now: Time, ask: Ask) {
-        let running = self.running(self.accounts.key(account));
-        let state = self.accounts.get_mut(account);
-        if !self.rule.is_plenty(state, ask.cost, running) {
-            self.rule.expire(state, now);
+    /// Charges a release that begins at `now` and counts until it ends, unless it is `over` at once.
+    #[inline]
+    pub(super) fn begin(
+        &mut self,
+        (account, allowance): (usize, Allowance),
+        now: Time,
+        ask: Ask,
+        over: bool,
+    ) {
+        let Limit { rule, accounts, running, .. } = self;
+        if allowance == Allowance::ByNow {
+            rule.expire(accounts.get_mut(account), now);
         }
-        self.commit(account, now, ask, 1);
+        match running {
+            Some(running) if !over => running.add(accounts.key(account), ask.cost),
+            _ => self.charge_end(account, now, ask),
+        }
     }
 
     /// Its availability at `now`, for display.
@@ -225,6 +251,7 @@ impl Limit {
         }
     }
 
+    #[inline]
     fn release(&mut self, account: usize, now: Time, ask: Ask) {
         let Some(learning) = &mut self.learning else {
             return self.rule.commit(self.accounts.get_mut(account), now, ask);
@@ -272,6 +299,7 @@ impl Limit {
     }
 
     /// Notes that a release that was charged `cost` ended at `now`.
+    #[inline]
     pub(super) fn finish(&mut self, now: Time, request: &Request, cost: u64) {
         if cost > 0 && self.running.is_some() {
             let account = self.account(self.key_of(request), now);
@@ -280,11 +308,21 @@ impl Limit {
     }
 
     /// As [`Limit::finish`], for an account.
+    #[inline]
     pub(super) fn end(&mut self, account: usize, now: Time, ask: Ask) {
         let Some(running) = &mut self.running else { return };
         running.remove(self.accounts.key(account), ask.cost);
+        self.charge_end(account, now, ask);
+    }
+
+    /// Charges a release as of its end, outside the hours without a debt.
+    #[inline]
+    fn charge_end(&mut self, account: usize, now: Time, ask: Ask) {
         self.memory.note(now);
         self.release(account, now, ask);
+        if self.hours.is_some() {
+            self.rule.waive_debt(self.accounts.get_mut(account));
+        }
     }
 
     /// Uses up the whole limit at `at`, for every key.
@@ -311,7 +349,7 @@ impl Limit {
 
     /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
-        if self.rule.facts().takes(Extra::Zone) {
+        if self.rule.spec().takes(Extra::Zone) {
             return self.set_rate(now, rate, wall);
         }
         self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);

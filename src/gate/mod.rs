@@ -11,6 +11,7 @@
 
 mod accounts;
 mod change;
+mod compact_key;
 mod evict;
 mod last_release;
 mod learning;
@@ -48,7 +49,7 @@ pub use self::reservations::{
 };
 
 use self::change::{Paused, change};
-use self::limit::key_parts;
+use self::limit::{Allowance, key_parts};
 use self::pending::Admitted;
 use crate::config::{Rate, keys};
 use crate::rule::Ask;
@@ -70,6 +71,8 @@ pub struct Gate {
     properties: Properties,
     /// Items that differ in one key may share another, so one may use up what another waits for.
     shares_keys: bool,
+    /// Some limits count beyond the start of a release.
+    counts_exits: bool,
     /// The versions of the common limits and of the limits by key.
     versions: (u64, u64),
     /// Answers of these limits from this instant on may have become more lenient since the last news.
@@ -111,6 +114,7 @@ impl Gate {
         let terms = self.reservations.as_ref().map(Reservations::terms);
         self.properties = Properties::new(&rates, terms, depended_on_since);
         self.shares_keys = self.limits.iter().any(|limit| !limit.is_common()) && keys(&rates).len() > 1;
+        self.counts_exits = rates.iter().any(Rate::counts_exits);
         self.versions = (self.versions.0 + 1, self.versions.1 + 1);
         self.charged = vec![Charged::default(); rates.len()];
         self.rates = rates;
@@ -337,31 +341,57 @@ impl Gate {
         matches!(by, By::Limit(limit) if self.limits[limit - self.shared()].is_common())
     }
 
-    /// Charges a release that begins at `now`, if the limits of this run allow it.
+    /// Charges a release that begins at `now`, if the limits of this run allow it. They count it until it ends, unless
+    /// it is `over` at once.
     ///
     /// # Errors
     /// The first limit that does not. Nothing has changed then.
-    pub(crate) fn begin(&mut self, now: Time, request: &Request) -> Result<(), Blocked> {
+    #[inline]
+    pub(crate) fn begin(&mut self, now: Time, request: &Request, over: bool) -> Result<(), Blocked> {
         let shared = self.shared();
         let costs = &request.costs[shared..];
-        let mut accounts: SmallVec<[usize; 4]> = SmallVec::new();
-        for (at, (limit, &cost)) in self.limits.iter_mut().zip(costs).enumerate() {
-            let account = if cost > 0 { limit.account(limit.key_of(request), now) } else { 0 };
-            if cost > 0 && !limit.admits(account, now, request.ask(cost)) {
-                return Err(Blocked::by_limit(shared + at));
-            }
-            accounts.push(account);
-        }
-        let charged = self.limits.iter_mut().zip(costs).zip(accounts).filter(|((_, cost), _)| **cost > 0);
-        charged.for_each(|((limit, &cost), account)| limit.begin(account, now, request.ask(cost)));
         self.versions = (self.versions.0 + 1, self.versions.1 + 1);
+        if let ([limit], &[cost]) = (&mut self.limits[..], costs)
+            && cost > 0
+        {
+            let account = limit.account(limit.key_of(request), now);
+            let allowance = limit.allowance(account, now, request.ask(cost));
+            if allowance == Allowance::None {
+                return Err(Blocked::by_limit(shared));
+            }
+            limit.begin((account, allowance), now, request.ask(cost), over);
+            return Ok(());
+        }
+        let mut found: SmallVec<[_; 4]> = SmallVec::new();
+        for (at, (limit, &cost)) in self.limits.iter_mut().zip(costs).enumerate() {
+            if cost > 0 {
+                let account = limit.account(limit.key_of(request), now);
+                let allowance = limit.allowance(account, now, request.ask(cost));
+                if allowance == Allowance::None {
+                    return Err(Blocked::by_limit(shared + at));
+                }
+                found.push((account, allowance));
+            }
+        }
+        let charged = self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0).zip(found);
+        charged.for_each(|((limit, &cost), found)| limit.begin(found, now, request.ask(cost), over));
         Ok(())
     }
 
-    /// The index, among the keys of a request, of the key that a limit of this run goes by; 0 if it has none.
-    pub(crate) fn key_of(&self, by: By) -> usize {
-        let limit = if let By::Limit(limit) = by { self.limits.get(limit - self.shared()) } else { None };
-        limit.and_then(Limit::key).unwrap_or(0)
+    /// The key of a request that a limit of this run charges; empty if all items share it.
+    pub(crate) fn key_of<'a>(&self, limit: usize, request: &Request<'a>) -> &'a [u8] {
+        self.limits[limit - self.shared()].key_of(request)
+    }
+
+    /// The first opening for a release at or after `from`, by one limit of this run.
+    pub(crate) fn opening_of(&self, limit: usize, request: &Request, from: Time) -> Opening {
+        let (limit, cost) = (&self.limits[limit - self.shared()], request.costs[limit]);
+        limit.opening(limit.key_of(request), request.ask(cost), request.since.max(from))
+    }
+
+    /// True if a release that counts for a limit of this run, for the same key, has not ended.
+    pub(crate) fn runs(&self, limit: usize, request: &Request) -> bool {
+        self.limits[limit - self.shared()].runs(request)
     }
 
     /// Charges the first `left` of the releases, which have left by `now`; the others count as never admitted. If
@@ -394,12 +424,6 @@ impl Gate {
         reports
     }
 
-    /// True if some release that `request` may have to wait for has not ended.
-    pub(crate) fn runs(&self, request: &Request) -> bool {
-        let asked = self.asked(Scope::Local, request);
-        asked.into_iter().any(|(limit, _)| limit.runs(request))
-    }
-
     /// Forgets a charged release that has not ended and never took place.
     pub(crate) fn withdraw(&mut self, request: &Request) {
         self.charged_by(request).for_each(|(limit, cost)| limit.withdraw(request, cost));
@@ -415,11 +439,12 @@ impl Gate {
     }
 
     /// Notes that a charged release ended at `now`.
+    #[inline]
     pub fn finish(&mut self, now: Time, request: &Request) {
         let costs = &request.costs[self.shared()..];
         self.limits.iter_mut().zip(costs).for_each(|(limit, &cost)| limit.finish(now, request, cost));
         self.paused.iter_mut().for_each(|paused| paused.finish(now, request, costs));
-        if self.rates.iter().any(Rate::counts_exits) {
+        if self.counts_exits {
             // Until a command ends, a limit with hours answers with the end of these, and then perhaps with an earlier
             // instant.
             let has_hours = |rate: &Rate| rate.counts_exits() && rate.during.is_some();

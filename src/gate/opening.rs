@@ -17,7 +17,7 @@ pub struct Opening {
 }
 
 /// The most rounds in which limits are asked until they agree.
-const MOST_ROUNDS: usize = 1000;
+const MAX_ROUNDS: usize = 1000;
 
 #[cfg(test)]
 std::thread_local! {
@@ -61,7 +61,7 @@ impl Opening {
         #[cfg(test)]
         ASKED.set(ASKED.get() + 1);
         let mut from = since;
-        for _ in 0..MOST_ROUNDS {
+        for _ in 0..MAX_ROUNDS {
             let mut agreed = Opening::at(from);
             for one in all.clone() {
                 let next = ask(one, from);

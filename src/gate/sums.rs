@@ -20,6 +20,7 @@ impl<K: Eq + Hash> Sums<K> {
         if is_keyed { Sums::Keyed(HashMap::default()) } else { Sums::Common(0) }
     }
 
+    #[inline]
     pub(super) fn of<Q: Eq + Hash + ?Sized>(&self, key: &Q) -> u64
     where
         K: Borrow<Q>,
@@ -31,6 +32,7 @@ impl<K: Eq + Hash> Sums<K> {
         }
     }
 
+    #[inline]
     pub(super) fn add(&mut self, key: impl Into<K>, cost: u64) {
         let sum = match self {
             Sums::Common(sum) => sum,
@@ -39,16 +41,14 @@ impl<K: Eq + Hash> Sums<K> {
         *sum = sum.saturating_add(cost);
     }
 
+    #[inline]
     pub(super) fn remove<Q: Eq + Hash + ?Sized>(&mut self, key: &Q, cost: u64)
     where
         K: Borrow<Q>,
     {
         match self {
             Sums::Common(sum) => *sum = sum.saturating_sub(cost),
-            Sums::Keyed(sums) => match sums.get_mut(key) {
-                Some(sum) if *sum > cost => *sum -= cost,
-                _ => _ = sums.remove(key),
-            },
+            Sums::Keyed(sums) => remove_of_key(sums, key, cost),
         }
     }
 
@@ -57,5 +57,16 @@ impl<K: Eq + Hash> Sums<K> {
             Sums::Common(sum) => *sum = 0,
             Sums::Keyed(sums) => sums.clear(),
         }
+    }
+}
+
+fn remove_of_key<K: Eq + Hash + Borrow<Q>, Q: Eq + Hash + ?Sized>(
+    sums: &mut HashMap<K, u64, RandomState>,
+    key: &Q,
+    cost: u64,
+) {
+    match sums.get_mut(key) {
+        Some(sum) if *sum > cost => *sum -= cost,
+        _ => _ = sums.remove(key),
     }
 }

@@ -3,17 +3,15 @@
 use std::borrow::Cow;
 use std::fmt;
 use std::sync::Arc;
-use std::task::Waker;
 use std::time::{Instant, SystemTime, UNIX_EPOCH};
 
-use smallvec::SmallVec;
-
+use super::admission::Admission;
 use super::item::Ask;
-use super::limits::{Limits, No, Waiting};
-use super::queue::Standing;
+use super::limits::{Limits, Waiting};
 use super::shared::{Shared, State};
+use super::turn::Turn;
 use super::values::{Charges, Values};
-use super::{Error, ErrorKind, Item, Refusal};
+use super::{Error, ErrorKind, Item};
 use crate::config::{CountFrom, Defaults, Rate, parse_limits};
 use crate::gate::Gate;
 use crate::time::{Time, Wall, nanos};
@@ -67,16 +65,15 @@ impl Pace {
     /// let pace = Pace::new("1/d,algo=calendar,tz=UTC", now)?;
     /// let hour = Duration::from_secs(3600);
     /// pace.set_clock(now, UNIX_EPOCH + 18 * hour);
-    /// pace.admit(("", 1), now)?.commit(now);
-    /// let next = pace.keyed(b"", 1, now)?;
-    /// assert_eq!(pace.earliest(&next, now), Some(now + 6 * hour));
+    /// pace.check(("", 1), now)?;
+    /// assert_eq!(pace.earliest(("", 1), now)?, Some(now + 6 * hour));
     /// # Ok(())
     /// # }
     /// ```
     pub fn set_clock(&self, now: Instant, shown: SystemTime) {
         let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
         let at = self.shared.time(now);
-        self.shared.change(|| now, |limits| limits.set_wall(at, Wall::new(at, Time(shown))));
+        self.shared.lock().limits.set_wall(at, Wall::new(at, Time(shown)));
     }
 
     /// The item that a text stands for: `key=` and `cost=` select from it. It waits from `since` on, and a bucket saves
@@ -135,7 +132,7 @@ impl Pace {
     /// let now = Instant::now();
     /// let pace = Pace::new("100/s,key=.user\n5000/min,key=.model,cost=.tokens", now)?;
     /// let item = pace.named(&[(".user", b"alice"), (".model", b"small")], &[(".tokens", 1200)], now)?;
-    /// assert_eq!(pace.left(&item, now), 4);
+    /// assert_eq!(pace.left(&item, now)?, 4);
     /// # Ok(())
     /// # }
     /// ```
@@ -152,12 +149,11 @@ impl Pace {
     }
 
     fn waiting(&self, charges: Charges, since: Instant) -> Item {
-        let since = self.shared.time(since);
-        let mark = self.shared.saves_up.then(|| self.shared.lock().limits.mark(since));
-        Item { owner: self.shared.id, waiting: Waiting { since, charges, mark } }
+        let waiting = self.shared.waiting(charges, self.shared.time(since));
+        Item { owner: self.shared.id, waiting }
     }
 
-    /// The first instant from `now` on at which `item` may be released, if nothing that was admitted is committed or
+    /// The first instant from `now` on at which a release may be admitted, if nothing that was admitted is committed or
     /// canceled before; `None` if there is none.
     ///
     /// ```
@@ -167,21 +163,19 @@ impl Pace {
     ///
     /// let now = Instant::now();
     /// let pace = Pace::new("1/s", now)?;
-    /// pace.admit(("", 1), now)?.commit(now);
-    /// let next = pace.keyed(b"", 1, now)?;
-    /// assert_eq!(pace.earliest(&next, now), Some(now + Duration::from_secs(1)));
+    /// pace.check(("", 1), now)?;
+    /// assert_eq!(pace.earliest(("", 1), now)?, Some(now + Duration::from_secs(1)));
     /// # Ok(())
     /// # }
     /// ```
-    pub fn earliest(&self, item: &Item, now: Instant) -> Option<Instant> {
-        if !self.is_own(item) {
-            return None;
-        }
+    ///
+    /// # Errors
+    /// As for [`Pace::keyed`].
+    pub fn earliest<'a>(&self, ask: impl Ask<'a>, now: Instant) -> Result<Option<Instant>, Error> {
         let now = self.shared.time(now);
-        match self.shared.lock().limits.answer(&item.waiting, now) {
-            No::Until(at) => self.shared.instant(at),
-            No::Busy | No::Never => None,
-        }
+        let item = ask.asked().waiting(&self.shared, now)?;
+        let earliest = self.shared.lock().limits.earliest(&item, now);
+        Ok(earliest.and_then(|at| self.shared.instant(at)))
     }
 
     /// Admits a release at `now`, an instant read before it. From now on it counts, until it is committed, canceled or
@@ -190,70 +184,88 @@ impl Pace {
     /// ```
     /// # fn main() -> Result<(), throttle::pace::Error> {
     /// use std::time::{Duration, Instant};
-    /// use throttle::pace::{ErrorKind, Pace, Refusal};
+    /// use throttle::pace::{ErrorKind, Pace};
     ///
     /// let now = Instant::now();
     /// let pace = Pace::new("1/s", now)?;
+    /// let until = |pace: &Pace| match pace.admit(("", 1), now).unwrap_err().kind() {
+    ///     ErrorKind::Refused(refused) => refused.until,
+    ///     _ => panic!(),
+    /// };
     /// let admission = pace.admit(("", 1), now)?;
-    /// let refused = pace.admit(("", 1), now).unwrap_err();
-    /// assert_eq!(refused.kind(), ErrorKind::Refused(Refusal::Busy));
+    /// assert_eq!(until(&pace), None);
     /// admission.commit(now);
-    /// let refused = pace.admit(("", 1), now).unwrap_err();
-    /// assert_eq!(refused.kind(), ErrorKind::Refused(Refusal::Until(now + Duration::from_secs(1))));
+    /// assert_eq!(until(&pace), Some(now + Duration::from_secs(1)));
     /// # Ok(())
     /// # }
     /// ```
     ///
     /// # Errors
     /// It may not be released yet, or as for [`Pace::keyed`].
-    pub fn admit<'a>(&self, ask: impl Ask<'a>, now: Instant) -> Result<Admission, Error> {
-        if ask.is_one()
-            && let Some(until) = self.shared.known_refusal(now)
-        {
-            return Err(No::Until(until).refusal(|at| self.shared.instant(at)).into());
-        }
-        let item = ask.into_item(self, now)?;
-        self.try_admit(item, now).map_err(|(_, refusal)| refusal.into())
-    }
-
-    /// As [`Pace::admit`]. Returns what is refused.
-    pub(super) fn try_admit<'a>(
-        &self,
-        item: Cow<'a, Item>,
-        now: Instant,
-    ) -> Result<Admission, (Cow<'a, Item>, Refusal)> {
-        if !self.is_own(&item) {
-            return Err((item, Refusal::Foreign));
-        }
+    pub fn admit<'a>(&self, ask: impl Ask<'a>, now: Instant) -> Result<Admission<'_>, Error> {
         let now = self.shared.time(now);
-        let mut state = self.shared.lock();
-        let State { limits, queue } = &mut *state;
-        let turn = if queue.is_empty() { limits.admit(&item.waiting, now).ok() } else { None };
-        if let Some(at) = turn {
-            drop(state);
-            return Ok(Admission::new(Arc::clone(&self.shared), item.into_owned().waiting, at));
-        }
-        let (standing, woken) = match queue.is_empty() {
-            true => (Standing::Refused(limits.answer(&item.waiting, now)), SmallVec::new()),
-            false => queue.try_one(limits, &item.waiting, now),
-        };
-        if let Standing::Refused(No::Until(until)) = standing
-            && item.waiting.since <= now
-        {
-            self.shared.refused_until(&item.waiting.charges, until, &state);
-        }
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
-        match standing {
-            Standing::Admitted(at) => {
-                Ok(Admission::new(Arc::clone(&self.shared), item.into_owned().waiting, at))
-            }
-            Standing::Refused(no) => Err((item, no.refusal(|at| self.shared.instant(at)))),
-            Standing::Behind => Err((item, Refusal::Busy)),
-        }
+        let (item, at) = self.pass(ask, now, false)?;
+        Ok(Admission::new(&self.shared, item.into_owned(), at))
     }
 
-    /// The number of releases like `item` that may be admitted at `now`, one after the other.
+    /// Admits and commits a release that takes no time, such as a request that is let in.
+    ///
+    /// ```
+    /// # fn main() -> Result<(), throttle::pace::Error> {
+    /// use std::time::Instant;
+    /// use throttle::pace::Pace;
+    ///
+    /// let now = Instant::now();
+    /// let pace = Pace::new("1/s", now)?;
+    /// assert!(pace.check(("", 1), now).is_ok());
+    /// assert!(pace.check(("", 1), now).is_err());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// As for [`Pace::admit`].
+    pub fn check<'a>(&self, ask: impl Ask<'a>, now: Instant) -> Result<(), Error> {
+        self.pass(ask, self.shared.time(now), true).map(|_| ())
+    }
+
+    /// Admits a release, which counts from now on or is `over` at once.
+    fn pass<'a>(&self, ask: impl Ask<'a>, now: Time, over: bool) -> Result<(Cow<'a, Waiting>, Time), Error> {
+        let asked = ask.asked();
+        if asked.is_one()
+            && let Some(refused) = self.shared.known_refusal(now)
+        {
+            return Err(ErrorKind::Refused(refused).into());
+        }
+        let item = asked.waiting(&self.shared, now)?;
+        let admitted = self.shared.change(|state, woken| {
+            let State { limits, queue } = state;
+            let admitted = queue.admit(&item, limits, (now, over), woken);
+            admitted.map_err(|blocked| self.shared.refuse(state, &item, blocked, now))
+        });
+        admitted.map(|at| (item, at))
+    }
+
+    /// Admits a release at `now` if it may be, or else begins to wait for it.
+    pub(super) fn admit_or_wait<'a>(
+        &self,
+        ask: impl Ask<'a>,
+        now: Instant,
+    ) -> Result<Result<Admission<'_>, Turn<'_>>, Error> {
+        let now = self.shared.time(now);
+        let item = ask.asked().waiting(&self.shared, now)?;
+        Ok(self.shared.change(|State { limits, queue }, woken| {
+            match queue.admit(&item, limits, (now, false), woken) {
+                Ok(at) => Ok(Admission::new(&self.shared, item.into_owned(), at)),
+                Err(blocked) => {
+                    let ticket = queue.join(item.into_owned(), blocked, limits, now);
+                    Err(Turn::new(&self.shared, ticket))
+                }
+            }
+        }))
+    }
+
+    /// The number of releases like this that may be admitted at `now`, one after the other.
     ///
     /// ```
     /// # fn main() -> Result<(), throttle::pace::Error> {
@@ -262,14 +274,17 @@ impl Pace {
     ///
     /// let now = Instant::now();
     /// let pace = Pace::new("10/s,key=host", now)?;
-    /// let item = pace.keyed(b"a.example", 3, now)?;
-    /// assert_eq!(pace.left(&item, now), 3);
+    /// assert_eq!(pace.left(("a.example", 3), now)?, 3);
     /// # Ok(())
     /// # }
     /// ```
-    pub fn left(&self, item: &Item, now: Instant) -> u64 {
+    ///
+    /// # Errors
+    /// As for [`Pace::keyed`].
+    pub fn left<'a>(&self, ask: impl Ask<'a>, now: Instant) -> Result<u64, Error> {
         let now = self.shared.time(now);
-        if self.is_own(item) { self.shared.lock().limits.left(&item.waiting, now) } else { 0 }
+        let item = ask.asked().waiting(&self.shared, now)?;
+        Ok(self.shared.lock().limits.left(&item, now))
     }
 
     /// Admits nothing before `until`, such as after an answer with `Retry-After`. Of several such instants, the latest
@@ -283,8 +298,7 @@ impl Pace {
     /// let now = Instant::now();
     /// let pace = Pace::new("10/s", now)?;
     /// pace.pause_until(now + Duration::from_secs(30));
-    /// let item = pace.keyed(b"", 1, now)?;
-    /// assert_eq!(pace.earliest(&item, now), Some(now + Duration::from_secs(30)));
+    /// assert_eq!(pace.earliest(("", 1), now)?, Some(now + Duration::from_secs(30)));
     /// # Ok(())
     /// # }
     /// ```
@@ -292,93 +306,10 @@ impl Pace {
         let until = self.shared.time(until);
         self.shared.lock().limits.pause(until);
     }
-
-    pub(super) fn is_own(&self, item: &Item) -> bool {
-        item.owner == self.shared.id
-    }
 }
 
 impl fmt::Debug for Pace {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Pace").finish_non_exhaustive()
-    }
-}
-
-/// A release that was admitted and counts. [Commit](Admission::commit) it once it has happened, or
-/// [cancel](Admission::cancel) it if it did not.
-///
-/// Dropped, it has been used: it counts as having happened by the next instant that any method is given. Leaked
-/// ([`std::mem::forget`]), it counts for ever.
-#[must_use = "dropped, it has been used"]
-pub struct Admission {
-    shared: Arc<Shared>,
-    /// Nothing once it was committed or canceled.
-    item: Option<Waiting>,
-    at: Time,
-}
-
-impl Admission {
-    pub(super) fn new(shared: Arc<Shared>, item: Waiting, at: Time) -> Self {
-        Admission { shared, item: Some(item), at }
-    }
-
-    /// Charges the release at `now`, an instant read after it, so not before it was admitted.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), throttle::pace::Error> {
-    /// use std::time::{Duration, Instant};
-    /// use throttle::pace::Pace;
-    ///
-    /// let start = Instant::now();
-    /// let pace = Pace::new("1/s", start)?;
-    /// let end = start + Duration::from_millis(300);
-    /// pace.admit(("", 1), start)?.commit(end);
-    /// let next = pace.keyed(b"", 1, end)?;
-    /// assert_eq!(pace.earliest(&next, end), Some(end + Duration::from_secs(1)));
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn commit(mut self, now: Instant) {
-        self.commit_by(now);
-    }
-
-    pub(super) fn commit_by(&mut self, now: Instant) {
-        let Some(item) = self.item.take() else { return };
-        let (admitted, ended) = (self.at, self.shared.time(now));
-        self.shared.change(|| now, |limits| limits.finish(item, admitted, ended));
-    }
-
-    /// Takes the release back: nothing is charged.
-    ///
-    /// ```
-    /// # fn main() -> Result<(), throttle::pace::Error> {
-    /// use std::time::Instant;
-    /// use throttle::pace::Pace;
-    ///
-    /// let now = Instant::now();
-    /// let pace = Pace::new("1/h", now)?;
-    /// pace.admit(("", 1), now)?.cancel(now);
-    /// assert!(pace.admit(("", 1), now).is_ok());
-    /// # Ok(())
-    /// # }
-    /// ```
-    pub fn cancel(mut self, now: Instant) {
-        if let Some(item) = self.item.take() {
-            self.shared.change(|| now, |limits| limits.withdraw(&item));
-        }
-    }
-}
-
-impl Drop for Admission {
-    fn drop(&mut self) {
-        if let Some(item) = self.item.take() {
-            self.shared.lock().limits.finish_soon(item);
-        }
-    }
-}
-
-impl fmt::Debug for Admission {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Admission").finish_non_exhaustive()
     }
 }

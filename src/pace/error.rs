@@ -8,6 +8,12 @@ use std::time::Instant;
 #[derive(Debug)]
 pub struct Error {
     kind: ErrorKind,
+    /// None for what a program may run into often.
+    details: Option<Box<Details>>,
+}
+
+#[derive(Debug)]
+struct Details {
     message: String,
     source: Option<Box<dyn StdError + Send + Sync>>,
 }
@@ -22,35 +28,52 @@ pub enum ErrorKind {
     Unsupported,
     /// The item lacks a part that a limit selects, or its cost is not a whole number.
     InvalidItem,
+    /// The item was made by another [`Pace`](super::Pace) or [`Pacer`](super::Pacer).
+    ForeignItem,
     /// The item costs more than a limit ever admits.
-    TooDear,
-    /// It was not admitted.
-    Refused(Refusal),
+    ExceedsLimit,
+    /// It is not admitted now.
+    Refused(Refused),
     /// It cannot be admitted by its deadline.
     TimedOut,
+    /// It is never admitted: a limit pauses, such as `0/s`, or the cost would take centuries to accrue.
+    Never,
 }
 
-/// Why an item was not admitted.
+/// What refuses a release, and until when.
+///
+/// ```
+/// # fn main() -> Result<(), throttle::pace::Error> {
+/// use std::time::{Duration, Instant};
+/// use throttle::pace::{ErrorKind, Pace};
+///
+/// let now = Instant::now();
+/// let pace = Pace::new("100/s\n1/min,key=col:1", now)?;
+/// pace.check(("alice", 1), now)?;
+/// let ErrorKind::Refused(refused) = pace.check(("alice", 1), now).unwrap_err().kind() else { panic!() };
+/// assert_eq!(refused.until, Some(now + Duration::from_secs(60)));
+/// assert_eq!(refused.by, Some(1));
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[non_exhaustive]
-pub enum Refusal {
-    /// It may be at this instant and no earlier, if nothing that was admitted is committed or canceled before.
-    Until(Instant),
-    /// It may be once something that was admitted is committed or canceled, or those who wait before it have gone.
-    Busy,
-    /// It never will be: a limit pauses, such as `0/s`.
-    Never,
-    /// The item was made by another [`Pace`](super::Pace).
-    Foreign,
+pub struct Refused {
+    /// The first instant at which the limits allow it, if no one else goes before. `None` if that depends on how a
+    /// release that was admitted ends, or only on those who wait before it.
+    pub until: Option<Instant>,
+    /// The index of a limit that refuses it, in the order in which they were given; `None` during a pause.
+    pub by: Option<usize>,
 }
 
 impl Error {
     pub(super) fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Error { kind, message: message.into(), source: None }
+        Error { kind, details: Some(Box::new(Details { message: message.into(), source: None })) }
     }
 
     pub(super) fn caused(kind: ErrorKind, message: &str, source: anyhow::Error) -> Self {
-        Error { source: Some(source.into_boxed_dyn_error()), ..Error::new(kind, message) }
+        let source = Some(source.into_boxed_dyn_error());
+        Error { kind, details: Some(Box::new(Details { message: message.to_owned(), source })) }
     }
 
     /// The kind.
@@ -66,36 +89,28 @@ impl Error {
     }
 }
 
-impl From<Refusal> for Error {
-    fn from(refusal: Refusal) -> Self {
-        Error { kind: ErrorKind::Refused(refusal), message: String::new(), source: None }
+impl From<ErrorKind> for Error {
+    fn from(kind: ErrorKind) -> Self {
+        Error { kind, details: None }
     }
 }
 
 impl StdError for Error {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        self.source.as_deref().map(|source| source as &(dyn StdError + 'static))
+        let source = self.details.as_ref()?.source.as_deref();
+        source.map(|source| source as &(dyn StdError + 'static))
     }
 }
 
 impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.kind {
-            ErrorKind::Refused(refusal) => refusal.fmt(f),
-            _ => f.write_str(&self.message),
-        }
-    }
-}
-
-impl StdError for Refusal {}
-
-impl fmt::Display for Refusal {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Refusal::Until(_) => "not admitted yet",
-            Refusal::Busy => "not admitted before another release ends",
-            Refusal::Never => "a limit of 0 admits nothing",
-            Refusal::Foreign => "the item was made for other limits",
+        f.write_str(match self.kind {
+            ErrorKind::ForeignItem => "the item was made for other limits",
+            ErrorKind::Refused(Refused { until: Some(_), .. }) => "not admitted yet",
+            ErrorKind::Refused(_) => "not admitted before another one",
+            ErrorKind::TimedOut => "not admitted in time",
+            ErrorKind::Never => "never admitted, by a limit of 0 or at such a cost",
+            _ => self.details.as_ref().map_or("", |details| &details.message),
         })
     }
 }

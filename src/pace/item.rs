@@ -1,14 +1,20 @@
 //! What is asked for: an item, or a key and a cost.
 
 use std::borrow::Cow;
-use std::time::Instant;
 
 use super::limits::Waiting;
-use super::{Error, Pace};
+use super::shared::Shared;
+use super::{Error, ErrorKind};
+use crate::time::Time;
 
 /// The charges of a request under the limits of one [`Pace`], and the instant from which it waits.
 ///
 /// Made by [`Pace::item`], [`Pace::keyed`] and [`Pace::named`], or the same methods of a [`Pacer`](super::Pacer).
+///
+/// [`Pace`]: super::Pace
+/// [`Pace::item`]: super::Pace::item
+/// [`Pace::keyed`]: super::Pace::keyed
+/// [`Pace::named`]: super::Pace::named
 #[derive(Clone, Debug)]
 pub struct Item {
     /// The limits that it was made for.
@@ -30,36 +36,42 @@ pub struct Item {
 /// # }
 /// ```
 pub trait Ask<'a>: sealed::Sealed {
-    /// The item, which waits from `since` on if it is new.
     #[doc(hidden)]
-    fn into_item(self, pace: &Pace, since: Instant) -> Result<Cow<'a, Item>, Error>;
+    type Key: AsRef<[u8]>;
 
-    /// True if it is a key with a cost of 1, which waits from now on.
     #[doc(hidden)]
-    fn is_one(&self) -> bool {
-        false
-    }
+    fn asked(self) -> Asked<'a, Self::Key>;
+}
+
+/// An item, or a key and a cost.
+#[doc(hidden)]
+#[derive(Debug)]
+pub enum Asked<'a, K> {
+    Item(Cow<'a, Item>),
+    Values(K, u64),
 }
 
 impl<'a> Ask<'a> for Item {
-    fn into_item(self, _pace: &Pace, _since: Instant) -> Result<Cow<'a, Item>, Error> {
-        Ok(Cow::Owned(self))
+    type Key = [u8; 0];
+
+    fn asked(self) -> Asked<'a, [u8; 0]> {
+        Asked::Item(Cow::Owned(self))
     }
 }
 
 impl<'a> Ask<'a> for &'a Item {
-    fn into_item(self, _pace: &Pace, _since: Instant) -> Result<Cow<'a, Item>, Error> {
-        Ok(Cow::Borrowed(self))
+    type Key = [u8; 0];
+
+    fn asked(self) -> Asked<'a, [u8; 0]> {
+        Asked::Item(Cow::Borrowed(self))
     }
 }
 
 impl<'a, K: AsRef<[u8]>> Ask<'a> for (K, u64) {
-    fn into_item(self, pace: &Pace, since: Instant) -> Result<Cow<'a, Item>, Error> {
-        pace.keyed(self.0.as_ref(), self.1, since).map(Cow::Owned)
-    }
+    type Key = K;
 
-    fn is_one(&self) -> bool {
-        self.1 == 1
+    fn asked(self) -> Asked<'a, K> {
+        Asked::Values(self.0, self.1)
     }
 }
 
@@ -68,4 +80,24 @@ mod sealed {
     impl Sealed for super::Item {}
     impl Sealed for &super::Item {}
     impl<K: AsRef<[u8]>> Sealed for (K, u64) {}
+}
+
+impl<'a, K: AsRef<[u8]>> Asked<'a, K> {
+    /// True if it is a key with a cost of 1, which waits from now on.
+    pub(super) fn is_one(&self) -> bool {
+        matches!(self, Asked::Values(_, 1))
+    }
+
+    /// What waits, from `now` on if it is new.
+    pub(super) fn waiting(self, shared: &Shared, now: Time) -> Result<Cow<'a, Waiting>, Error> {
+        match self {
+            Asked::Values(key, cost) => {
+                let charges = shared.values.of(key.as_ref(), cost)?;
+                Ok(Cow::Owned(shared.waiting(charges, now)))
+            }
+            Asked::Item(item) if item.owner != shared.id => Err(ErrorKind::ForeignItem.into()),
+            Asked::Item(Cow::Owned(item)) => Ok(Cow::Owned(item.waiting)),
+            Asked::Item(Cow::Borrowed(item)) => Ok(Cow::Borrowed(&item.waiting)),
+        }
+    }
 }

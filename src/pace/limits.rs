@@ -2,18 +2,17 @@
 
 use std::sync::{Arc, Weak};
 
-use super::Refusal;
 use super::values::Charges;
-use crate::gate::{Gate, Pending, Request, Scope};
+use crate::charge::Key;
+use crate::gate::{Blocked, By, Gate, Pending, Request, Scope};
 use crate::time::{Time, Wall};
 
 /// An item's charges, and the instant from which it waits.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
     pub(super) since: Time,
     pub(super) charges: Charges,
     /// Held by all copies, if answers depend on `since`.
-    #[expect(dead_code, reason = "it is only held")]
     pub(super) mark: Option<Arc<Time>>,
 }
 
@@ -21,15 +20,18 @@ impl Waiting {
     pub(super) fn request(&self) -> Request<'_> {
         Request { since: self.since, costs: &self.charges.costs, keys: &self.charges.keys }
     }
+
+    /// All that may block it: a pause, and the limits that charge it.
+    pub(super) fn obstacles(&self) -> impl Iterator<Item = Blocked> {
+        let limits = self.charges.costs.iter().enumerate().filter(|(_, cost)| **cost > 0);
+        let all = std::iter::once(By::Hold).chain(limits.map(|(limit, _)| By::Limit(limit)));
+        all.map(|by| Blocked { by, until: None })
+    }
 }
 
-/// An answer other than yes.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum No {
-    Until(Time),
-    Busy,
-    Never,
-}
+/// The items that the same limit blocks, by the same key: the limit's index, or none during a pause, and the key, which
+/// is empty if all items share the limit.
+pub(super) type Line = (Option<usize>, Key);
 
 /// Limits with their past releases and those under way.
 pub(super) struct Limits {
@@ -86,15 +88,25 @@ impl Limits {
         mark
     }
 
-    /// The first instant from `now` on at which a release is allowed, or why there is none.
-    pub(super) fn answer(&mut self, item: &Waiting, now: Time) -> No {
+    /// The first instant from `now` on at which all limits allow a release, if that depends on time alone.
+    pub(super) fn earliest(&mut self, item: &Waiting, now: Time) -> Option<Time> {
         self.settle(now);
-        let now = now.max(self.latest).max(self.paused);
-        match self.gate.opening(Scope::All, &item.request(), now).from.known() {
-            Some(at) => No::Until(at),
-            None if self.gate.runs(&item.request()) => No::Busy,
-            None => No::Never,
-        }
+        let from = now.max(self.latest).max(self.paused);
+        self.gate.opening(Scope::All, &item.request(), from).from.known()
+    }
+
+    /// The line of those whom the same limit blocks.
+    pub(super) fn line(&self, blocked: Blocked, item: &Waiting) -> Line {
+        let limit = blocked.limit();
+        (limit, limit.map_or(Key::new(), |limit| Key::from_slice(self.gate.key_of(limit, &item.request()))))
+    }
+
+    /// The first instant from `now` on at which what blocks a release no longer does, which may be never; `None` if it
+    /// depends on the end of another release.
+    pub(super) fn unblocks(&self, blocked: Blocked, item: &Waiting, now: Time) -> Option<Time> {
+        let Some(limit) = blocked.limit() else { return blocked.until };
+        let at = self.gate.opening_of(limit, &item.request(), now.max(self.latest)).from;
+        Some(at).filter(|at| *at < Time::NEVER || !self.gate.runs(limit, &item.request()))
     }
 
     /// The number of releases like this that may be admitted at `now`.
@@ -106,29 +118,37 @@ impl Limits {
         self.gate.admit(&mut Pending::default(), now, &item.request(), u64::MAX).unwrap_or(0)
     }
 
-    /// Admits a release: it counts from now on. Returns the instant at which it does.
-    pub(super) fn admit(&mut self, item: &Waiting, now: Time) -> Result<Time, Refused> {
+    /// Admits a release: it counts from now on, or it is `over` at once. Returns the instant at which it does.
+    ///
+    /// # Errors
+    /// What blocks it, with no instant if that is a limit.
+    #[inline]
+    pub(super) fn admit(&mut self, item: &Waiting, now: Time, over: bool) -> Result<Time, Blocked> {
         self.settle(now);
         let now = now.max(self.latest);
-        if now < item.since.max(self.paused) {
-            return Err(Refused::ByAll);
+        let from = item.since.max(self.paused);
+        if now < from {
+            return Err(Blocked { by: By::Hold, until: Some(from) });
         }
-        match self.gate.begin(now, &item.request()) {
-            Ok(()) => {
-                self.latest = now;
-                Ok(now)
-            }
-            Err(blocked) if self.gate.is_common(blocked.by) => Err(Refused::ByAll),
-            Err(blocked) => Err(Refused::ByKey(self.gate.key_of(blocked.by))),
+        self.gate.begin(now, &item.request(), over)?;
+        self.latest = now;
+        if over {
+            self.evict(now);
         }
+        Ok(now)
     }
 
     /// Ends a release by `now`.
-    pub(super) fn finish(&mut self, item: Waiting, admitted: Time, now: Time) {
+    #[inline]
+    pub(super) fn finish(&mut self, item: &Waiting, admitted: Time, now: Time) {
         let now = self.advance(now.max(admitted));
         self.gate.finish(now, &item.request());
-        // It no longer waits, so it must not hold back the horizon below.
-        drop(item);
+        self.evict(now);
+    }
+
+    /// Drops idle keys when it is time, except for those that an item which waits depends on.
+    #[inline]
+    fn evict(&mut self, now: Time) {
         if self.gate.evict_at() <= now {
             let waiting = self.marks.iter().filter_map(Weak::upgrade);
             let horizon = waiting.map(|since| *since).fold(now, Time::min);
@@ -147,6 +167,7 @@ impl Limits {
     }
 
     /// Goes on to `now`, or stays at a later instant.
+    #[inline]
     fn advance(&mut self, now: Time) -> Time {
         self.settle(now);
         self.latest = self.latest.max(now);
@@ -154,30 +175,12 @@ impl Limits {
     }
 
     /// Ends what was dropped before `now`.
+    #[inline]
     fn settle(&mut self, now: Time) {
         self.is_new = false;
         while let Some(item) = self.dropped.pop() {
             self.latest = self.latest.max(now);
             self.gate.finish(self.latest, &item.request());
-        }
-    }
-}
-
-/// What refused a release.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Refused {
-    /// A limit that all items share.
-    ByAll,
-    /// A limit by the key with this index.
-    ByKey(usize),
-}
-
-impl No {
-    pub(super) fn refusal(self, instant: impl FnOnce(Time) -> Option<std::time::Instant>) -> Refusal {
-        match self {
-            No::Until(at) => instant(at).map_or(Refusal::Never, Refusal::Until),
-            No::Busy => Refusal::Busy,
-            No::Never => Refusal::Never,
         }
     }
 }

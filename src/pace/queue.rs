@@ -1,36 +1,42 @@
 //! Those who wait, in the order in which they began to.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::task::Waker;
 
 use smallvec::SmallVec;
 
-use super::limits::{Limits, No, Refused, Waiting};
-use crate::charge::Key;
+use super::limits::{Limits, Line, Waiting};
+use crate::gate::Blocked;
 use crate::time::Time;
 
-/// Who waits. No one goes before another who began to wait before and is held up by the same limit.
+/// Wakers to call once the lock is released.
+pub(super) type Woken = SmallVec<[Waker; 4]>;
+
+/// Who waits. No one goes before another who began to wait before and is blocked by the same limit.
+///
+/// Each stands in one line, that of the limit that blocks it. Only the first of a line waits for an instant, so an
+/// event concerns few, however many wait.
 #[derive(Default)]
 pub(super) struct Queue {
     waiters: BTreeMap<u64, Waiter>,
+    lines: BTreeSet<(Line, u64)>,
     next: u64,
 }
 
-struct Waiter {
-    item: Waiting,
-    standing: Standing,
-    waker: Option<Waker>,
+pub(super) struct Waiter {
+    pub(super) item: Waiting,
+    pub(super) standing: Standing,
+    pub(super) waker: Option<Waker>,
 }
 
 /// How it stands with one who waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Standing {
     /// Admitted at this instant.
     Admitted(Time),
-    /// Refused; ask again at the instant, if there is one, or once woken.
-    Refused(No),
-    /// Behind another one.
-    Behind,
+    /// First in this line, which opens at the instant if that depends on time alone.
+    First(Line, Option<Time>),
+    /// Behind others in this line.
+    Behind(Line),
 }
 
 impl Queue {
@@ -38,83 +44,151 @@ impl Queue {
         self.waiters.is_empty()
     }
 
-    /// Joins the end.
-    pub(super) fn join(&mut self, item: Waiting) -> u64 {
+    /// Admits an item at `now`, after those who wait for the same limits. It counts from now on, or is `over` at once.
+    ///
+    /// # Errors
+    /// What blocks it, with no instant if that is a limit.
+    #[inline]
+    pub(super) fn admit(
+        &mut self,
+        item: &Waiting,
+        limits: &mut Limits,
+        (now, over): (Time, bool),
+        woken: &mut Woken,
+    ) -> Result<Time, Blocked> {
+        if !self.is_empty() {
+            self.advance_for(item, limits, now, woken);
+            self.blocked_by_others(item, u64::MAX, limits).map_or(Ok(()), Err)?;
+        }
+        limits.admit(item, now, over)
+    }
+
+    /// Begins to wait for what blocks it.
+    pub(super) fn join(&mut self, item: Waiting, blocked: Blocked, limits: &Limits, now: Time) -> u64 {
         let ticket = self.next;
         self.next += 1;
-        self.waiters.insert(ticket, Waiter { item, standing: Standing::Behind, waker: None });
+        let standing = self.line_up(ticket, &item, blocked, limits, now);
+        self.waiters.insert(ticket, Waiter { item, standing, waker: None });
         ticket
     }
 
-    pub(super) fn standing(&self, ticket: u64) -> Standing {
-        self.waiters.get(&ticket).map_or(Standing::Behind, |waiter| waiter.standing)
-    }
-
-    /// True if the standing has changed since a waker was left. Otherwise leaves `waker` instead.
-    pub(super) fn is_called(&mut self, ticket: u64, waker: &Waker) -> bool {
-        let is_waiting = self.waiters.get(&ticket).is_some_and(|waiter| waiter.waker.is_some());
-        if is_waiting {
-            self.watch(ticket, waker);
-        }
-        !is_waiting
-    }
-
-    /// Asks for one that does not wait, in its turn.
-    pub(super) fn try_one(
+    /// How it stands with one at `now`.
+    pub(super) fn ask(
         &mut self,
+        ticket: u64,
         limits: &mut Limits,
-        item: &Waiting,
         now: Time,
-    ) -> (Standing, SmallVec<[Waker; 4]>) {
-        let ticket = self.join(item.clone());
-        let woken = self.dispatch(limits, now);
-        let left = self.leave(ticket);
-        (left.map_or(Standing::Behind, |(_, standing)| standing), woken)
+        woken: &mut Woken,
+    ) -> Option<&Waiter> {
+        let line = match &self.waiters.get(&ticket)?.standing {
+            Standing::Admitted(_) => None,
+            Standing::First(line, _) | Standing::Behind(line) => Some(line.clone()),
+        };
+        line.iter().for_each(|line| self.advance(line, limits, now, woken));
+        self.waiters.get(&ticket)
     }
 
-    /// Calls `waker` when the standing has changed.
-    pub(super) fn watch(&mut self, ticket: u64, waker: &Waker) {
-        if let Some(waiter) = self.waiters.get_mut(&ticket) {
-            match &mut waiter.waker {
-                Some(known) => known.clone_from(waker),
-                none => *none = Some(waker.clone()),
-            }
-        }
+    /// Calls `waker` when the standing has changed. Returns the one before, which may run code of the caller when it is
+    /// dropped.
+    pub(super) fn watch(&mut self, ticket: u64, waker: Waker) -> Option<Waker> {
+        self.waiters.get_mut(&ticket).and_then(|waiter| waiter.waker.replace(waker))
+    }
+
+    /// True if the standing has changed since a waker was left.
+    pub(super) fn is_called(&self, ticket: u64) -> bool {
+        self.waiters.get(&ticket).is_none_or(|waiter| waiter.waker.is_none())
     }
 
     /// Leaves, with or without having been admitted.
-    pub(super) fn leave(&mut self, ticket: u64) -> Option<(Waiting, Standing)> {
-        self.waiters.remove(&ticket).map(|waiter| (waiter.item, waiter.standing))
+    pub(super) fn leave(
+        &mut self,
+        ticket: u64,
+        limits: &mut Limits,
+        now: Time,
+        woken: &mut Woken,
+    ) -> Option<Waiter> {
+        let waiter = self.waiters.remove(&ticket)?;
+        if let Standing::First(line, _) | Standing::Behind(line) = &waiter.standing {
+            self.lines.remove(&(line.clone(), ticket));
+            self.advance(line, limits, now, woken);
+        }
+        Some(waiter)
     }
 
-    /// Admits at `now` those who may go, in turn. Returns the wakers of those whose standing has changed.
-    #[must_use]
-    pub(super) fn dispatch(&mut self, limits: &mut Limits, now: Time) -> SmallVec<[Waker; 4]> {
-        let mut woken = SmallVec::new();
-        let mut closed: SmallVec<[(usize, Key); 4]> = SmallVec::new();
-        for waiter in self.waiters.values_mut() {
-            let Waiter { item, standing, waker } = waiter;
-            if matches!(standing, Standing::Admitted(_)) {
-                continue;
-            }
-            let is_behind = |(index, key): &(usize, Key)| item.charges.keys[*index] == *key;
-            if closed.iter().any(is_behind) {
-                *standing = Standing::Behind;
-                continue;
-            }
-            let (answer, refused) = match limits.admit(item, now) {
-                Ok(at) => (Standing::Admitted(at), None),
-                Err(refused) => (Standing::Refused(limits.answer(item, now)), Some(refused)),
+    /// Admits at `now` those who wait for the limits that charge an item.
+    pub(super) fn advance_for(&mut self, item: &Waiting, limits: &mut Limits, now: Time, woken: &mut Woken) {
+        for blocked in item.obstacles() {
+            self.advance(&limits.line(blocked, item), limits, now, woken);
+        }
+    }
+
+    /// Admits at `now` those in a line who may go, in turn, and wakes those whose standing has changed.
+    fn advance(&mut self, line: &Line, limits: &mut Limits, now: Time, woken: &mut Woken) {
+        while let Some(ticket) = self.first(line) {
+            let Some(mut waiter) = self.waiters.remove(&ticket) else { return };
+            self.lines.remove(&(line.clone(), ticket));
+            let answer = match self.blocked_by_others(&waiter.item, ticket, limits) {
+                Some(blocked) => Err(blocked),
+                None => limits.admit(&waiter.item, now, false),
             };
-            if std::mem::replace(standing, answer) != answer {
-                woken.extend(waker.take());
-            }
-            match refused {
-                Some(Refused::ByAll) => break,
-                Some(Refused::ByKey(index)) => closed.push((index, item.charges.keys[index].clone())),
-                None => {}
+            let standing = match answer {
+                Ok(at) => Standing::Admitted(at),
+                Err(blocked) => self.line_up(ticket, &waiter.item, blocked, limits, now),
+            };
+            let stays = matches!(&standing, Standing::First(same, _) if same == line);
+            waiter.set(standing, woken);
+            self.waiters.insert(ticket, waiter);
+            if stays {
+                return;
             }
         }
-        woken
+    }
+
+    /// The first limit for which another waits who began to before `ticket`.
+    fn blocked_by_others(&self, item: &Waiting, ticket: u64, limits: &Limits) -> Option<Blocked> {
+        let is_taken =
+            |blocked: &Blocked| self.first(&limits.line(*blocked, item)).is_some_and(|first| first < ticket);
+        item.obstacles().find(is_taken)
+    }
+
+    /// Takes a place in the line of what blocks it.
+    fn line_up(
+        &mut self,
+        ticket: u64,
+        item: &Waiting,
+        blocked: Blocked,
+        limits: &Limits,
+        now: Time,
+    ) -> Standing {
+        let line = limits.line(blocked, item);
+        let first = self.first(&line);
+        self.lines.insert((line.clone(), ticket));
+        if first.is_some_and(|first| first < ticket) {
+            return Standing::Behind(line);
+        }
+        if let Some(second) = first.and_then(|first| self.waiters.get_mut(&first)) {
+            second.standing = Standing::Behind(line.clone());
+        }
+        Standing::First(line, limits.unblocks(blocked, item, now))
+    }
+
+    fn first(&self, line: &Line) -> Option<u64> {
+        let first = self.lines.range((line.clone(), 0)..).next();
+        first.filter(|(other, _)| other == line).map(|(_, ticket)| *ticket)
+    }
+}
+
+impl Waiter {
+    /// Changes its standing. One who sleeps need not know that it is behind others.
+    fn set(&mut self, standing: Standing, woken: &mut Woken) {
+        let is_called = match (&self.standing, &standing) {
+            (_, Standing::Behind(_)) => false,
+            (Standing::First(_, old), Standing::First(_, new)) => old != new,
+            _ => true,
+        };
+        if is_called {
+            woken.extend(self.waker.take());
+        }
+        self.standing = standing;
     }
 }

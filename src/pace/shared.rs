@@ -1,12 +1,15 @@
 //! What all clones of a [`Pace`](super::Pace) share.
 
-use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::PoisonError;
+use std::sync::atomic::{AtomicU64 as StdAtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
-use super::limits::Limits;
-use super::queue::Queue;
+use super::error::{Error, ErrorKind, Refused};
+use super::limits::{Limits, Waiting};
+use super::queue::{Queue, Woken};
+use super::sync::{AtomicU64, Mutex, MutexGuard};
 use super::values::{Charges, Values};
+use crate::gate::Blocked;
 use crate::time::{Time, nanos};
 
 /// Limits, those who wait for them, and the origin of time.
@@ -15,11 +18,11 @@ pub(super) struct Shared {
     pub(super) id: u64,
     pub(super) values: Values,
     /// Answers depend on when an item began to wait.
-    pub(super) saves_up: bool,
+    saves_up: bool,
     origin: Instant,
     state: Mutex<State>,
-    /// Before this instant, no release that costs 1 is admitted, if limits charge all alike, as long as nothing
-    /// changes. 0 if not known, as while something does change.
+    /// Before this instant, no release that costs 1 is admitted, if there is one limit, which charges all alike, as
+    /// long as nothing changes. 0 if not known, as while something does change.
     closed_until: AtomicU64,
 }
 
@@ -31,17 +34,11 @@ pub(super) struct State {
 
 impl Shared {
     pub(super) fn new(limits: Limits, values: Values, origin: Instant) -> Self {
-        static NEXT: AtomicU64 = AtomicU64::new(0);
+        static NEXT: StdAtomicU64 = StdAtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let saves_up = limits.saves_up();
-        Shared {
-            id,
-            values,
-            saves_up,
-            origin,
-            state: Mutex::new(State { limits, queue: Queue::default() }),
-            closed_until: AtomicU64::new(0),
-        }
+        let state = Mutex::new(State { limits, queue: Queue::default() });
+        Shared { id, values, saves_up, origin, state, closed_until: AtomicU64::new(0) }
     }
 
     /// A panic of another thread leaves nothing half done: no code of the caller runs under the lock.
@@ -51,17 +48,32 @@ impl Shared {
         state
     }
 
-    /// The instant until which a cost of 1 is known to be refused, if that is after `now`.
-    pub(super) fn known_refusal(&self, now: Instant) -> Option<Time> {
+    /// The refusal of a cost of 1 at `now`, if it is known without the lock.
+    pub(super) fn known_refusal(&self, now: Time) -> Option<Refused> {
         let until = Time(self.closed_until.load(Ordering::Relaxed));
-        Some(until).filter(|until| until.0 > 0 && self.time(now) < *until)
+        if now < until { Some(Refused { until: self.instant(until), by: Some(0) }) } else { None }
     }
 
-    /// Remembers until when these charges are refused, unless something changes.
-    pub(super) fn refused_until(&self, charges: &Charges, until: Time, _state: &State) {
-        if !self.saves_up && self.values.are_plain() && charges.costs.iter().all(|cost| *cost == 1) {
-            self.closed_until.store(until.0, Ordering::Relaxed);
+    /// Says why a release is not admitted at `now`, and remembers it if it is that of any that costs 1.
+    #[cold]
+    pub(super) fn refuse(&self, state: &mut State, item: &Waiting, blocked: Blocked, now: Time) -> Error {
+        let until = state.limits.earliest(item, now);
+        if until.is_none() && state.limits.unblocks(blocked, item, now) == Some(Time::NEVER) {
+            return ErrorKind::Never.into();
         }
+        let by = blocked.limit();
+        if by == Some(0) && self.values.is_plain_one() && item.charges.costs[0] == 1 && !self.saves_up {
+            self.closed_until.store(until.map_or(0, |until| until.0), Ordering::Relaxed);
+        }
+        // Those who wait go first, whenever that is.
+        let until = until.filter(|until| *until > now).and_then(|until| self.instant(until));
+        ErrorKind::Refused(Refused { until, by }).into()
+    }
+
+    #[inline]
+    pub(super) fn waiting(&self, charges: Charges, since: Time) -> Waiting {
+        let mark = self.saves_up.then(|| self.lock().limits.mark(since));
+        Waiting { since, charges, mark }
     }
 
     pub(super) fn time(&self, at: Instant) -> Time {
@@ -72,21 +84,15 @@ impl Shared {
         self.origin.checked_add(Duration::from_nanos(at.0))
     }
 
-    /// Changes the limits at `now`, and wakes those who may go or must wait differently.
-    pub(super) fn change<T>(
-        &self,
-        now: impl FnOnce() -> Instant,
-        change: impl FnOnce(&mut Limits) -> T,
-    ) -> T {
+    /// Changes the state, and then wakes those whose standing has changed.
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Woken) -> T) -> T {
+        let mut woken = Woken::new();
         let mut state = self.lock();
-        let State { limits, queue } = &mut *state;
-        let result = change(limits);
-        if queue.is_empty() {
-            return result;
-        }
-        let woken = queue.dispatch(limits, self.time(now()));
+        let result = change(&mut state, &mut woken);
         drop(state);
-        woken.into_iter().for_each(std::task::Waker::wake);
+        if !woken.is_empty() {
+            woken.into_iter().for_each(std::task::Waker::wake);
+        }
         result
     }
 }

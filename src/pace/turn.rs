@@ -4,82 +4,90 @@ use std::sync::Arc;
 use std::task::Waker;
 use std::time::Instant;
 
-use super::clockless::Admission;
-use super::limits::{No, Waiting};
+use super::admission::Admission;
 use super::queue::Standing;
 use super::shared::{Shared, State};
-use super::{Item, Pace, Refusal};
+use super::{Error, ErrorKind};
+use crate::time::Time;
 
 /// A place in the queue. Dropped, it is given up; what was admitted and not taken is taken back.
 pub(super) struct Turn<'a> {
-    pace: &'a Pace,
-    ticket: Option<u64>,
+    shared: &'a Arc<Shared>,
+    ticket: u64,
 }
 
-/// The answer to one who waits.
-pub(super) enum Answer {
-    Admitted(Admission),
-    /// Ask again at this instant, or once woken.
-    At(Instant),
-    /// Ask again once woken.
-    Woken,
-    Never(Refusal),
+/// What one who waits is to do.
+pub(super) enum Next<'a> {
+    Take(Admission<'a>),
+    /// Sleep until this instant, if there is one, or until woken, and ask again.
+    Sleep(Option<Instant>),
 }
 
 impl<'a> Turn<'a> {
-    /// Joins the end of the queue.
-    pub(super) fn new(pace: &'a Pace, item: Item) -> Self {
-        let ticket = pace.shared.lock().queue.join(item.waiting);
-        Turn { pace, ticket: Some(ticket) }
+    pub(super) fn new(shared: &'a Arc<Shared>, ticket: u64) -> Self {
+        Turn { shared, ticket }
     }
 
     /// Asks at `now`. `waker` is called when to ask again, unless the answer says when.
-    pub(super) fn ask(&mut self, now: Instant, waker: &Waker) -> Answer {
-        let Some(ticket) = self.ticket else { return Answer::Woken };
-        let shared = &self.pace.shared;
-        let mut state = shared.lock();
-        let State { limits, queue } = &mut *state;
-        let woken = queue.dispatch(limits, shared.time(now));
-        let answer = match queue.standing(ticket) {
-            Standing::Admitted(_) => self.take(queue.leave(ticket)),
-            Standing::Behind | Standing::Refused(No::Busy) => Answer::Woken,
-            Standing::Refused(no) => match no.refusal(|at| shared.instant(at)) {
-                Refusal::Until(at) => Answer::At(at),
-                refusal => Answer::Never(refusal),
-            },
-        };
-        queue.watch(ticket, waker);
-        drop(state);
-        woken.into_iter().for_each(Waker::wake);
-        answer
+    ///
+    /// # Errors
+    /// It is never admitted, or not by the deadline.
+    pub(super) fn ask(
+        &self,
+        now: Instant,
+        waker: &Waker,
+        deadline: Option<Instant>,
+    ) -> Result<Next<'a>, Error> {
+        let (shared, at, waker) = (self.shared, self.shared.time(now), waker.clone());
+        // What is dropped may run code of the caller, so not under the lock.
+        let (next, _dropped) = shared.change(|State { limits, queue }, woken| {
+            let Some(waiter) = queue.ask(self.ticket, limits, at, woken) else {
+                return (Ok(Next::Sleep(None)), Some(waker));
+            };
+            let opens = match &waiter.standing {
+                Standing::Admitted(at) => {
+                    let at = *at;
+                    let Some(waiter) = queue.leave(self.ticket, limits, at, woken) else {
+                        return (Ok(Next::Sleep(None)), Some(waker));
+                    };
+                    return (Ok(Next::Take(Admission::new(shared, waiter.item, at))), waiter.waker);
+                }
+                Standing::First(_, Some(Time::NEVER)) => return (Err(ErrorKind::Never.into()), Some(waker)),
+                Standing::First(_, opens) => *opens,
+                Standing::Behind(_) => None,
+            };
+            let earliest = limits.earliest(&waiter.item, at).and_then(|at| shared.instant(at));
+            if deadline.is_some_and(|deadline| now >= deadline || earliest > Some(deadline)) {
+                return (Err(ErrorKind::TimedOut.into()), Some(waker));
+            }
+            let sleep = Next::Sleep(opens.and_then(|at| shared.instant(at)).or(deadline));
+            (Ok(sleep), queue.watch(self.ticket, waker))
+        });
+        next
     }
 
     /// True if it is to ask again. Otherwise leaves `waker` instead of the one before.
     pub(super) fn is_called(&self, waker: &Waker) -> bool {
-        self.ticket.is_none_or(|ticket| self.pace.shared.lock().queue.is_called(ticket, waker))
-    }
-
-    fn take(&mut self, left: Option<(Waiting, Standing)>) -> Answer {
-        self.ticket = None;
-        match left {
-            Some((item, Standing::Admitted(at))) => {
-                Answer::Admitted(Admission::new(Arc::clone(&self.pace.shared), item, at))
-            }
-            _ => Answer::Woken,
-        }
+        let waker = waker.clone();
+        let (is_called, _dropped) =
+            self.shared.change(|State { queue, .. }, _| match queue.is_called(self.ticket) {
+                true => (true, Some(waker)),
+                false => (false, queue.watch(self.ticket, waker)),
+            });
+        is_called
     }
 }
 
 impl Drop for Turn<'_> {
     fn drop(&mut self) {
-        let Some(ticket) = self.ticket.take() else { return };
-        let shared: &Shared = &self.pace.shared;
-        let left = shared.lock().queue.leave(ticket);
-        // Those behind may go.
-        shared.change(Instant::now, |limits| {
-            if let Some((item, Standing::Admitted(_))) = left {
-                limits.withdraw(&item);
+        let now = self.shared.time(Instant::now());
+        let _dropped = self.shared.change(|State { limits, queue }, woken| {
+            let waiter = queue.leave(self.ticket, limits, now, woken)?;
+            if matches!(waiter.standing, Standing::Admitted(_)) {
+                limits.withdraw(&waiter.item);
+                queue.advance_for(&waiter.item, limits, now, woken);
             }
+            waiter.waker
         });
     }
 }

@@ -81,15 +81,19 @@ impl Values {
         }
     }
 
-    /// True if every limit charges each item the cost that is given, whatever its key.
-    pub(super) fn are_plain(&self) -> bool {
-        self.plain.is_some()
+    /// True if there is one limit, which charges each item the cost that is given, whatever its key.
+    pub(super) fn is_plain_one(&self) -> bool {
+        self.plain.is_some() && self.rules.len() == 1
     }
 
     /// The charges of an item with one key for all limits by key, and one cost for all limits without a constant one.
+    #[inline]
     pub(super) fn of(&self, key: &[u8], cost: u64) -> Result<Charges, Error> {
         if self.plain.is_some_and(|most| cost <= most) {
-            let costs = SmallVec::from_elem(cost, self.rules.len());
+            let costs = match self.rules.len() {
+                1 => SmallVec::from_buf_and_len([cost; 2], 1),
+                rules => SmallVec::from_elem(cost, rules),
+            };
             return Ok(Charges { costs, keys: SmallVec::new() });
         }
         let keys = (0..self.keys).map(|_| Key::from_slice(key)).collect();
@@ -149,7 +153,7 @@ impl Values {
             };
             if rule.most.is_some_and(|most| cost > most) {
                 let why = format!("the item's cost of {cost} is more than {} ever admits", rule.limit);
-                return Err(Error::new(ErrorKind::TooDear, why));
+                return Err(Error::new(ErrorKind::ExceedsLimit, why));
             }
             costs.push(cost);
         }

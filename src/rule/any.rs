@@ -3,7 +3,7 @@
 #[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Bucket, Calendar, Facts, Fixed, Interval, Rule, Sliding, Terms};
+use super::{Ask, Bucket, Calendar, Fixed, Interval, Rule, Sliding, Spec, Terms};
 use crate::time::Time;
 
 macro_rules! algorithms {
@@ -18,10 +18,10 @@ macro_rules! algorithms {
             /// All algorithms, in the order in which help lists them.
             pub const ALL: [Algorithm; [$(stringify!($name)),*].len()] = [$(Algorithm::$name),*];
 
-            /// Its [`Rule::FACTS`].
-            pub fn facts(self) -> &'static Facts {
+            /// Its [`Rule::SPEC`].
+            pub fn spec(self) -> &'static Spec {
                 match self {
-                    $(Algorithm::$name => &$name::FACTS),*
+                    $(Algorithm::$name => &$name::SPEC),*
                 }
             }
         }
@@ -54,10 +54,10 @@ macro_rules! algorithms {
                 }
             }
 
-            /// Its [`Rule::FACTS`].
-            pub fn facts(&self) -> &'static Facts {
+            /// Its [`Rule::SPEC`].
+            pub fn spec(&self) -> &'static Spec {
                 match self {
-                    $(AnyRule::$name(_) => &$name::FACTS),*
+                    $(AnyRule::$name(_) => &$name::SPEC),*
                 }
             }
 
@@ -140,11 +140,13 @@ macro_rules! forward {
         /// The state is that of another algorithm.
         impl AnyRule {
             $(#[doc = concat!("As [`Rule::", stringify!($ask), "`].")]
+            #[inline]
             pub fn $ask(&self, state: &AnyState, $($of: $with),*) -> $answer {
                 with!((self, state), rule, state => rule.$ask(state, $($of),*))
             })*
 
             $(#[doc = concat!("As [`Rule::", stringify!($change), "`].")]
+            #[inline]
             pub fn $change(&self, state: &mut AnyState, $($by: $to),*) {
                 with!((self, state), rule, state => rule.$change(state, $($by),*));
             })*
@@ -164,7 +166,7 @@ forward! {
     set waive_debt();
     set expire(now: Time);
     set exhaust(at: Time);
-    set silence(at: Time);
+    set quarantine(at: Time);
     set recede(at: Time);
     set restart();
 }

@@ -3,7 +3,7 @@
 #[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Extra, Facts, Rule, Terms};
+use super::{Ask, Extra, Rule, Spec, Terms};
 use crate::time::Time;
 
 /// Bursts of up to `burst`, then `count` per `period`: at most `burst + count·W/period` in any window W.
@@ -67,14 +67,14 @@ impl Bucket {
 }
 
 impl Rule for Bucket {
-    const FACTS: Facts = Facts {
+    const SPEC: Spec = Spec {
         name: "bucket",
         help: "Up to B (-b, by default N) at once, then N per P. Unused quota\n\
                is saved, up to B. For servers that have a token bucket.",
         takes: &[Extra::Burst],
         accrues: true,
-        at_once: |terms| terms.burst,
-        most: |terms| terms.burst.saturating_add(terms.count),
+        burst: |terms| terms.burst,
+        max_per_window: |terms| terms.burst.saturating_add(terms.count),
         check: |_| Ok(()),
     };
 

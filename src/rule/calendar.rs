@@ -6,7 +6,7 @@ use anyhow::{Result, bail, ensure};
 #[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Extra, Facts, Rule, Terms};
+use super::{Ask, Extra, Rule, Spec, Terms};
 use crate::time::{Civil, Time, Wall, Zone};
 
 /// At most `count` in each civil period of a zone.
@@ -45,7 +45,7 @@ impl LastPeriod {
 }
 
 /// The most periods that are stepped through to find the last of many releases.
-const MOST_PERIODS: u64 = 4096;
+const MAX_PERIODS: u64 = 4096;
 
 impl Calendar {
     /// The period around an instant of the wall clock.
@@ -112,14 +112,14 @@ fn check(terms: &Terms) -> Result<()> {
 }
 
 impl Rule for Calendar {
-    const FACTS: Facts = Facts {
+    const SPEC: Spec = Spec {
         name: "calendar",
         help: "At most N in each day, week, month or year of a zone (tz=). For\n\
                quotas that reset at midnight: -r 10k/d,algo=calendar",
         takes: &[Extra::Zone],
         accrues: false,
-        at_once: |terms| terms.count,
-        most: |terms| terms.count,
+        burst: |terms| terms.count,
+        max_per_window: |terms| terms.count,
         check,
     };
 
@@ -150,10 +150,10 @@ impl Rule for Calendar {
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    /// Exact up to `MOST_PERIODS` periods, approximate beyond.
+    /// Exact up to `MAX_PERIODS` periods, approximate beyond.
     fn last_of(&self, state: &Box<LastPeriod>, ask: Ask, count: u64) -> Time {
         let (mut state, mut ask, mut left) = (state.clone(), ask, count);
-        for _ in 0..MOST_PERIODS {
+        for _ in 0..MAX_PERIODS {
             if left == 0 {
                 return ask.since;
             }

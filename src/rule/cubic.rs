@@ -131,11 +131,18 @@ impl Cubic {
 
     fn rate_at(&self, grown: f64) -> f64 {
         let rate = match self.peak {
-            None => self.low * grown.exp2(),
+            // From one doubling to the next on a straight line: a power of two would need the system's libm.
+            None => self.low * 2f64.powi(whole(grown)) * (1.0 + grown.fract()),
             Some(peak) => peak * (1.0 + (1.0 - BETA) * (grown - 1.0).powi(3)),
         };
         rate.clamp(self.low, self.high)
     }
+}
+
+/// Saturates, far above any rate.
+#[expect(clippy::cast_possible_truncation)]
+fn whole(grown: f64) -> i32 {
+    grown as i32
 }
 
 #[expect(clippy::cast_precision_loss)]

@@ -3,7 +3,7 @@
 #[cfg(feature = "cli")]
 use serde::{Deserialize, Serialize};
 
-use super::{Ask, Facts, Rule, Terms};
+use super::{Ask, Rule, Spec, Terms};
 use crate::time::Time;
 
 /// At most `count` in each of its own windows of length `period`.
@@ -32,14 +32,14 @@ impl Fixed {
 }
 
 impl Rule for Fixed {
-    const FACTS: Facts = Facts {
+    const SPEC: Spec = Spec {
         name: "fixed",
         help: "At most N in each of its own windows, so up to 2N around a\n\
                boundary. The cheapest, and rarely the right one.",
         takes: &[],
         accrues: false,
-        at_once: |terms| terms.count,
-        most: |terms| terms.count.saturating_mul(2),
+        burst: |terms| terms.count,
+        max_per_window: |terms| terms.count.saturating_mul(2),
         check: |_| Ok(()),
     };
 

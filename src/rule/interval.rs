@@ -1,6 +1,6 @@
 //! The minimum gap, also known as pacing, or as GCRA (ITU-T I.371) with no tolerance.
 
-use super::{Ask, Extra, Facts, Rule, Terms, Usage};
+use super::{Ask, Extra, Rule, Spec, Terms, Usage};
 use crate::time::Time;
 
 /// Consecutive releases at least `period/count` apart, for each unit of cost.
@@ -27,17 +27,27 @@ impl Interval {
             (_, cost) => last.at.after(self.gap(cost)),
         }
     }
+
+    /// The cost that the last release still owes at `now`, if a later one may leave before it.
+    fn owed(&self, last: &Usage, now: Time) -> u64 {
+        if self.terms.late == 0 {
+            return 0;
+        }
+        let accrued = u128::from(now.since(last.at)) * u128::from(self.terms.count);
+        let accrued = accrued / u128::from(self.terms.period);
+        last.cost.saturating_sub(u64::try_from(accrued).unwrap_or(u64::MAX))
+    }
 }
 
 impl Rule for Interval {
-    const FACTS: Facts = Facts {
+    const SPEC: Spec = Spec {
         name: "interval",
         help: "At least P/N between one release and the next. Even pacing, with\n\
                no burst at all: throttle -A interval -r 10/m",
         takes: &[Extra::FromExit],
         accrues: true,
-        at_once: |_| 1,
-        most: |terms| terms.count,
+        burst: |_| 1,
+        max_per_window: |terms| terms.count,
         check: |_| Ok(()),
     };
 
@@ -70,7 +80,7 @@ impl Rule for Interval {
     }
 
     fn commit(&self, last: &mut Usage, now: Time, ask: Ask) {
-        *last = Usage { at: now, cost: ask.cost };
+        *last = Usage { at: now, cost: ask.cost.max(self.owed(last, now)) };
     }
 
     fn overrun(&self, last: &mut Usage, at: Time, ask: Ask) {
@@ -88,7 +98,7 @@ impl Rule for Interval {
     }
 
     /// As if a whole count of releases had been made at once.
-    fn silence(&self, last: &mut Usage, at: Time) {
+    fn quarantine(&self, last: &mut Usage, at: Time) {
         self.overrun(last, at, Ask { since: at, cost: self.terms.count.max(1) });
     }
 
@@ -139,6 +149,26 @@ mod tests {
         limiter.releases(&[(35, 4)]);
         limiter.exhaust(40);
         assert_eq!(limiter.idle_at(), Time(75));
+    }
+
+    /// Without a limit's hours, none would be before the gap of another has ended.
+    #[test]
+    fn each_slot_keeps_its_gap_as_it_may_be_used_after_later_ones() {
+        let idle_at = |late, costs: &[(u64, u64)]| {
+            let mut limiter = Stateful::new(Interval::new(Terms { late, ..terms(2, 10) }));
+            costs.iter().for_each(|&(at, cost)| limiter.commit(at, Ask { since: Time(at), cost }));
+            limiter.idle_at().0
+        };
+        for (costs, slots, releases) in [
+            (&[(0, 6), (0, 1)][..], 30, 5),
+            (&[(0, 6), (10, 1)], 30, 15),
+            (&[(0, 6), (11, 1)], 31, 16),
+            (&[(0, 6), (10, 1), (20, 1)], 30, 25),
+            (&[(0, 6), (29, 2)], 39, 39),
+            (&[(0, 6), (30, 1)], 35, 35),
+        ] {
+            assert_eq!((idle_at(1, costs), idle_at(0, costs)), (slots, releases), "{costs:?}");
+        }
     }
 
     #[test]

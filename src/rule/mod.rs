@@ -11,12 +11,13 @@ mod any;
 mod bucket;
 mod calendar;
 mod cubic;
-mod facts;
 mod fixed;
 mod in_hours;
 mod interval;
 mod packed;
+mod release_log;
 mod sliding;
+mod spec;
 mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
@@ -25,12 +26,12 @@ pub use any::{Algorithm, AnyRule, AnyState};
 pub use bucket::Bucket;
 pub use calendar::Calendar;
 pub use cubic::Cubic;
-pub use facts::{Extra, Facts, Stairs};
 pub use fixed::Fixed;
 pub use in_hours::{InHours, RuleInHours};
 pub use interval::Interval;
 pub(crate) use packed::{pack, unpack};
 pub use sliding::Sliding;
+pub use spec::{Extra, Spec, Stairs};
 pub use terms::{Ask, Terms, Usage};
 
 use std::fmt::{self, Debug};
@@ -43,13 +44,13 @@ use crate::time::Time;
 impl Algorithm {
     /// The names, as they are typed.
     pub fn names() -> [&'static str; Self::ALL.len()] {
-        Self::ALL.map(|algorithm| algorithm.facts().name)
+        Self::ALL.map(|algorithm| algorithm.spec().name)
     }
 
     /// The names of the algorithms that take an option, joined by `separator`.
     pub fn taking(option: Extra, separator: &str) -> String {
-        let facts = Self::ALL.map(Algorithm::facts).into_iter().filter(|facts| facts.takes(option));
-        facts.map(|facts| facts.name).collect::<Vec<_>>().join(separator)
+        let spec = Self::ALL.map(Algorithm::spec).into_iter().filter(|spec| spec.takes(option));
+        spec.map(|spec| spec.name).collect::<Vec<_>>().join(separator)
     }
 }
 
@@ -57,14 +58,14 @@ impl FromStr for Algorithm {
     type Err = Error;
 
     fn from_str(text: &str) -> Result<Self> {
-        let known = Self::ALL.into_iter().find(|algorithm| algorithm.facts().name == text);
+        let known = Self::ALL.into_iter().find(|algorithm| algorithm.spec().name == text);
         known.with_context(|| format!("use {}", Self::names().join(", ")))
     }
 }
 
 impl fmt::Display for Algorithm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.facts().name)
+        f.write_str(self.spec().name)
     }
 }
 
@@ -85,7 +86,7 @@ impl<S> Stored for S {}
 /// For each state, the caller must pass `commit` instants that do not decrease.
 pub trait Rule: Clone + Debug + Send + Sync + 'static {
     /// Its name, options and numbers.
-    const FACTS: Facts;
+    const SPEC: Spec;
 
     /// The memory of past releases. The default is the state of an unused limit.
     type State: Clone + Default + PartialEq + Debug + Send + Sync + Stored;
@@ -140,7 +141,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     fn exhaust(&self, state: &mut Self::State, at: Time);
 
     /// Uses up an unused limit at `at`, by releases of unknown cost.
-    fn silence(&self, state: &mut Self::State, at: Time) {
+    fn quarantine(&self, state: &mut Self::State, at: Time) {
         self.exhaust(state, at);
     }
 

@@ -1,12 +1,7 @@
 //! The sliding window log: an exact record of the releases of the last period.
 
-use std::collections::VecDeque;
-
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
-
-use super::packed::{pack, unpack};
-use super::{Ask, Extra, Facts, Rule, Terms, Usage};
+use super::release_log::ReleaseLog;
+use super::{Ask, Extra, Rule, Spec, Terms, Usage};
 use crate::time::Time;
 
 /// At most `count` in any half-open window of length `period`.
@@ -21,83 +16,6 @@ pub struct Sliding {
     grain: u64,
 }
 
-/// Past releases as runs of `(instant, cost)`. Releases at the same instant share a run, so a burst takes one entry. A
-/// large `count` allocates nothing in advance.
-#[derive(Clone, PartialEq, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
-#[cfg_attr(feature = "cli", serde(try_from = "String", into = "String"))]
-pub struct ReleaseLog {
-    /// The newest run; there is none if its cost is 0.
-    newest: Usage,
-    /// The runs before it. A limit of 1 per period never has any, so with a million keys the box saves more than it
-    /// costs.
-    older: Option<Box<Older>>,
-}
-
-/// Runs, oldest first.
-#[derive(Clone, PartialEq, Debug, Default)]
-struct Older {
-    /// The sum of their costs.
-    used: u64,
-    runs: VecDeque<Usage>,
-}
-
-impl ReleaseLog {
-    /// All runs, oldest first.
-    pub(crate) fn runs(&self) -> impl Iterator<Item = &Usage> {
-        let newest = Some(&self.newest).filter(|run| run.cost > 0);
-        self.older.iter().flat_map(|older| older.runs.iter()).chain(newest)
-    }
-
-    /// The sum of the costs of all runs.
-    fn used(&self) -> u64 {
-        self.older.as_ref().map_or(0, |older| older.used) + self.newest.cost
-    }
-
-    /// Adds a run that is not later than any other.
-    fn prepend(&mut self, run: Usage) {
-        if self.newest.cost == 0 {
-            self.newest = run;
-            return;
-        }
-        let older = self.older.get_or_insert_default();
-        older.used += run.cost;
-        older.runs.push_front(run);
-    }
-}
-
-/// Each run as the nanoseconds since the one before, and its cost.
-impl From<ReleaseLog> for String {
-    fn from(log: ReleaseLog) -> Self {
-        let (mut text, mut last) = (String::new(), Time::ZERO);
-        for run in log.runs() {
-            pack(&mut text, run.at.since(last));
-            pack(&mut text, run.cost);
-            last = run.at;
-        }
-        text
-    }
-}
-
-impl TryFrom<String> for ReleaseLog {
-    type Error = &'static str;
-
-    fn try_from(text: String) -> Result<Self, Self::Error> {
-        let (mut runs, mut at, mut used) = (VecDeque::new(), 0u64, 0u64);
-        let mut numbers = unpack(&text);
-        while let Some(gap) = numbers.next() {
-            let [gap, cost] = [gap, numbers.next().flatten()].map(|number| number.ok_or("no number"));
-            let cost = cost?;
-            at = at.checked_add(gap?).ok_or("an instant past the end of time")?;
-            used = used.checked_add(cost).filter(|_| cost > 0).ok_or("a cost that cannot be")?;
-            runs.push_back(Usage { at: Time(at), cost });
-        }
-        let newest: Usage = runs.pop_back().unwrap_or_default();
-        let older = Older { used: used - newest.cost, runs };
-        Ok(ReleaseLog { newest, older: Some(Box::new(older)).filter(|older| !older.runs.is_empty()) })
-    }
-}
-
 impl Sliding {
     fn is_over(&self, run: &Usage, now: Time) -> bool {
         now.since(run.at) >= self.period
@@ -107,29 +25,25 @@ impl Sliding {
     /// ones in the window only if releases exceeded the limit: it was not asked, or an audit is judging it. They stay
     /// in the log as they may matter again once the count is raised.
     fn merge_excess(&self, log: &mut ReleaseLog) {
-        let Some(older) = &mut log.older else { return };
-        let used = older.used + log.newest.cost;
-        while let Some(run) = older.runs.front().copied().filter(|run| used - run.cost >= self.count) {
-            older.runs.pop_front();
-            if let Some(next) = older.runs.front_mut() {
-                next.cost += run.cost;
-            } else {
-                older.used = 0;
-                log.newest.cost += run.cost;
-            }
+        let used = log.used();
+        while log.len() > 1
+            && let Some(oldest) = log.oldest().filter(|run| used - run.cost >= self.count)
+        {
+            log.pop_oldest();
+            log.add_to_oldest(oldest.cost);
         }
     }
 }
 
 impl Rule for Sliding {
-    const FACTS: Facts = Facts {
+    const SPEC: Spec = Spec {
         name: "sliding",
         help: "At most N in any window of length P. The default: it satisfies\n\
                servers with fixed windows, too. Starts with N at once.",
         takes: &[Extra::FromExit],
         accrues: false,
-        at_once: |terms| terms.count,
-        most: |terms| terms.count,
+        burst: |terms| terms.count,
+        max_per_window: |terms| terms.count,
         check: |_| Ok(()),
     };
 
@@ -149,7 +63,7 @@ impl Rule for Sliding {
         if excess == 0 {
             return ask.since;
         }
-        let last = log.runs().find(|run| {
+        let last = log.iter().find(|run| {
             excess = excess.saturating_sub(run.cost);
             excess == 0
         });
@@ -158,9 +72,9 @@ impl Rule for Sliding {
     }
 
     fn available(&self, log: &ReleaseLog, now: Time, ask: Ask, pending: u64) -> u64 {
-        let over = log.runs().take_while(|run| self.is_over(run, now));
-        let used = log.used() - over.map(|run| run.cost).sum::<u64>();
-        self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
+        let free =
+            self.count.saturating_sub(log.used_without(|run| self.is_over(run, now))).saturating_sub(pending);
+        if ask.cost == 1 { free } else { free / ask.cost }
     }
 
     fn is_plenty(&self, log: &ReleaseLog, cost: u64, pending: u64) -> bool {
@@ -179,46 +93,37 @@ impl Rule for Sliding {
     }
 
     fn commit(&self, log: &mut ReleaseLog, now: Time, ask: Ask) {
-        // With many keys, looking at the oldest run is slow, so expire only when the buffer would have to grow.
-        if log.older.as_ref().is_none_or(|older| older.runs.len() == older.runs.capacity()) {
+        // With many keys, looking at the oldest run is slow, so expire only when the log would have to grow.
+        if log.is_full() {
             self.expire(log, now);
         }
+        let newest = log.newest();
         // What is reported late may be older than what counts as used since a loss.
-        let now = now.max(log.newest.at);
-        if log.newest.cost >= self.grain && log.newest.at != now {
-            let older = log.older.get_or_insert_default();
-            older.used += log.newest.cost;
-            older.runs.push_back(log.newest);
-            log.newest.cost = 0;
-        }
+        let now = now.max(newest.at);
         let Some(used) = log.used().checked_add(ask.cost) else {
             // Only releases that the limit was not asked about can make the sum overflow. Counting all of it as of now
             // is strict enough.
-            *log = ReleaseLog { newest: Usage { at: now, cost: u64::MAX }, older: None };
+            *log = ReleaseLog::of(now, u64::MAX);
             return;
         };
-        log.newest = Usage { at: now, cost: log.newest.cost + ask.cost };
+        if newest.cost == 0 || (newest.cost >= self.grain && newest.at != now) {
+            log.push(Usage { at: now, cost: ask.cost });
+        } else {
+            log.replace_newest(Usage { at: now, cost: newest.cost + ask.cost });
+        }
         if used > self.count {
             self.merge_excess(log);
         }
     }
 
     fn expire(&self, log: &mut ReleaseLog, now: Time) {
-        if let Some(older) = &mut log.older {
-            while let Some(run) = older.runs.front().filter(|run| self.is_over(run, now)) {
-                older.used -= run.cost;
-                older.runs.pop_front();
-            }
-        }
-        if self.is_over(&log.newest, now) {
-            log.newest.cost = 0;
-        }
+        log.expire(|run| self.is_over(run, now));
     }
 
     fn idle_at(&self, log: &ReleaseLog) -> Time {
-        match log.newest.cost {
-            0 => Time::ZERO,
-            _ => log.newest.at.after(self.period),
+        match log.newest() {
+            Usage { cost: 0, .. } => Time::ZERO,
+            newest => newest.at.after(self.period),
         }
     }
 
@@ -227,13 +132,13 @@ impl Rule for Sliding {
         // have been released.
         self.expire(log, at);
         let used = log.used().max(self.count);
-        *log = ReleaseLog { newest: Usage { at, cost: used }, older: None };
+        *log = ReleaseLog::of(at, used);
     }
 
     /// A run counts as made at its last instant, so the first one after `at` may have begun before. Beyond the count,
     /// what was before the runs is part of the first one.
     fn recede(&self, log: &mut ReleaseLog, at: Time) {
-        let mut runs: Vec<_> = log.runs().copied().collect();
+        let mut runs: Vec<_> = log.iter().collect();
         let known = runs.partition_point(|run| run.at <= at);
         let unknown = match runs.get(known) {
             Some(_) if known == 0 && log.used() > self.count => self.count,
@@ -242,12 +147,11 @@ impl Rule for Sliding {
         };
         runs.truncate(known);
         runs.extend(Some(Usage { at, cost: unknown }).filter(|run| run.cost > 0));
-        *log = ReleaseLog::default();
-        runs.into_iter().rev().for_each(|run| log.prepend(run));
+        *log = runs.into_iter().collect();
     }
 
     fn restart(&self, log: &mut ReleaseLog) {
-        *log = ReleaseLog { newest: Usage { at: Time::ZERO, cost: log.used() }, older: None };
+        *log = ReleaseLog::of(Time::ZERO, log.used());
     }
 
     fn memory(&self) -> Option<u64> {
@@ -258,7 +162,7 @@ impl Rule for Sliding {
         self.expire(log, now);
         let unknown = new.count.saturating_sub(log.used());
         if let Some(at) = forgotten.filter(|at| unknown > 0 && now.since(*at) < new.period) {
-            log.prepend(Usage { at, cost: unknown });
+            log.push_oldest(Usage { at, cost: unknown });
         }
     }
 }
@@ -325,8 +229,7 @@ mod tests {
         for _ in 0..1000 {
             limiter.commit(3, one(0));
         }
-        assert_eq!((limiter.state.runs().count(), limiter.state.used()), (1, 1000));
-        assert!(limiter.state.older.is_none());
+        assert_eq!((limiter.state.len(), limiter.state.used()), (1, 1000));
         assert_eq!(limiter.rule.available(&limiter.state, Time(3), one(0), 0), u64::MAX - 1000);
     }
 
@@ -352,7 +255,7 @@ mod tests {
     fn what_was_released_beyond_the_count_matters_once_that_is_raised() {
         let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
         (0..5).for_each(|at| limiter.commit(at, one(at)));
-        assert_eq!(limiter.state.runs().count(), 2);
+        assert_eq!(limiter.state.len(), 2);
         limiter.retune(5, terms(4, 10));
         assert_eq!(limiter.instants(&[5; 4]), [13, 13, 13, 14]);
     }
@@ -389,13 +292,13 @@ mod tests {
             [&mut log, &mut known].into_iter().for_each(|log| rule.expire(log, Time(now)));
             let is_exact = used <= terms.count && rule.grain == 1;
             for cost in 1..=terms.count {
-                let ask = Ask { since: at.max(known.newest.at), cost };
+                let ask = Ask { since: at.max(known.newest().at), cost };
                 let [found, exact] = [&log, &known].map(|log| rule.earliest(log, ask));
                 assert!(found >= exact && (found == exact || !is_exact), "{log:?}, not {known:?}");
             }
             assert!(
-                log.runs().all(|run| run.at <= at)
-                    && log.used() == log.runs().map(|run| run.cost).sum::<u64>()
+                log.iter().all(|run| run.at <= at)
+                    && log.used() == log.iter().map(|run| run.cost).sum::<u64>()
             );
         }
     }
@@ -432,8 +335,8 @@ mod tests {
     #[test]
     fn what_has_left_the_window_takes_no_memory() {
         let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
-        assert_eq!(limiter.state.runs().count(), 0);
+        assert_eq!(limiter.state.len(), 0);
         limiter.instants(&[0; 100]);
-        assert!(limiter.state.runs().count() <= 5);
+        assert!(limiter.state.len() <= 5);
     }
 }

@@ -12,7 +12,7 @@ use crate::schedule::Total;
 use crate::source::{Delimiter, FileRange, Reader};
 
 /// The most bytes that are read to count items. For a larger file, the number is estimated.
-const MOST: u64 = 1 << 30;
+const MAX_BYTES: u64 = 1 << 30;
 
 /// The number of items of the input, known once they are counted.
 pub(crate) struct Count {
@@ -27,7 +27,7 @@ impl Count {
         let ((tell, told), options) = (bounded(1), options.clone());
         if let Some((range, Ok(file))) = position.range().map(|range| (range, input.file.try_clone())) {
             let _ = super::spawn("count", move || {
-                let total = total(FileRange { file: &file, range }, MOST, &options);
+                let total = total(FileRange { file: &file, range }, MAX_BYTES, &options);
                 total.map(|total| tell.send(total));
             });
         }

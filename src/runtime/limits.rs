@@ -15,7 +15,7 @@ use super::world::Event;
 use crate::config::{LimitOptions, Rate};
 
 /// The pause between two looks at the files. With the time to settle, a change is noticed within 200 ms.
-const LOOK: Duration = Duration::from_millis(180);
+const CHECK_INTERVAL: Duration = Duration::from_millis(180);
 
 /// The time allowed for a change to complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
@@ -86,7 +86,7 @@ pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) 
                 }
             }
             (seen, was_new) = (found, is_new);
-            thread::sleep(LOOK);
+            thread::sleep(CHECK_INTERVAL);
         }
     })
 }

@@ -13,7 +13,7 @@ use crate::source::Items;
 use crate::time::Time;
 
 /// The most lanes that are looked at for an estimate.
-const MOST_LANES: usize = 1024;
+const MAX_LANES: usize = 1024;
 
 /// The reason that the next release waits.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -226,7 +226,7 @@ fn estimate(waiting: &Lanes, limits: &Gate, now: Time, left: u64) -> (Time, Prec
 
 /// The lanes that are looked at for an estimate.
 fn lanes(waiting: &Lanes) -> impl Iterator<Item = &Lane> {
-    waiting.occupied().take(MOST_LANES)
+    waiting.occupied().take(MAX_LANES)
 }
 
 /// The cost of the waiting items of each key. Lanes may share a key and, if input order is kept, have

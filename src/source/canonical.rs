@@ -7,10 +7,10 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 /// The limit of `serde_json`: deeper nesting could overflow the stack.
-const MOST_NESTED: usize = 128;
+const MAX_NESTED: usize = 128;
 
 /// The most places by which an exponent moves the point.
-const MOST_MOVED: usize = 64;
+const MAX_MOVED: usize = 64;
 
 /// `json` without white space, with the members of objects sorted by name. If several have the same name, the last
 /// counts. Numbers keep their digits, which a float would round, and lose their exponent unless it is large.
@@ -18,7 +18,7 @@ const MOST_MOVED: usize = 64;
 /// # Errors
 /// A string in it has half of a surrogate pair, or it is nested too deeply.
 pub(super) fn canonical(json: &str) -> serde_json::Result<String> {
-    nested(json, MOST_NESTED)
+    nested(json, MAX_NESTED)
 }
 
 fn nested(json: &str, most: usize) -> serde_json::Result<String> {
@@ -49,7 +49,7 @@ fn scalar(json: &str) -> String {
 /// The same number without its exponent, digit for digit; `None` if it has none, or one that would take many zeros.
 fn written_out(number: &str) -> Option<String> {
     let (mantissa, exponent) = number.split_once(['e', 'E'])?;
-    let moved = exponent.parse().ok().filter(|moved: &isize| moved.unsigned_abs() <= MOST_MOVED)?;
+    let moved = exponent.parse().ok().filter(|moved: &isize| moved.unsigned_abs() <= MAX_MOVED)?;
     let digits = mantissa.trim_start_matches('-');
     let (whole, fraction) = digits.split_once('.').unwrap_or((digits, ""));
     let zeros = "0".repeat(moved.unsigned_abs());
@@ -109,7 +109,7 @@ mod tests {
     #[test]
     fn what_is_nested_too_deeply_is_refused() {
         let lists = |depth| "[".repeat(depth) + &"]".repeat(depth);
-        assert_eq!(canonical(&lists(MOST_NESTED)).unwrap(), lists(MOST_NESTED));
+        assert_eq!(canonical(&lists(MAX_NESTED)).unwrap(), lists(MAX_NESTED));
         assert!(canonical(&lists(100_000)).is_err());
     }
 }

@@ -14,7 +14,7 @@ use crate::config::{Cleaning, OnBad, Plan, Rate};
 use crate::time::Time;
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
-const MOST_REJECTS: usize = 1024;
+const MAX_REJECTS: usize = 1024;
 
 /// Returns true if an item is already done and need not be taken.
 pub type Done = Box<dyn FnMut(&[u8]) -> bool>;
@@ -282,7 +282,7 @@ impl Input {
 
     /// True while no more items may be looked at, as too many wait to be rejected.
     pub(crate) fn is_full(&self) -> bool {
-        self.rejects.len() >= MOST_REJECTS
+        self.rejects.len() >= MAX_REJECTS
     }
 
     /// The advice on all items together, once they were all looked at.

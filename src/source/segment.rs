@@ -162,7 +162,7 @@ impl Segment {
 /// Buffers to reuse.
 pub(super) type Pool = Rc<RefCell<Vec<Vec<u8>>>>;
 
-const MOST_POOLED: usize = 4;
+const MAX_POOLED: usize = 4;
 
 /// A buffer that returns to its pool, if it has one, when it is dropped.
 #[derive(Default, Debug)]
@@ -175,7 +175,7 @@ impl Drop for Buffer {
     fn drop(&mut self) {
         if let Some(pool) = &self.pool {
             let mut pool = pool.borrow_mut();
-            if pool.len() < MOST_POOLED {
+            if pool.len() < MAX_POOLED {
                 pool.push(std::mem::take(&mut self.bytes));
             }
         }

@@ -2,7 +2,7 @@
 
 use super::ledger::Ledger;
 use super::shared::{Booking, VaultStore};
-use super::status::MOST_KEYS;
+use super::status::MAX_KEYS;
 use super::vault::Vault;
 use super::{Hold, KeysInUse, LimitStatus, Status, StoreError};
 use crate::config::Rate;
@@ -63,7 +63,7 @@ fn of_all(booking: &Booking) -> Status {
 fn add_key(status: &mut Status, key: &[u8], booking: &Booking) {
     let (rules, ledger, now) = (booking.rules, &booking.record.ledger, booking.reading.shown);
     let held_keys = status.held.iter().filter(|(key, _)| key.is_some()).count();
-    if let Some(until) = ledger.hold.in_force(now).filter(|_| held_keys < MOST_KEYS) {
+    if let Some(until) = ledger.hold.in_force(now).filter(|_| held_keys < MAX_KEYS) {
         status.held.push((Some(key.to_owned()), until.since(now)));
     }
     status.booked = status.booked.max(ahead(ledger, booking));

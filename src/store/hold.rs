@@ -6,7 +6,7 @@ use super::Order;
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds after which a process that is held asks again at the latest: the hold may be lifted.
-pub(super) const LOOK: u64 = SECOND;
+pub(super) const HOLD_REFRESH: u64 = SECOND;
 
 /// A pause that a server asked for or a user set.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Default, Serialize, Deserialize)]
@@ -43,6 +43,6 @@ impl Hold {
 
     /// The instant at which a process that is told of it at `now` should ask again.
     pub(super) fn ask_again(now: Time, until: Time) -> Time {
-        until.min(now.saturating_add(LOOK))
+        until.min(now.saturating_add(HOLD_REFRESH))
     }
 }

@@ -116,14 +116,14 @@ mod status;
 pub mod vault;
 
 #[cfg(feature = "sqlite")]
-pub use file::FileStore;
+pub use file::{FileStore, FileVault};
 pub use hold::Hold;
 pub use keeper::{BootClock, Keeper, keeper};
 pub use place::{is_in_current_directory, names, place};
 pub use policy::{Policy, Quota};
 pub use reach::Reach;
 #[cfg(feature = "redis")]
-pub use redis::{RedisStore, book_over};
+pub use redis::{RedisStore, ServerVault, book_over};
 pub use reserve::Reserve;
 pub use shared::VaultStore;
 pub use status::{KeysInUse, LimitStatus, LockStatus, Status};

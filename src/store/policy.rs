@@ -30,24 +30,24 @@ impl Quota {
 
     /// The most that one release may cost.
     pub fn most(&self) -> u64 {
-        if self.during.is_some() { u64::MAX } else { self.dearest() }
+        if self.during.is_some() { u64::MAX } else { self.max_cost() }
     }
 
     /// The most that one release may cost while the limit is asked.
-    fn dearest(&self) -> u64 {
-        self.algorithm.facts().dearest_slot(&self.terms)
+    fn max_cost(&self) -> u64 {
+        self.algorithm.spec().max_slot_cost(&self.terms)
     }
 
     /// The rule for booking slots that are valid for `late` nanoseconds, by this wall clock.
     pub fn rule(&self, wall: Wall, late: u64) -> RuleInHours {
         let rule = AnyRule::new(self.algorithm, Terms { wall, late, ..self.terms });
         let hours = InHours::of(self.during.as_deref(), wall);
-        RuleInHours { rule, hours, max_cost: self.dearest(), late }
+        RuleInHours { rule, hours, max_cost: self.max_cost(), late }
     }
 
-    /// As [`Facts::at_once`](crate::rule::Facts::at_once).
+    /// As [`Spec::at_once`](crate::rule::Spec::at_once).
     pub fn at_once(&self) -> u64 {
-        (self.algorithm.facts().at_once)(&self.terms)
+        (self.algorithm.spec().burst)(&self.terms)
     }
 }
 
@@ -72,7 +72,7 @@ pub struct Policy {
 const SPAN: u64 = 50 * MILLISECOND;
 
 /// The most slots of an order, whatever the rate: a store serves one order at a time.
-const MOST: u64 = 1000;
+const MAX_SLOTS: u64 = 1000;
 
 impl Policy {
     /// The policy for these limits, of which there is at least one. The `reserve` sets the margins that they do not.
@@ -82,7 +82,7 @@ impl Policy {
         Policy {
             deadline: rates.iter().map(|rate| rate.margin).min().unwrap_or(0),
             horizon: horizon_of(&rates),
-            span: rates.iter().filter(|rate| rate.count > 0).map(span).min().unwrap_or(MOST),
+            span: rates.iter().filter(|rate| rate.count > 0).map(span).min().unwrap_or(MAX_SLOTS),
             text: rates.iter().map(text).collect::<Vec<_>>().join(" "),
             quotas: rates.iter().map(quota).collect(),
             rates,
@@ -146,7 +146,7 @@ impl Policy {
 
     /// The limits that count by periods of the calendar.
     pub fn of_calendar(&self) -> impl Iterator<Item = &Quota> {
-        self.quotas.iter().filter(|quota| quota.algorithm.facts().takes(Extra::Zone))
+        self.quotas.iter().filter(|quota| quota.algorithm.spec().takes(Extra::Zone))
     }
 
     /// The limits that a [`text`](Self::text) stands for, each with its margin.
@@ -166,7 +166,7 @@ impl Policy {
     /// The most slots of an order if answers take long: a quarter of the smallest count.
     fn longest_span(&self) -> u64 {
         let counts = self.quotas.iter().map(|quota| quota.terms.count).filter(|count| *count > 0);
-        counts.map(|count| (count / 4).clamp(1, MOST)).min().unwrap_or(MOST)
+        counts.map(|count| (count / 4).clamp(1, MAX_SLOTS)).min().unwrap_or(MAX_SLOTS)
     }
 }
 
@@ -178,7 +178,7 @@ fn text(rate: &Rate) -> String {
 /// The terms that slots must keep so that releases, which may be late by the margin, keep those of `rate`.
 fn quota(rate: &Rate) -> Quota {
     let terms = Terms { margin: rate.margin, ..rate.terms() };
-    let terms = rate.algorithm.facts().slot_terms(&terms, rate.margin);
+    let terms = rate.algorithm.spec().slot_terms(&terms, rate.margin);
     Quota {
         during: rate.during.clone(),
         starts_empty: rate.starts_empty,
@@ -199,7 +199,7 @@ fn horizon_of(rates: &[Rate]) -> u64 {
 
 fn span(rate: &Rate) -> u64 {
     let in_time = u128::from(rate.count) * u128::from(SPAN) / u128::from(rate.period);
-    u64::try_from(in_time).unwrap_or(MOST).min(rate.count / 4).clamp(1, MOST)
+    u64::try_from(in_time).unwrap_or(MAX_SLOTS).min(rate.count / 4).clamp(1, MAX_SLOTS)
 }
 
 #[cfg(test)]
@@ -290,7 +290,7 @@ mod tests {
             (policy.span, policy.longest_span())
         };
         assert_eq!(span(&both), span(&both[1..]));
-        assert_eq!(span(&both[..1]), (MOST, MOST));
+        assert_eq!(span(&both[..1]), (MAX_SLOTS, MAX_SLOTS));
     }
 
     #[test]

@@ -27,15 +27,16 @@ pub struct Record {
     format: u32,
     /// The limits in words.
     pub limits: String,
-    /// The number of times that the limits were replaced by others.
+    /// Higher each time that the limits are replaced, also if the state before was idle and is gone: at least the
+    /// instant of that.
     pub revision: u64,
     /// When that was done last.
     pub changed: Time,
     /// No slot was further ahead than this number of nanoseconds, under any of the limits.
     pub horizon: u64,
-    /// In the state's own record, what is to be taken of a key that has none; `None` if it is unused.
+    /// In the state's own record, once its limits were replaced, those before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub unknown: Option<Ledger>,
+    pub before: Option<Before>,
     /// For the record of a key, the [`epoch`](Record::epoch) of the state's own record when it was written.
     pub era: u64,
     /// The instant at which there was nothing yet. The state that this one replaced, if any, was gone by then.
@@ -54,6 +55,16 @@ pub struct Record {
     pub idle: Time,
     /// The numbers.
     pub ledger: Ledger,
+}
+
+/// The limits of keys before they were replaced.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Before {
+    /// In words.
+    pub limits: String,
+    /// What was to be taken of a key that had no record.
+    pub missing: Ledger,
 }
 
 /// All writes that a state follows from.
@@ -118,7 +129,7 @@ impl Record {
             revision: 0,
             changed: Time::ZERO,
             horizon: 0,
-            unknown: None,
+            before: None,
             era: 0,
             began: now,
             quarantine: None,

@@ -62,7 +62,7 @@ impl Reserve {
 
 /// The time, in nanoseconds, that the reserve makes longer.
 pub(super) fn prescribed(rate: &Rate) -> u64 {
-    rate.algorithm.facts().prescribed(&rate.terms())
+    rate.algorithm.spec().prescribed(&rate.terms())
 }
 
 #[cfg(test)]

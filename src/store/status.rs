@@ -33,7 +33,7 @@ pub enum LockStatus {
 }
 
 /// The most held keys that are listed.
-pub(super) const MOST_KEYS: usize = 10;
+pub(super) const MAX_KEYS: usize = 10;
 
 /// The use of one limit; if each key has its own slots, by the empty key.
 #[derive(Debug)]
@@ -59,7 +59,7 @@ pub struct KeysInUse {
     pub fullest: Vec<(Vec<u8>, u64)>,
 }
 
-const MOST_FULLEST: usize = 3;
+const MAX_FULLEST: usize = 3;
 
 impl KeysInUse {
     /// Counts a key that has used this many slots.
@@ -68,7 +68,7 @@ impl KeysInUse {
             self.number += 1;
             let place = self.fullest.partition_point(|(_, other)| *other >= used);
             self.fullest.insert(place, (key.to_owned(), used));
-            self.fullest.truncate(MOST_FULLEST);
+            self.fullest.truncate(MAX_FULLEST);
         }
     }
 }

@@ -12,11 +12,11 @@ use super::{LockStatus, StoreError, Tell};
 use crate::time::{SECOND, Time, Wall};
 
 /// The most nanoseconds between two looks for a reply.
-const LOOK: u64 = SECOND / 250;
+const REPLY_POLL: u64 = SECOND / 250;
 
 /// The nanoseconds between two looks for a reply, if slots are good for `deadline`.
 pub(super) fn between_looks(deadline: u64) -> u64 {
-    LOOK.min(deadline / 4)
+    REPLY_POLL.min(deadline / 4)
 }
 
 /// A value under a key.

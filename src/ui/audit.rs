@@ -14,7 +14,7 @@ use crate::source::Keyless;
 use crate::time::Time;
 
 /// The number of keys that are named, at most.
-const MOST_KEYS: usize = 5;
+const MAX_KEYS: usize = 5;
 
 pub(crate) struct AuditReport {
     out: BufWriter<Box<dyn Write>>,
@@ -101,7 +101,7 @@ impl AuditReport {
             limit.mean_rate().map_or(String::new(), |mean| format!(", {} on average{all}", pace(mean, per)));
         writeln!(out, "  rate          {} at most{one}{mean}", pace(limit.highest_rate(), per))?;
         if let Some(keys) = limit.keys() {
-            let worst = limit.worst_keys(MOST_KEYS);
+            let worst = limit.worst_keys(MAX_KEYS);
             let worst = worst.iter().map(|(key, of)| format!("{} {}", excerpt(key), of.worst.count));
             let worst = worst.collect::<Vec<_>>().join(", ");
             let about = if keys.is_exact { "" } else { "about " };
@@ -146,7 +146,7 @@ fn limit_json(limit: &AuditedLimit, keyless: &Keyless) -> Value {
     findings["highest_rate"] = limit.highest_rate().into();
     findings["mean_rate"] = limit.mean_rate().into();
     if let Some(keys) = limit.keys() {
-        let worst_keys = limit.worst_keys(MOST_KEYS).into_iter().map(|(key, of)| {
+        let worst_keys = limit.worst_keys(MAX_KEYS).into_iter().map(|(key, of)| {
             let mut findings = findings_json(limit, of);
             findings["key"] = String::from_utf8_lossy(key).into();
             findings

@@ -11,7 +11,7 @@ use crate::schedule::Schedule;
 use crate::time::SECOND;
 
 /// The most keys that are told of.
-const MOST_KEYS: usize = 5;
+const MAX_KEYS: usize = 5;
 
 /// A longer key, in bytes, is left out of what to write next time.
 const LONGEST_KEY: usize = 80;
@@ -22,8 +22,8 @@ pub(super) fn lines(schedule: &Schedule) -> Vec<String> {
 }
 
 fn of_limit(rate: &Rate, keys: &[(&[u8], &Learned)]) -> Vec<String> {
-    let told = keys.iter().take(MOST_KEYS).map(|(key, learned)| of_key(rate, key, learned));
-    let rest = keys.len().saturating_sub(MOST_KEYS);
+    let told = keys.iter().take(MAX_KEYS).map(|(key, learned)| of_key(rate, key, learned));
+    let rest = keys.len().saturating_sub(MAX_KEYS);
     told.chain((rest > 0).then(|| format!("learned rates for {rest} more keys"))).collect()
 }
 

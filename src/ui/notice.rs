@@ -6,7 +6,7 @@ use super::report::Reporter;
 use super::stats::items;
 use super::wall::clock_to_the_second;
 use crate::config::{HaltOn, Rate, Report, rounded_duration};
-use crate::exit::{End, signal_name};
+use crate::exit::End;
 use crate::printable::excerpt;
 use crate::schedule::{Failed, Failure, HoldBegun, Notice};
 use crate::time::{Time, Wall};
@@ -111,8 +111,7 @@ impl Reporter {
 
 fn reason(why: Failure) -> String {
     match why {
-        Failure::Ended(End::Exited(code)) => format!("exited with {code}"),
-        Failure::Ended(End::Killed(signal)) => format!("was killed by {}", signal_name(signal)),
+        Failure::Ended(end) => end.to_string(),
         Failure::TimedOut => "ran longer than --timeout and was ended".to_owned(),
         Failure::ArgumentError(argument_error) => format!("not run: {argument_error}"),
     }

@@ -47,7 +47,7 @@ pub struct Reporter {
 const COUNTING: Duration = Duration::from_secs(1);
 
 /// The number of failures that are printed. The items of further ones are only counted.
-const MOST_FAILURES: u64 = 20;
+const MAX_FAILURES: u64 = 20;
 
 impl Reporter {
     pub(crate) fn new(level: Report) -> Self {
@@ -135,9 +135,9 @@ impl Reporter {
         }
     }
 
-    /// A failure of `items` items. After the first [`MOST_FAILURES`], they are only counted.
+    /// A failure of `items` items. After the first [`MAX_FAILURES`], they are only counted.
     pub(super) fn say_failed(&self, level: Report, items: u64, text: &str) {
-        if self.failures.get() == MOST_FAILURES {
+        if self.failures.get() == MAX_FAILURES {
             return self.unnamed.set(self.unnamed.get() + items);
         }
         self.failures.set(self.failures.get() + 1);

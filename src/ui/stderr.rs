@@ -27,7 +27,7 @@ const LONGEST_FLUSH: Duration = Duration::from_secs(1);
 const LONGEST_WHILE_ACCEPTING: Duration = Duration::from_secs(5);
 
 /// The most bytes that may wait to be written. The excess is dropped.
-const MOST_PENDING: usize = 64 << 10;
+const MAX_PENDING: usize = 64 << 10;
 
 static QUEUE: Mutex<MessageQueue> =
     Mutex::new(MessageQueue { pending: Vec::new(), is_writing: false, is_stuck: false, has_thread: None });
@@ -87,7 +87,7 @@ fn put(mut queue: MutexGuard<MessageQueue>, text: &[u8]) {
         let _ = Target::Stderr.write_all(text);
         return;
     }
-    if queue.pending.len() + text.len() > MOST_PENDING && queue.is_busy() {
+    if queue.pending.len() + text.len() > MAX_PENDING && queue.is_busy() {
         return;
     }
     queue.pending.extend_from_slice(text);

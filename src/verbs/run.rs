@@ -90,9 +90,9 @@ fn mixing(config: &Config) -> Option<bool> {
 
 /// Nanoseconds that the end of a run waits for an answer from the store, and again to return slots. A signal ends a run
 /// within 100 ms.
-const FILE_PATIENCE: u64 = SECOND / 50;
-const SERVER_PATIENCE: u64 = SECOND / 25;
-const _: () = assert!(2 * SERVER_PATIENCE < SECOND / 10);
+const FILE_LAST_WAIT: u64 = SECOND / 50;
+const SERVER_LAST_WAIT: u64 = SECOND / 25;
+const _: () = assert!(2 * SERVER_LAST_WAIT < SECOND / 10);
 
 /// The limits that are shared if any are. They are the first.
 pub(super) fn shared_among(rates: &[Rate]) -> &[Rate] {
@@ -118,7 +118,7 @@ pub(super) fn share(
         reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.deadline)));
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));
     }
-    let patience = if is_on_server { SERVER_PATIENCE } else { FILE_PATIENCE };
+    let patience = if is_on_server { SERVER_LAST_WAIT } else { FILE_LAST_WAIT };
     world.book_with(store, Duration::from_nanos(patience))?;
     Ok(policy.booking_terms(patience, 0))
 }

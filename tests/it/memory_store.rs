@@ -28,6 +28,8 @@ pub(crate) struct MemoryVault {
     queue: Arc<Mutex<Queue>>,
     /// Another process, which now and then decides for all others.
     other: Option<Arc<Mutex<Other>>>,
+    /// If it evicts, the instant from which each value is idle.
+    idle: Option<Arc<Mutex<BTreeMap<Value, Time>>>>,
     clock: Clock<Time>,
     wall: Clock<Wall>,
 }
@@ -53,6 +55,18 @@ impl MemoryVault {
         let store = VaultStore::over(self.clone(), policy.clone()).expect("a state");
         let other = Other { store, limits: policy.quotas.len(), random: fastrand::Rng::with_seed(seed) };
         MemoryVault { other: Some(Arc::new(Mutex::new(other))), ..self }
+    }
+
+    /// Evicts the value of each key as soon as it is idle.
+    #[allow(dead_code, reason = "the library's tests do without")]
+    pub(crate) fn evicting(self) -> Self {
+        MemoryVault { idle: Some(Arc::default()), ..self }
+    }
+
+    fn evict_idle(&self) {
+        let Some(idle) = &self.idle else { return };
+        let (now, idle) = (read(&self.clock), idle.lock().unwrap_or_else(PoisonError::into_inner));
+        self.values().retain(|key, _| idle.get(key).is_none_or(|idle| *idle > now));
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -81,6 +95,7 @@ impl MemoryVault {
             values: Arc::default(),
             queue: Arc::default(),
             other: None,
+            idle: None,
             clock: shared(clock),
             wall: shared(wall),
         }
@@ -97,6 +112,7 @@ impl MemoryVault {
 
 impl Vault for MemoryVault {
     fn load(&mut self, keys: &[&[u8]], _: bool) -> Result<Loaded, StoreError> {
+        self.evict_idle();
         let queue = self.queue();
         let has_turn = self.other.is_none() && keys.last() == Some(&&*queue.key);
         let waiting = (has_turn && !queue.waiting.is_empty()).then(|| queue.waiting.clone());
@@ -115,6 +131,9 @@ impl Vault for MemoryVault {
             return self.load(&[key], false).map(Swap::Refused);
         }
         values.insert(key.to_owned(), write.value.to_owned());
+        if let Some(idle) = self.idle.as_ref().filter(|_| !key.is_empty()) {
+            idle.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), write.idle);
+        }
         self.queue().replies.extend_from_slice(write.replies);
         Ok(Swap::Done(self.reading()))
     }
@@ -127,9 +146,8 @@ impl Vault for MemoryVault {
         Ok(!std::mem::take(&mut *self.values()).is_empty())
     }
 
-    /// It evicts nothing.
     fn keeps_for(&self) -> u64 {
-        u64::MAX
+        if self.idle.is_some() { 0 } else { u64::MAX }
     }
 
     fn loss(&self) -> &'static str {

@@ -4,6 +4,7 @@
 //! commands.
 
 pub(crate) mod commands;
+mod dying;
 pub(crate) mod fleet;
 pub(crate) mod vault;
 

@@ -408,6 +408,6 @@ pub(crate) const OWN_TESTS: &str = "what goes by the calendar has tests of its o
 
 /// The algorithms that accept any period. Calendar rules have their own tests.
 pub(crate) fn of_any_period() -> Vec<&'static str> {
-    let facts = Algorithm::ALL.map(Algorithm::facts).into_iter().filter(|facts| !facts.takes(Extra::Zone));
-    facts.map(|facts| facts.name).collect()
+    let spec = Algorithm::ALL.map(Algorithm::spec).into_iter().filter(|spec| !spec.takes(Extra::Zone));
+    spec.map(|spec| spec.name).collect()
 }

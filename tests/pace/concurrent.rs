@@ -71,5 +71,5 @@ fn what_is_shared_is_send_and_sync() {
     let pacer = Pacer::new("1/s").unwrap();
     check(&pacer);
     check(&pacer.item(b"").unwrap());
-    thread::spawn(move || pacer.try_now(("", 1)).unwrap()).join().unwrap().cancel();
+    thread::spawn(move || pacer.try_now(("", 1)).unwrap().into_owned()).join().unwrap().cancel();
 }

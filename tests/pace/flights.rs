@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use throttle::pace::{Admission, Pace, Refusal};
+use throttle::pace::{Admission, Pace};
 
+use crate::admitted;
 use crate::random::seeds;
-use crate::refusal;
 
 const KEYS: usize = 3;
 
@@ -145,7 +145,7 @@ fn property_what_is_under_way_counts_until_it_ends_and_then_as_of_its_end() {
                         1 => {
                             drop(admission);
                             // By the next instant that is told.
-                            pace.earliest(&pace.keyed(b"", 1, at(told)).unwrap(), at(told));
+                            pace.earliest(("", 1), at(told)).unwrap();
                             flights[flight].end = Some(happens);
                             latest = happens;
                         }
@@ -169,15 +169,14 @@ fn property_what_is_under_way_counts_until_it_ends_and_then_as_of_its_end() {
                             flights.push(Flight { key, cost, start: happens, end: None });
                             latest = happens;
                         }
-                        error => match refusal(error).unwrap() {
-                            Refusal::Until(until) => {
+                        refused => match admitted(&refused).unwrap_err() {
+                            Some(until) => {
                                 let until = u64::try_from((until - origin).as_nanos()).unwrap();
                                 assert!(until > happens && admits(until) && !admits(until - 1));
                             }
-                            Refusal::Busy => assert!(
+                            None => assert!(
                                 !running.is_empty() && (0..1000).all(|later| !admits(happens + later))
                             ),
-                            other => panic!("{other:?}"),
                         },
                     }
                 }
@@ -193,5 +192,5 @@ fn what_is_leaked_counts_for_ever() {
     let now = Instant::now();
     let pace = Pace::new("1/s", now).unwrap();
     std::mem::forget(pace.admit(("", 1), now).unwrap());
-    assert_eq!(refusal(pace.admit(("", 1), now + Duration::from_secs(9))), Some(Refusal::Busy));
+    assert_eq!(admitted(&pace.admit(("", 1), now + Duration::from_secs(9))), Err(None));
 }

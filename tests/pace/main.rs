@@ -9,18 +9,18 @@ mod waits;
 use std::time::{Duration, Instant};
 
 use fastrand::Rng;
-use throttle::pace::{Admission, Error, ErrorKind, Pace, Pacer, Refusal};
+use throttle::pace::{Admission, Error, ErrorKind, Item, Pace, Pacer};
 
 use crate::random::seeds;
 
 /// The instants at which releases were committed.
 type Past = Vec<u64>;
 
-/// Why something was refused.
-pub(crate) fn refusal<T: std::fmt::Debug>(answer: Result<T, Error>) -> Option<Refusal> {
-    match answer.map_err(|error| error.kind()) {
-        Ok(_) => None,
-        Err(ErrorKind::Refused(refusal)) => Some(refusal),
+/// Whether something was admitted and, if it was refused, until when.
+pub(crate) fn admitted<T: std::fmt::Debug>(answer: &Result<T, Error>) -> Result<(), Option<Instant>> {
+    match answer.as_ref().map_err(Error::kind) {
+        Ok(_) => Ok(()),
+        Err(ErrorKind::Refused(refused)) => Err(refused.until),
         Err(kind) => panic!("{kind:?}"),
     }
 }
@@ -54,9 +54,9 @@ fn property_a_release_is_admitted_from_the_first_instant_on_that_all_limits_allo
             let item = pace.item(format!("{key} x").as_bytes(), at(now)).unwrap();
             let first = sliding(&past, all, all_period, now);
             let first = first.max(sliding(&by_key[key], each, each_period, now));
-            assert_eq!(pace.earliest(&item, at(now)), Some(at(first)), "{limits} at {now}");
+            assert_eq!(pace.earliest(&item, at(now)).unwrap(), Some(at(first)), "{limits} at {now}");
             if first > now {
-                assert_eq!(refusal(pace.admit(&item, at(now))), Some(Refusal::Until(at(first))));
+                assert_eq!(admitted(&pace.admit(&item, at(now))), Err(Some(at(first))));
                 // Early by one nanosecond.
                 assert!(pace.admit(&item, at(first - 1)).is_err());
             }
@@ -91,11 +91,10 @@ fn property_an_instant_before_the_latest_stands_for_that() {
             let asked = latest + random.u64(..period) - random.u64(..=latest.min(period));
             let now = latest.max(asked);
             let first = sliding(&past, count, period, now);
-            assert_eq!(pace.earliest(&item, at(asked)), Some(at(first)));
-            let admitted = pace.admit(&item, at(asked));
-            let until = ErrorKind::Refused(Refusal::Until(at(first)));
-            assert_eq!(refused(&admitted), Some(until).filter(|_| first > now));
-            if let Ok(admission) = admitted {
+            assert_eq!(pace.earliest(&item, at(asked)).unwrap(), Some(at(first)));
+            let answer = pace.admit(&item, at(asked));
+            assert_eq!(admitted(&answer), if first > now { Err(Some(at(first))) } else { Ok(()) });
+            if let Ok(admission) = answer {
                 // Nor is it charged before it was admitted.
                 let ended = now + random.u64(..9) - random.u64(..=now.min(9));
                 latest = now.max(ended);
@@ -138,7 +137,8 @@ fn property_a_key_is_limited_as_if_it_had_a_limit_of_its_own() {
             // Not the first: others have to wait while many are released.
             let next = random.usize(..waiting.len());
             let (key, item, own) = &waiting[next];
-            assert_eq!(keyed.earliest(item, at(now)), alone[*key].earliest(own, at(now)), "{limit} at {now}");
+            let earliest = |pace: &Pace, item| pace.earliest(item, at(now)).unwrap();
+            assert_eq!(earliest(&keyed, item), earliest(&alone[*key], own), "{limit} at {now}");
             let (one, other) = (keyed.admit(item, at(now)), alone[*key].admit(own, at(now)));
             assert_eq!(refused(&one), refused(&other), "{limit} at {now}");
             if let (Ok(one), Ok(other)) = (one, other) {
@@ -157,22 +157,22 @@ fn nothing_is_dropped_that_an_item_or_an_admission_still_depends_on() {
     let origin = Instant::now();
     let at = |millis: u64| origin + Duration::from_millis(millis);
     let pace = Pace::new("1/s,algo=bucket,burst=1,key=col:1,cost=col:2", origin).unwrap();
-    let admit = |pace: &Pace, text: &[u8], now| {
+    let admit = |text: &[u8], now| {
         let item = pace.item(text, at(now)).unwrap();
         pace.admit(&item, at(now)).unwrap()
     };
-    let first = admit(&pace, b"a 1", 0);
+    let first = admit(b"a 1", 0);
     first.commit(at(0));
     let dear = pace.item(b"a 3", at(0)).unwrap();
-    let [second, third] = [&b"b 1"[..], b"c 1"].map(|text| admit(&pace, text, 1500));
+    let [second, third] = [&b"b 1"[..], b"c 1"].map(|text| admit(text, 1500));
     second.commit(at(1500));
-    assert_eq!(pace.earliest(&dear, at(1500)), Some(at(3000)));
+    assert_eq!(pace.earliest(&dear, at(1500)).unwrap(), Some(at(3000)));
     drop(dear);
-    let fourth = admit(&pace, b"d 1", 3000);
+    let fourth = admit(b"d 1", 3000);
     fourth.commit(at(3000));
     third.commit(at(3100));
     let next = pace.item(b"c 1", at(3100)).unwrap();
-    assert_eq!(pace.earliest(&next, at(3100)), Some(at(4100)));
+    assert_eq!(pace.earliest(&next, at(3100)).unwrap(), Some(at(4100)));
 }
 
 #[test]
@@ -203,13 +203,13 @@ fn mistakes_are_told() {
     let kind = |item: Result<_, Error>| item.map(|_| ()).unwrap_err().kind();
     assert_eq!(kind(pace.item(b"a", now)), ErrorKind::InvalidItem);
     assert_eq!(kind(pace.item(b"a x", now)), ErrorKind::InvalidItem);
-    assert_eq!(kind(pace.item(b"a 11", now)), ErrorKind::TooDear);
-    assert_eq!(kind(pace.keyed(b"a", 11, now)), ErrorKind::TooDear);
+    assert_eq!(kind(pace.item(b"a 11", now)), ErrorKind::ExceedsLimit);
+    assert_eq!(kind(pace.keyed(b"a", 11, now)), ErrorKind::ExceedsLimit);
     assert_eq!(kind(pace.named(&[("col:3", b"a")], &[("col:2", 1)], now)), ErrorKind::InvalidItem);
     assert_eq!(kind(pace.named(&[("col:1", b"a")], &[], now)), ErrorKind::InvalidItem);
     let paused = Pace::new("0/s", now).unwrap();
-    assert_eq!(paused.earliest(&paused.keyed(b"", 1, now).unwrap(), now), None);
-    assert_eq!(refusal(paused.admit(("", 1), now)), Some(Refusal::Never));
+    assert_eq!(paused.earliest(("", 1), now).unwrap(), None);
+    assert_eq!(refused(&paused.admit(("", 1), now)), Some(ErrorKind::Never));
 }
 
 /// By name, by one key, and from a text, the same is charged.
@@ -218,7 +218,7 @@ fn values_charge_what_the_text_would() {
     let now = Instant::now();
     let limits = "9/s,key=col:1,cost=col:2\n9/s,key=col:1,only=b,cost=2\n9/s,key=col:3";
     let pace = Pace::new(limits, now).unwrap();
-    let left = |item: Result<_, Error>| pace.left(&item.unwrap(), now);
+    let left = |item: Result<Item, Error>| pace.left(item.unwrap(), now).unwrap();
     assert_eq!(left(pace.item(b"a 4 x", now)), 2);
     let by_name = |key: &[u8], cost| pace.named(&[("col:1", key), ("col:3", b"x")], &[("col:2", cost)], now);
     assert_eq!(left(by_name(b"a", 4)), 2);
@@ -240,11 +240,11 @@ fn all_spellings_of_a_host_are_one_key() {
     let mut open = Vec::new();
     for (before, host) in hosts.iter().enumerate() {
         let item = pace.item(host.as_bytes(), now).unwrap();
-        assert_eq!(pace.left(&item, now), 9 - before as u64, "{host}");
+        assert_eq!(pace.left(&item, now).unwrap(), 9 - before as u64, "{host}");
         open.push(pace.admit(item, now).unwrap());
     }
     for other in ["http://b.example/http://a.example", "http://[::1]:80/", "a.example"] {
-        assert_eq!(pace.left(&pace.item(other.as_bytes(), now).unwrap(), now), 9, "{other}");
+        assert_eq!(pace.left(pace.item(other.as_bytes(), now).unwrap(), now).unwrap(), 9, "{other}");
     }
 }
 
@@ -253,8 +253,9 @@ fn an_item_of_other_limits_is_refused() {
     let now = Instant::now();
     let [one, other] = ["1/s", "1/s"].map(|limits| Pace::new(limits, now).unwrap());
     let item = one.keyed(b"", 1, now).unwrap();
-    assert_eq!(refusal(other.admit(&item, now)), Some(Refusal::Foreign));
-    assert_eq!((other.earliest(&item, now), other.left(&item, now)), (None, 0));
+    assert_eq!(refused(&other.admit(&item, now)), Some(ErrorKind::ForeignItem));
+    assert_eq!(other.earliest(&item, now).unwrap_err().kind(), ErrorKind::ForeignItem);
+    assert_eq!(other.left(&item, now).unwrap_err().kind(), ErrorKind::ForeignItem);
     assert!(one.clone().admit(&item, now).is_ok());
 }
 
@@ -267,7 +268,7 @@ fn a_limit_that_goes_by_the_calendar_is_told_the_clock() {
     let item = pace.item(b"", now).unwrap();
     let admission = pace.admit(&item, now).unwrap();
     admission.commit(now);
-    assert_eq!(pace.earliest(&item, now), Some(now + Duration::from_secs(43_200)));
+    assert_eq!(pace.earliest(&item, now).unwrap(), Some(now + Duration::from_secs(43_200)));
 }
 
 #[test]
@@ -277,5 +278,63 @@ fn a_clock_of_ones_own_is_the_one_that_limits_start_by() {
     let noon = std::time::UNIX_EPOCH + Duration::from_secs(43_200);
     pace.set_clock(now, noon);
     let item = pace.item(b"", now).unwrap();
-    assert_eq!(pace.earliest(&item, now), Some(now + Duration::from_secs(43_200)));
+    assert_eq!(pace.earliest(&item, now).unwrap(), Some(now + Duration::from_secs(43_200)));
+}
+
+/// What the command line has options for is here written in lines.
+#[test]
+fn no_message_speaks_of_the_command_line() {
+    let limits = [
+        "",
+        "10",
+        "x",
+        "1/s,5/m",
+        "10/s 5/m",
+        "1/s,key=col:1,key=col:2",
+        "1/s,burst=3",
+        "0/s,5/m",
+        "limits.conf",
+        "@limits.conf",
+        "./limits",
+        "1/s,host",
+        "1/s,algo=x",
+        "1/s,from=exit,algo=bucket",
+        "2/running",
+        "1..9/s",
+        "1/s,tz=UTC",
+        "1/s,margin=600y",
+        "1/s,only=x",
+        "1/s,start=half",
+        "1/x",
+        "1/s,cost=x",
+        "1/s,key=3",
+    ];
+    for limits in limits {
+        let error = Pacer::new(limits).unwrap_err();
+        let mut next: Option<&dyn std::error::Error> = Some(&error);
+        while let Some(error) = next {
+            let text = error.to_string();
+            let is_option = |word: &str| word.starts_with('-') && word.len() > 1;
+            assert!(!text.is_empty() && !text.split([' ', '\'']).any(is_option), "{limits}: {text}");
+            next = error.source();
+        }
+    }
+}
+
+/// Costs at the ends of what is possible are admitted or refused at once; none makes anyone wait for ever.
+#[test]
+fn costs_of_nothing_and_of_too_much_are_answered_at_once() {
+    let pacer = Pacer::new("2/h\n9/h,key=col:1").unwrap();
+    let kind = |cost| pacer.wait(("a", cost)).map(drop).map_err(|error| error.kind());
+    for cost in [3, 9, 10, u64::MAX] {
+        assert_eq!(kind(cost), Err(ErrorKind::ExceedsLimit), "{cost}");
+    }
+    assert_eq!(kind(2), Ok(()));
+    assert_eq!(kind(0), Ok(()));
+    assert!(pacer.left(("a", 0)).unwrap() > 1_000_000 && pacer.check(("a", 0)).is_ok());
+    let bucket = Pacer::new("1/h,algo=bucket,burst=1").unwrap();
+    assert_eq!(bucket.wait(("", u64::MAX)).unwrap_err().kind(), ErrorKind::Never);
+    assert_eq!(Pacer::new("0/s").unwrap().wait(("", 1)).unwrap_err().kind(), ErrorKind::Never);
+    let key = vec![b'x'; 1 << 20];
+    assert!(pacer.check((&key, 2)).is_err() && pacer.left((&key, 1)).unwrap() == 0);
 }

@@ -28,7 +28,7 @@ fn tasks_that_are_under_way_count() {
             executor.spawn(async move {
                 let permit = pacer.ready_timeout(("", 1), PERIOD).await.ok()?;
                 Timer::after(PERIOD / 3).await;
-                Some(permit)
+                Some(permit.into_owned())
             })
         })
         .collect();
@@ -79,6 +79,21 @@ fn a_wait_for_one_key_lets_others_pass() {
         // Nor does one that does not wait go before.
         assert!(pacer.pacer().try_now(("a", 1)).is_err());
     });
+}
+
+/// There is room for it, but not for the one before it; no instant tells when that one has gone.
+#[test]
+fn one_who_does_not_wait_is_refused_behind_one_who_does() {
+    let pacer = Pacer::new("3/h").unwrap();
+    let permit = pacer.try_now(("", 2)).unwrap();
+    let tasks = pacer.sleeping(Timer::after);
+    let mut waiting = Box::pin(tasks.ready(("", 2)));
+    assert!(poll_once(waiting.as_mut()).is_pending());
+    let ErrorKind::Refused(refused) = pacer.check(("", 1)).unwrap_err().kind() else { panic!() };
+    assert_eq!((refused.until, refused.by), (None, Some(0)));
+    drop(waiting);
+    assert!(pacer.check(("", 1)).is_ok());
+    permit.cancel();
 }
 
 struct Nobody;

@@ -12,7 +12,7 @@ const LEAD: u64 = SECOND / 20;
 const BEHIND: u64 = 8;
 
 /// The longest time, in nanoseconds, without an answer while something waits: the limits may have changed.
-const LOOK: u64 = 5 * SECOND;
+const LONGEST_UNASKED: u64 = 5 * SECOND;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
@@ -86,7 +86,7 @@ impl Pacing {
         if lacking == 0 {
             return self.check(now, key, lease, heard);
         }
-        let look = heard.map_or(Time(u64::MAX), |(heard, _)| heard.saturating_add(LOOK));
+        let look = heard.map_or(Time(u64::MAX), |(heard, _)| heard.saturating_add(LONGEST_UNASKED));
         // An item that backs off needs no slot before `since`.
         let last = lease.slots.back().map(|last| Time(last.at.0.saturating_sub(self.lead())));
         let when = last.map_or(since, |last| since.max(last));
@@ -117,7 +117,7 @@ impl Pacing {
         if is_fresh || matches!(lease.ordered, Some(Ordered::Coming(..))) {
             return Err(None);
         }
-        let when = Time(first.0.saturating_sub(self.lead())).min(heard.saturating_add(LOOK));
+        let when = Time(first.0.saturating_sub(self.lead())).min(heard.saturating_add(LONGEST_UNASKED));
         if when > now { Err(Some(when)) } else { Ok(self.order(key, lease, 0)) }
     }
 

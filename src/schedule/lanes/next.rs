@@ -8,7 +8,7 @@ use crate::source::Items;
 use crate::time::Time;
 
 /// The most waiting lanes that are asked which of them is the first to release.
-const MOST_ASKED: usize = 32;
+const MAX_ASKED: usize = 32;
 
 impl Lanes {
     /// True if it matters when an item became next in line. If so, empty lanes are remembered for a while.
@@ -165,7 +165,7 @@ impl Lanes {
             if soonest.is_some_and(|(other, _)| other <= bound) {
                 break;
             }
-            if asked == MOST_ASKED {
+            if asked == MAX_ASKED {
                 return Some((bound, at));
             }
             // The common limits may make it later, and so may other lanes that share a key.

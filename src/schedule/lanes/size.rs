@@ -3,11 +3,11 @@
 use crate::source::Segment;
 
 /// The most bytes that may wait in lanes; a single item may be larger.
-const MOST_BYTES: usize = 64 << 20;
+const MAX_BYTES: usize = 64 << 20;
 
 /// The most bytes that may wait if items need not be told apart: what was read is written while it is still in the
 /// cache.
-const MOST_BYTES_ALIKE: usize = 64 << 10;
+const MAX_BYTES_ALIKE: usize = 64 << 10;
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Size {
@@ -20,10 +20,10 @@ impl Size {
     /// True up to `lookahead` items, and as long as a `batch` needs more. `singly`: items join one by one.
     pub(super) fn has_room(self, lookahead: u64, batch: u64, singly: bool) -> bool {
         if singly {
-            return self.items < lookahead.max(batch) && (self.bytes < MOST_BYTES || self.items == 0);
+            return self.items < lookahead.max(batch) && (self.bytes < MAX_BYTES || self.items == 0);
         }
-        let is_small = self.bytes < MOST_BYTES_ALIKE && self.parts as u64 <= lookahead;
-        is_small || (self.items < batch && self.bytes < MOST_BYTES)
+        let is_small = self.bytes < MAX_BYTES_ALIKE && self.parts as u64 <= lookahead;
+        is_small || (self.items < batch && self.bytes < MAX_BYTES)
     }
 
     pub(super) fn add(&mut self, segment: &Segment) {

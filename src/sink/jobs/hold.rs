@@ -12,7 +12,7 @@ use super::dialects;
 use super::headers::Headers;
 
 /// The number of bytes at the end of a file in which headers are looked for: the last response counts.
-const MOST_BYTES_READ: u64 = 1 << 20;
+const MAX_BYTES_READ: u64 = 1 << 20;
 
 /// The end of the file at `path`, if it can be read. The file is removed.
 pub(super) fn take(path: &Path) -> Option<String> {
@@ -36,11 +36,11 @@ fn read(path: &Path) -> io::Result<Vec<u8>> {
     if !metadata.is_file() {
         return Err(io::ErrorKind::InvalidInput.into());
     }
-    let skipped = metadata.len().saturating_sub(MOST_BYTES_READ);
+    let skipped = metadata.len().saturating_sub(MAX_BYTES_READ);
     file.seek(SeekFrom::Start(skipped))?;
     let mut text = Vec::new();
     // The file may be growing, however fast.
-    file.take(MOST_BYTES_READ).read_to_end(&mut text)?;
+    file.take(MAX_BYTES_READ).read_to_end(&mut text)?;
     if skipped > 0 {
         // The first line may be cut.
         let first = memchr::memchr(b'\n', &text).map_or(text.len(), |at| at + 1);
@@ -104,11 +104,11 @@ mod tests {
         };
         let padded = |length: u64, end: &str| b" ".repeat(usize::try_from(length).unwrap() - end.len());
         let padded = |length, end: &str| [padded(length, end), end.as_bytes().to_vec()].concat();
-        assert_eq!(take(&|| fs::write(&path, padded(MOST_BYTES_READ, "7")).unwrap()), Some(7 * SECOND));
-        assert_eq!(take(&|| fs::write(&path, padded(MOST_BYTES_READ + 1, "7")).unwrap()), None);
+        assert_eq!(take(&|| fs::write(&path, padded(MAX_BYTES_READ, "7")).unwrap()), Some(7 * SECOND));
+        assert_eq!(take(&|| fs::write(&path, padded(MAX_BYTES_READ + 1, "7")).unwrap()), None);
         let response = "\nHTTP/2 429\r\nretry-after: 7\r\n\r\n";
         assert_eq!(
-            take(&|| fs::write(&path, padded(9 * MOST_BYTES_READ, response)).unwrap()),
+            take(&|| fs::write(&path, padded(9 * MAX_BYTES_READ, response)).unwrap()),
             Some(7 * SECOND)
         );
         // A sparse file is long, but takes no space.

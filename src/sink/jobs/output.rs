@@ -11,21 +11,21 @@ use super::capture::{Capture, Captured, Printed, unreadable};
 use super::lines::Lines;
 use super::space::Space;
 use super::tag::Tagged;
-use super::temp_files::{MOST_KEPT, TempFilePool};
+use super::temp_files::{MAX_KEPT, TempFilePool};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
 use crate::sink::writer::print;
 use crate::sink::{Cause, Flushed};
 
 /// The number of commands whose output may wait for its turn before no later ones are started.
-const MOST_WAITING: usize = 1000;
+const MAX_WAITING: usize = 1000;
 
 /// The most bytes written at once.
 const PIECE: usize = 64 << 10;
 
 /// Descriptors for everything but the outputs of commands: streams, the input, limits, a log, a state and its threads,
 /// and what starting a command takes.
-const OTHER_FILES: usize = 32 + MOST_KEPT;
+const OTHER_FILES: usize = 32 + MAX_KEPT;
 
 /// Guaranteed by POSIX.
 const LEAST_FILES: usize = 20;
@@ -79,7 +79,7 @@ impl Outputs {
     /// The outputs wait for the items before it.
     pub(super) fn bound(&self, running: usize) -> Option<u64> {
         let is_short_of_files = self.in_order && self.files + 2 * (running + 1) > self.most_files;
-        let is_full = self.waiting.len() >= MOST_WAITING || is_short_of_files;
+        let is_full = self.waiting.len() >= MAX_WAITING || is_short_of_files;
         // An open item may have outputs of earlier attempts waiting.
         let waiting = self.waiting.first_key_value().map(|(first, _)| first);
         let first = waiting.into_iter().chain(self.open.first()).min().filter(|_| is_full)?;
@@ -124,7 +124,7 @@ impl Outputs {
             return;
         };
         let output = last.take_stdout();
-        if self.superseded.len() < MOST_WAITING && self.files < self.most_files / 2 {
+        if self.superseded.len() < MAX_WAITING && self.files < self.most_files / 2 {
             self.superseded.insert(first, output);
         } else {
             self.files -= output.files();

@@ -10,7 +10,7 @@ use std::os::fd::AsRawFd;
 use nix::libc;
 
 /// The most files kept: those of commands that end together. There are descriptors for them.
-pub(super) const MOST_KEPT: usize = 4;
+pub(super) const MAX_KEPT: usize = 4;
 
 /// Empty files that only we have open.
 #[derive(Default)]
@@ -40,7 +40,7 @@ impl TempFilePool {
 
     /// Keeps a file of this length for another command, if nobody else has it open.
     pub(super) fn give_back(&mut self, kept: TempFile, length: u64) {
-        if self.0.len() < MOST_KEPT
+        if self.0.len() < MAX_KEPT
             && kept.is_apart
             && is_only_ours(&kept.file)
             && (length == 0 || kept.file.set_len(0).is_ok())
@@ -133,7 +133,7 @@ mod tests {
                     }
                     _ => {}
                 }
-                assert!(pool.0.len() <= MOST_KEPT);
+                assert!(pool.0.len() <= MAX_KEPT);
             }
         });
         // More than 100 of each in 200 cases.

@@ -28,7 +28,7 @@ use super::wait;
 use super::worker::{Delivery, ItemInHand, Pipes, Worker};
 use super::{Cause, Flushed, RunningJobs, Sent, Sink, is_passing};
 use crate::config::{Answers, Output, Run, Separator, State, VARIABLE};
-use crate::exit::{End, Exit, JobEnd, signal_name};
+use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::printable::{excerpt, quoted};
@@ -36,7 +36,7 @@ use crate::source::{Batch, Capacity, Delimiter, Segment};
 use crate::time::{SECOND, Time};
 
 /// The number of workers that may end in a row before one has answered.
-const MOST_UNANSWERED: usize = 3;
+const MAX_UNANSWERED: usize = 3;
 
 /// The time without a first answer after which a hint says why that may be.
 const HINT_AFTER: u64 = 5 * SECOND;
@@ -227,7 +227,7 @@ impl Workers {
         }
         let Some(item) = worker.item.take() else {
             if (worker.has_answered || worker.is_dismissed) && end != End::Exited(0) {
-                self.report.told.push(format!("{} {}", worker.name(), how(end)));
+                self.report.told.push(format!("{} {}", worker.name(), end));
             }
             return None;
         };
@@ -235,7 +235,7 @@ impl Workers {
             self.report.told.push(format!(
                 "{} {} without an answer to item {}",
                 worker.name(),
-                how(end),
+                end,
                 item.first
             ));
         }
@@ -246,7 +246,7 @@ impl Workers {
 
     fn count_unanswered(&mut self, worker: &Worker, end: End) {
         self.unanswered += 1;
-        if self.unanswered < MOST_UNANSWERED {
+        if self.unanswered < MAX_UNANSWERED {
             return;
         }
         let exit = match end {
@@ -259,10 +259,10 @@ impl Workers {
         self.fail(
             exit,
             anyhow!(
-                "{MOST_UNANSWERED} workers in a row ended before their first answer; {} {}: try one alone: echo item | \
+                "{MAX_UNANSWERED} workers in a row ended before their first answer; {} {}: try one alone: echo item | \
                  {line}",
                 worker.name(),
-                how(end)
+                end
             ),
         );
     }
@@ -276,13 +276,6 @@ impl Workers {
     /// Lets workers end.
     fn dismiss(&mut self) {
         self.running.iter_mut().for_each(Worker::dismiss);
-    }
-}
-
-fn how(end: End) -> String {
-    match end {
-        End::Exited(status) => format!("exited with status {status}"),
-        End::Killed(signal) => format!("was killed by {}", signal_name(signal)),
     }
 }
 

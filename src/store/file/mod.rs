@@ -104,13 +104,16 @@ impl FileStore {
     /// # Errors
     /// As for [`FileStore::open`], and [`Exit::StoreAway`]: another process has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
-        Database::remove(path, lock::PATIENCE)
+        Database::remove(path, lock::LOCK_TIMEOUT)
     }
 }
 
 impl FileVault {
     /// The file at `path`. `clock` shows the time since boot.
-    pub(super) fn new(path: &Path, clock: BootClock) -> Result<Self, StoreError> {
+    ///
+    /// # Errors
+    /// The clock of this machine cannot be told from others.
+    pub fn new(path: &Path, clock: BootClock) -> Result<Self, StoreError> {
         Ok(FileVault::with(Setting::ours(path)?, path, clock))
     }
 
@@ -304,6 +307,6 @@ impl Setting {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;
-        Ok(Setting { origin, shown, patience: lock::PATIENCE })
+        Ok(Setting { origin, shown, patience: lock::LOCK_TIMEOUT })
     }
 }

@@ -19,6 +19,8 @@ pub struct Change {
     pub began: Time,
     /// The instant as of which everything counts as used up, if it does.
     pub quarantine: Option<Time>,
+    /// For a key that has no record, when that was found.
+    pub missing: Option<Time>,
 }
 
 impl BookingRules {
@@ -26,18 +28,32 @@ impl BookingRules {
     ///
     /// A limit goes on from the nearest one that counted the same releases by the same algorithm. If there is none, it
     /// counts as used up as of the last slot. Slots that nobody uses without knowing of the change are forgotten.
+    ///
+    /// A record that is missing may have been kept under the old limits, and evicted since: whatever they no longer
+    /// remember may have been released, up to the last slot that can have been used without knowing of the change.
     pub fn carry_over(&self, old: &BookingRules, ledger: &Ledger, change: Change) -> Ledger {
-        let Change { at, began, quarantine } = change;
-        let last = ledger.newest.min(at.saturating_add(GOOD_FOR)).max(quarantine.unwrap_or_default());
+        let Change { at, began, quarantine, missing } = change;
+        let last_used = at.saturating_add(GOOD_FOR);
+        let last = ledger.newest.min(last_used).max(quarantine.unwrap_or_default());
+        let seen = missing.unwrap_or(ledger.newest.max(at));
+        let latest = if missing.is_some() { last_used } else { last.max(at) };
+        let forgotten = |source: usize, more: u64| {
+            let known = ledger.forgotten.get(source).copied().flatten();
+            let evicted = old.forgotten_by(source, seen).map(|until| until.min(latest));
+            known.max(evicted.filter(|until| *until >= began).map(|until| until.saturating_add(more)))
+        };
         let is_used = old.fresh_from(ledger) > Time::ZERO;
         let mut new = Ledger { newest: ledger.newest.min(last), hold: ledger.hold, ..self.begin(at) };
         let mut all_forgotten = vec![None; self.rules.len()];
         for (limit, rate) in self.policy.rates.iter().enumerate() {
             let (rule, account) = (&self.rules[limit].rule, &mut new.accounts[limit]);
             let Some(source) = predecessor(rate, old.policy.rates.iter()) else {
-                if is_used {
+                if missing.is_some() {
+                    all_forgotten[limit] = (0..old.rules.len()).filter_map(|old| forgotten(old, 0)).max();
+                }
+                if let Some(until) = all_forgotten[limit].or(is_used.then_some(last)) {
                     *account = rule.unused();
-                    rule.silence(account, last);
+                    rule.quarantine(account, until);
                 }
                 continue;
             };
@@ -48,14 +64,9 @@ impl BookingRules {
                 before.recede(account, last.saturating_add(more));
             }
             // What was too old when the last slot was booked is forgotten.
-            let seen = ledger.newest.max(at);
             before.expire(account, seen);
-            let known = ledger.forgotten.get(source).copied().flatten();
-            let evicted = old.forgotten_by(source, seen).map(|until| until.min(last.max(at)));
-            let evicted = evicted.filter(|until| *until >= began);
-            let forgotten = known.max(evicted.map(|until| until.saturating_add(more)));
-            before.carry_over(account, rule, at, forgotten);
-            all_forgotten[limit] = forgotten;
+            all_forgotten[limit] = forgotten(source, more);
+            before.carry_over(account, rule, at, all_forgotten[limit]);
         }
         if all_forgotten.iter().any(Option::is_some) {
             new.forgotten = all_forgotten.into();
@@ -65,19 +76,19 @@ impl BookingRules {
 
     /// A report whose costs were by earlier limits, with the most that it may cost under these.
     pub fn updated(&self, report: &Order) -> Order {
-        let costs = self.policy.rates.iter().map(dearest).collect::<Vec<_>>();
+        let costs = self.policy.rates.iter().map(max_cost).collect::<Vec<_>>();
         Order { costs: costs.into(), ..report.clone() }
     }
 
     /// The instant up to which releases may have been forgotten by `at`, if any may.
     fn forgotten_by(&self, limit: usize, at: Time) -> Option<Time> {
         let quota = &self.policy.quotas[limit];
-        let (facts, rate) = (quota.algorithm.facts(), &self.policy.rates[limit]);
+        let (spec, rate) = (quota.algorithm.spec(), &self.policy.rates[limit]);
         let terms = Terms { wall: self.wall, ..quota.terms };
-        let is_windowed = !facts.accrues && facts.civil(&terms).is_none();
-        let memory = match facts.accrues {
-            true => facts.matters_for(&terms, dearest(rate)),
-            false => facts.lasted(&terms, at),
+        let is_windowed = !spec.accrues && spec.civil(&terms).is_none();
+        let memory = match spec.accrues {
+            true => spec.matters_for(&terms, max_cost(rate)),
+            false => spec.lasted(&terms, at),
         };
         (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory)))
     }
@@ -85,12 +96,12 @@ impl BookingRules {
     /// The nanoseconds by which the dearest release holds up later ones for longer than one of cost 1.
     fn more_after(&self, limit: usize, rate: &Rate) -> u64 {
         let Quota { algorithm, terms, .. } = &self.policy.quotas[limit];
-        let [dearest, one] = [dearest(rate), 1].map(|cost| algorithm.facts().matters_for(terms, cost));
-        dearest.saturating_sub(one)
+        let [max_cost, one] = [max_cost(rate), 1].map(|cost| algorithm.spec().matters_for(terms, cost));
+        max_cost.saturating_sub(one)
     }
 }
 
 /// The most that one release is assumed to have cost.
-fn dearest(rate: &Rate) -> u64 {
+fn max_cost(rate: &Rate) -> u64 {
     if rate.cost.is_some() { rate.count.max(1) } else { 1 }
 }

@@ -5,14 +5,14 @@ use crate::store::{Answer, Order};
 use crate::time::Time;
 
 /// The most slots that are booked in turn: it should not take long, as others wait.
-const MOST: u64 = 16384;
+const MAX_SLOTS: u64 = 16384;
 
 impl BookingRules {
     /// Books for orders at `now`, each as [`BookingRules::book`] does, but no slot before `from`: a few for each in
     /// turn, and more as long as slots are near, or no further ahead than answers take.
     pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
         let (few, near) = (self.policy.far_span(), NEAR.max(from.since(now)));
-        let most = (MOST / orders.len().max(1) as u64).max(few);
+        let most = (MAX_SLOTS / orders.len().max(1) as u64).max(few);
         let part = |order: &Order, has: usize| Order {
             count: order.count.min((has as u64).saturating_add(few)),
             ..order.clone()

@@ -113,17 +113,17 @@ impl BookingRules {
     /// The state of limits of which nothing is known except that they were used no later than `last`.
     ///
     /// They count as used up at `last`, so nothing is released for one window from then on.
-    pub fn silence(&self, last: Time) -> Ledger {
-        self.new_ledger(|_, rule, account| rule.rule.silence(account, last))
+    pub fn quarantine(&self, last: Time) -> Ledger {
+        self.new_ledger(|_, rule, account| rule.rule.quarantine(account, last))
     }
 
-    /// As [`BookingRules::silence`]; but no period of the calendar begins again that `ledger` knows to be used, or that
-    /// was used by `newest`, even if the clock has been set back since.
-    pub fn silence_after(&self, ledger: Ledger, last: Time, newest: Time) -> Ledger {
-        let mut silent = self.silence(last);
+    /// As [`BookingRules::quarantine`]; but no period of the calendar begins again that `ledger` knows to be used, or
+    /// that was used by `newest`, even if the clock has been set back since.
+    pub fn quarantine_after(&self, ledger: Ledger, last: Time, newest: Time) -> Ledger {
+        let mut silent = self.quarantine(last);
         let known = ledger.accounts.into_iter().zip(&mut silent.accounts).zip(self.limits());
         for ((known, account), (quota, rule)) in known {
-            if quota.algorithm.facts().takes(Extra::Zone) {
+            if quota.algorithm.spec().takes(Extra::Zone) {
                 *account = known;
                 rule.rule.exhaust(account, last.max(newest));
             }
@@ -150,9 +150,9 @@ impl BookingRules {
             && limits.all(|(limit, account)| limit.rule.is_of(account))
     }
 
-    /// The first instant at which [`BookingRules::silence`] equals a new state.
-    pub fn end_of_silence(&self, last: Time) -> Time {
-        self.fresh_from(&self.silence(last))
+    /// The first instant at which [`BookingRules::quarantine`] equals a new state.
+    pub fn end_of_quarantine(&self, last: Time) -> Time {
+        self.fresh_from(&self.quarantine(last))
     }
 
     /// The first instant at which no slot that was given out matters any more.
@@ -320,7 +320,7 @@ impl BookingRules {
             rule.overrun(&mut ledger.accounts[limit], at, debit.ask(at));
             let overruns = &mut ledger.overruns;
             overruns.costs[limit] = overruns.costs[limit].saturating_add(cost);
-            let matters_for = quota.algorithm.facts().matters_for(&quota.terms, cost);
+            let matters_for = quota.algorithm.spec().matters_for(&quota.terms, cost);
             overruns.until = overruns.until.max(over.saturating_add(matters_for));
         }
         ledger.newest = at;

@@ -16,11 +16,11 @@ struct AlikeSlots {
 }
 
 /// The most different costs of which slots are kept.
-const MOST_COSTS: usize = 16;
+const MAX_COSTS: usize = 16;
 
 /// The most slots of the same costs that are kept. The others stay booked, which costs throughput but never breaks a
 /// limit.
-const MOST: usize = 256;
+const MAX_SLOTS: usize = 256;
 
 impl ReturnedSlots {
     /// The slots at these costs, earliest first.
@@ -40,7 +40,7 @@ impl ReturnedSlots {
             return;
         }
         let known = self.0.iter().position(|alike| *alike.costs == *costs).unwrap_or(self.0.len());
-        if known == MOST_COSTS {
+        if known == MAX_COSTS {
             return;
         }
         if known == self.0.len() {
@@ -49,7 +49,7 @@ impl ReturnedSlots {
         let alike = &mut self.0[known].slots;
         alike.extend(slots);
         alike.sort_unstable();
-        alike.truncate(MOST);
+        alike.truncate(MAX_SLOTS);
     }
 
     /// Removes and returns the earliest slots at these costs, at most `most`, none of them after `latest`.

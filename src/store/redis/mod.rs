@@ -53,7 +53,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use redis::{RedisResult, Script, cmd};
+use redis::{RedisResult, Script, cmd, pipe};
 
 use self::clock::ServerClock;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
@@ -63,7 +63,7 @@ use self::nodes::{NodeId, Nodes};
 pub use self::offline::book_over;
 use self::retries::persist;
 use self::socket::Timeouts;
-use super::hold::LOOK;
+use super::hold::HOLD_REFRESH;
 use super::record::VERSION;
 use super::shared::VaultStore;
 use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write, between_looks};
@@ -85,6 +85,9 @@ const LATENESS: u64 = 50_000;
 
 /// The longest wait for an answer that is asked for only once.
 const ONE_ATTEMPT: Duration = Duration::from_secs(2);
+
+/// The number of keys that are forgotten in one round trip.
+const FORGOTTEN_AT_ONCE: usize = 256;
 
 const SCRIPT: &str = include_str!("vault.lua");
 
@@ -173,7 +176,8 @@ struct Call<'a> {
 }
 
 impl ServerVault {
-    pub(super) fn new(server: Server, timeout: Duration, now: BootClock) -> Self {
+    /// The server, which is tried for `timeout`. `now` shows the time since boot.
+    pub fn new(server: Server, timeout: Duration, now: BootClock) -> Self {
         ServerVault {
             now,
             nodes: Nodes::new(server),
@@ -299,7 +303,7 @@ impl ServerVault {
     }
 
     fn is_recent(&self, reading: &Reading) -> bool {
-        (self.now)().since(reading.answered) < LOOK
+        (self.now)().since(reading.answered) < HOLD_REFRESH
     }
 }
 
@@ -421,14 +425,19 @@ impl Vault for ServerVault {
             vault.nodes.ask_all(|connection| {
                 let keys = kept(connection, &name)?;
                 is_any |= !keys.is_empty();
-                keys.iter().try_for_each(|key| cmd("UNLINK").arg(redis_key(&name, key)).exec(connection))
+                keys.chunks(FORGOTTEN_AT_ONCE).try_for_each(|keys| {
+                    // In a cluster, one command takes only keys of one hash slot.
+                    let mut unlink = pipe();
+                    keys.iter().for_each(|key| _ = unlink.cmd("UNLINK").arg(redis_key(&name, key)).ignore());
+                    unlink.exec(connection)
+                })
             })
         })?;
         Ok(is_any)
     }
 
     fn lags_by(&self) -> u64 {
-        LOOK
+        HOLD_REFRESH
     }
 
     fn keeps_for(&self) -> u64 {

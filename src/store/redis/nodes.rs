@@ -25,7 +25,7 @@ use crate::printable::escaped;
 const REDIRECTS: usize = 5;
 
 /// More than any cluster has: the largest have a thousand.
-const MOST_NODES: usize = 4096;
+const MAX_NODES: usize = 4096;
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
 pub(super) struct NodeId(usize);
@@ -189,7 +189,7 @@ impl Nodes {
         let host = if host.is_empty() || host == "?" { here } else { host };
         let address = Address::Tcp { host: host.to_owned(), port, has_tls };
         let number = self.known.iter().position(|node| node.address == address);
-        if number.is_none() && self.known.len() == MOST_NODES {
+        if number.is_none() && self.known.len() == MAX_NODES {
             return Err(away("it keeps naming new nodes"));
         }
         Ok(NodeId(number.unwrap_or_else(|| {
@@ -234,7 +234,7 @@ mod tests {
     fn nodes_without_end_are_not_believed() {
         let mut nodes = Nodes::new("redis://h/n".parse().unwrap());
         let mut name = |port| nodes.node_at(NodeId(0), &format!(":{port}")).is_ok();
-        assert!((10_000..).take(MOST_NODES - 1).all(&mut name));
+        assert!((10_000..).take(MAX_NODES - 1).all(&mut name));
         assert!(!name(9000));
     }
 }

@@ -16,8 +16,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 
 /// The wait for one answer: a quarter of the whole time, within these bounds.
-const LEAST_PATIENCE: Duration = Duration::from_millis(250);
-const MOST_PATIENCE: Duration = Duration::from_secs(2);
+const SHORTEST_TRY: Duration = Duration::from_millis(250);
+const LONGEST_TRY: Duration = Duration::from_secs(2);
 
 const BETWEEN_TELLING: Duration = Duration::from_secs(60);
 
@@ -33,7 +33,7 @@ pub(super) fn persist<T>(
     mut attempt: impl FnMut(Timeouts) -> RedisResult<T>,
 ) -> Result<T, StoreError> {
     let start = Instant::now();
-    let each = (timeout / 4).clamp(LEAST_PATIENCE, MOST_PATIENCE);
+    let each = (timeout / 4).clamp(SHORTEST_TRY, LONGEST_TRY);
     // Some centuries are as good as for ever.
     let mut end = start + timeout.min(Duration::from_secs(1 << 33));
     let (mut pause, mut tell_at) = (FIRST_PAUSE, start + Duration::from_secs(BEFORE_TELLING));
@@ -83,7 +83,7 @@ mod tests {
             if !std::mem::take(&mut is_first) {
                 return then();
             }
-            thread::sleep(LEAST_PATIENCE + Duration::from_millis(1));
+            thread::sleep(SHORTEST_TRY + Duration::from_millis(1));
             Err(away(TOO_LATE))
         };
         persist(&server, Duration::from_millis(1), drop, attempt).map_err(|error| error.exit)
@@ -110,7 +110,7 @@ mod tests {
     #[test]
     fn a_server_that_is_away_is_given_up_also_by_a_process_that_was_stopped() {
         let stops_again = || {
-            thread::sleep(LEAST_PATIENCE * 2);
+            thread::sleep(SHORTEST_TRY * 2);
             Err(away(TOO_LATE))
         };
         assert_eq!(persist_with_a_stop(stops_again), Err(Exit::StoreAway));

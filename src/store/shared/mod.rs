@@ -274,6 +274,9 @@ impl<V: Vault> VaultStore<V> {
             let done = act(&mut self.booking(&mut own.record, &reading, held), &waiting);
             let idle = self.rules.idle_at(&own.record.ledger).max(own.record.hold.until);
             own.record.idle = own.record.idle.max(idle);
+            if self.rules.policy().key().is_some() {
+                self.keep_on_record(&mut own.record, now);
+            }
             return self.write(&mut own, read, done);
         }
         self.keep_on_record(&mut own.record, now);
@@ -338,7 +341,7 @@ impl<V: Vault> VaultStore<V> {
 
     /// Keeps the limits of keys on record for as long as a key may matter.
     fn keep_on_record(&self, own: &mut Record, now: Time) {
-        let matters = self.rules.end_of_silence(now.saturating_add(self.agreement.horizon)).since(now);
+        let matters = self.rules.end_of_quarantine(now.saturating_add(self.agreement.horizon)).since(now);
         let claim = matters.saturating_add(CLAIM);
         let until = now.saturating_add(claim);
         if own.idle.since(now) < claim / 2 || own.idle < own.hold.until {
@@ -375,7 +378,7 @@ impl<V: Vault> VaultStore<V> {
 
     /// Tells the vault for how long slots matter.
     fn expect(&mut self) {
-        let memory = self.rules.end_of_silence(Time::ZERO).0;
+        let memory = self.rules.end_of_quarantine(Time::ZERO).0;
         self.vault.expect(self.rules.policy().deadline, memory.saturating_add(self.agreement.horizon));
     }
 

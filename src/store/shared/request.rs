@@ -16,10 +16,10 @@ use crate::store::{Answer, BookedBy, Order, Overruns, Slot, Turn};
 use crate::time::{Time, Wall};
 
 /// The most slots that another process may want at once.
-const MOST: u64 = 1000;
+const MAX_SLOTS: u64 = 1000;
 
 /// The most instants in a request or a reply.
-const MOST_INSTANTS: u64 = 8 * MOST;
+const MAX_INSTANTS: u64 = 8 * MAX_SLOTS;
 
 /// Something that a process wants of a record.
 #[derive(Clone, Debug)]
@@ -118,7 +118,7 @@ impl Request {
 impl WireRequest {
     fn order(&self) -> Order {
         Order {
-            count: self.count.unwrap_or(0).min(MOST),
+            count: self.count.unwrap_or(0).min(MAX_SLOTS),
             within: self.within,
             turn: self.turn.map(Turn),
             overrun: self.overrun,
@@ -273,7 +273,7 @@ fn unpack_instants(text: &str) -> Option<Vec<Time>> {
     let (mut numbers, mut instants, mut at) = (unpack(text), Vec::new(), Time::ZERO);
     while let Some(step) = numbers.next() {
         let (step, count) = (step?, numbers.next()??);
-        if count > MOST_INSTANTS - instants.len() as u64 {
+        if count > MAX_INSTANTS - instants.len() as u64 {
             return None;
         }
         instants.extend((0..count).map(|_| {

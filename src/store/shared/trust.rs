@@ -19,10 +19,10 @@ use crate::gate::Eviction;
 use crate::printable::escaped;
 use crate::store::flaw::Flaw;
 use crate::store::ledger::{BookingRules, Change, GOOD_FOR, Ledger, ReturnedSlots};
-use crate::store::record::{Record, Watermark};
+use crate::store::record::{Before, Record, Watermark};
 use crate::store::vault::{Reading, Suspicion, Value, Vault};
 use crate::store::{Hold, Policy, StoreError};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// What was seen of a state.
 #[derive(Default)]
@@ -80,7 +80,7 @@ impl<V: Vault> VaultStore<V> {
         self.rules.follow_wall(booked_by, reading.wall);
         let mut record = match &found {
             Some(record) => self.carried_over(record.clone(), now, own)?,
-            None => self.fresh(own, now),
+            None => self.fresh(own, now)?,
         };
         record.wall = self.rules.wall();
         if record.hold.in_force(now).is_none() {
@@ -95,7 +95,7 @@ impl<V: Vault> VaultStore<V> {
         }
         // What was seen may not matter, but why nothing is released for a while does.
         let is_another = seen.is_some_and(|seen| record.succeeds(&seen));
-        let is_silent = record.quarantine.is_some_and(|last| self.rules.end_of_silence(last) > now);
+        let is_silent = record.quarantine.is_some_and(|last| self.rules.end_of_quarantine(last) > now);
         let told = why.or_else(|| (is_another && is_silent).then(|| self.vault.loss()));
         self.memory.loss = self.memory.loss.or(told);
         Ok(Entry { key, value, found, record })
@@ -117,22 +117,47 @@ impl<V: Vault> VaultStore<V> {
     }
 
     /// The record of a key that has none.
-    fn fresh(&self, own: Option<&Record>, now: Time) -> Record {
+    ///
+    /// # Errors
+    /// The state's own record is damaged.
+    fn fresh(&self, own: Option<&Record>, now: Time) -> Result<Record, StoreError> {
         let (rules, origin) = (&self.rules, self.vault.origin());
         let Some(own) = own else {
-            return Record::new(&rules.policy().text, origin, rules.wall(), now, rules.begin(now));
+            let mut new = Record::new(&rules.policy().text, origin, rules.wall(), now, rules.begin(now));
+            new.revision = if self.agreement.replaces { now.0 } else { 0 };
+            return Ok(new);
         };
         let ledger = match own.quarantine {
-            Some(last) if rules.end_of_silence(last) > now => rules.silence(last),
+            Some(last) if rules.end_of_quarantine(last) > now => rules.quarantine(last),
             _ if rules.wall().shows(now) < own.evicted => {
                 let last = rules.wall().when(i128::from(own.evicted.0) - 1);
-                rules.silence(last.unwrap_or(now))
+                rules.quarantine(last.unwrap_or(now))
             }
-            _ => own.unknown.clone().unwrap_or_else(|| rules.begin(own.began)),
+            _ => self.missing(rules, own, now)?,
         };
         let mut new = Record::new(&own.limits, origin, rules.wall(), now, ledger);
         (new.revision, new.era, new.quarantine) = (own.revision, own.epoch(), own.quarantine);
-        new
+        Ok(new)
+    }
+
+    /// What is to be taken of a key that has no record at `now`, under the `rules` of the state's own record.
+    ///
+    /// # Errors
+    /// That record is damaged.
+    fn missing(&self, rules: &BookingRules, own: &Record, now: Time) -> Result<Ledger, StoreError> {
+        let Some(before) = &own.before else { return Ok(rules.begin(own.began)) };
+        let old = self.rules_of(&before.limits, own.wall)?;
+        if !old.is_of(&before.missing) {
+            return Err(self.unusable(Flaw::Damaged));
+        }
+        let change = Change { at: own.changed, began: own.began, quarantine: None, missing: Some(now) };
+        Ok(rules.carry_over(&old, &before.missing, change))
+    }
+
+    fn rules_of(&self, limits: &str, wall: Wall) -> Result<BookingRules, StoreError> {
+        let mut rules = BookingRules::new(Policy::of(limits).map_err(|_| self.unusable(Flaw::Damaged))?);
+        rules.set_wall(wall);
+        Ok(rules)
     }
 
     /// A record under the present limits, clock, wall clock and history of the state.
@@ -152,10 +177,10 @@ impl<V: Vault> VaultStore<V> {
             record.ledger.turns = Time::ZERO;
         }
         if let Some(own) = own.filter(|own| own.epoch() != record.era) {
-            let last = own.quarantine.filter(|last| self.rules.end_of_silence(*last) > now);
+            let last = own.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now);
             if let Some(last) = last {
                 let newest = record.ledger.newest;
-                self.silence(&mut record, last, newest, now);
+                self.begin_quarantine(&mut record, last, newest, now);
             }
             record.era = own.epoch();
         }
@@ -190,29 +215,31 @@ impl<V: Vault> VaultStore<V> {
     /// # Errors
     /// It is damaged.
     fn relimited(&self, found: Record, now: Time, own: Option<&Record>) -> Result<Record, StoreError> {
-        let old = Policy::of(&found.limits).map_err(|_| self.unusable(Flaw::Damaged))?;
-        let mut old = BookingRules::new(old);
-        old.set_wall(found.wall);
+        let old = self.rules_of(&found.limits, found.wall)?;
         let mut record = self.restarted(&old, found, now)?;
-        let (new, revision) = (self.rules.policy(), own.map_or(record.revision + 1, |own| own.revision));
+        let (new, revision) =
+            (self.rules.policy(), own.map_or(now.0.max(record.revision + 1), |own| own.revision));
         let at = own.filter(|own| own.revision > record.revision).map_or(now, |own| own.changed);
         let began = own.map_or(record.began, |own| own.began);
         record.horizon = record.horizon.max(old.policy().horizon).max(new.horizon).max(GOOD_FOR);
-        let change = Change { at, began, quarantine: record.quarantine };
+        let change = Change { at, began, quarantine: record.quarantine, missing: None };
         let ledger = mem::take(&mut record.ledger);
         if old.policy().key() == new.key() {
             record.ledger = self.rules.carry_over(&old, &ledger, change);
-            let unknown = record.unknown.take().unwrap_or_else(|| old.begin(began));
-            let unknown = Ledger { newest: at, ..unknown };
-            let has_keys = own.is_none() && new.key().is_some();
-            record.unknown = has_keys.then(|| self.rules.carry_over(&old, &unknown, change));
+            record.before = match own {
+                None if new.key().is_some() => {
+                    let missing = self.missing(&old, &record, Time::NEVER)?;
+                    Some(Before { limits: old.policy().text.clone(), missing })
+                }
+                _ => None,
+            };
         } else {
             // Whatever was released may have been any key's.
             record.ledger = Ledger { hold: ledger.hold, ..self.rules.begin(at) };
-            record.unknown = None;
+            record.before = None;
             if own.is_none() {
                 let last = now.saturating_add(record.horizon);
-                self.silence(&mut record, last, Time::ZERO, now);
+                self.begin_quarantine(&mut record, last, Time::ZERO, now);
                 record.begin_history(now, None);
             }
         }
@@ -229,8 +256,7 @@ impl<V: Vault> VaultStore<V> {
     /// The record is damaged, or on another clock that still runs.
     fn restarted(&self, rules: &BookingRules, found: Record, now: Time) -> Result<Record, StoreError> {
         let (mut record, origin) = (found, self.vault.origin());
-        if !rules.is_of(&record.ledger) || !record.unknown.as_ref().is_none_or(|unknown| rules.is_of(unknown))
-        {
+        if !rules.is_of(&record.ledger) {
             return Err(self.unusable(Flaw::Damaged));
         }
         if record.origin == origin {
@@ -245,10 +271,13 @@ impl<V: Vault> VaultStore<V> {
         let held = record.ledger.hold.restarted(start);
         record.ledger = match origin.counts_from_boot() {
             true => rules.restart(mem::take(&mut record.ledger)),
-            false => rules.silence(now),
+            false => rules.quarantine(now),
         };
         record.ledger.hold = held;
-        record.unknown = record.unknown.map(|unknown| rules.restart(unknown));
+        if record.before.is_some() {
+            let missing = rules.restart(self.missing(rules, &record, Time::NEVER)?);
+            record.before = Some(Before { limits: record.limits.clone(), missing });
+        }
         record.hold = record.hold.restarted(start);
         record.quarantine = record.quarantine.map(|_| start).or((start > Time::ZERO).then_some(now));
         (record.began, record.changed) = (Time::ZERO, start);
@@ -269,19 +298,19 @@ impl<V: Vault> VaultStore<V> {
         let is_successor = seen.is_none_or(|seen| record.succeeds(seen));
         let is_done = is_successor && !is_ahead && record.quarantine.is_some_and(|last| last >= needed);
         let last = loss.saturating_add(horizon);
-        if !is_done && self.rules.end_of_silence(last) > now {
+        if !is_done && self.rules.end_of_quarantine(last) > now {
             let newest = record.ledger.newest.max(seen.map_or(Time::ZERO, |seen| seen.newest));
-            self.silence(record, last, newest, now);
+            self.begin_quarantine(record, last, newest, now);
             record.begin_history(now, seen);
         }
     }
 
     /// Begins a quarantine until a window after `last`. No slot that is kept is later than `newest`; if that is beyond
     /// the horizon, the clock was set back since.
-    fn silence(&self, record: &mut Record, last: Time, newest: Time, now: Time) {
+    fn begin_quarantine(&self, record: &mut Record, last: Time, newest: Time, now: Time) {
         let is_ahead = self.is_ahead(newest, record, now);
         let last = if is_ahead { last } else { last.max(newest) };
-        record.ledger = self.rules.silence_after(mem::take(&mut record.ledger), last, newest);
+        record.ledger = self.rules.quarantine_after(mem::take(&mut record.ledger), last, newest);
         record.quarantine = Some(last);
     }
 

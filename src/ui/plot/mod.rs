@@ -22,14 +22,14 @@ use crate::time::Time;
 use crate::ui::terminal::width;
 
 /// The most limits that are drawn, and the most keys of each.
-const MOST_LIMITS: usize = 6;
-const MOST_KEYS: usize = 4;
+const MAX_LIMITS: usize = 6;
+const MAX_KEYS: usize = 4;
 
 /// In characters.
 const LONGEST_NAME: usize = 60;
 
 /// The most stairs of a limit that are distinguishable. If there are more, a line is drawn.
-const MOST_STAIRS: u64 = 60;
+const MAX_STAIRS: u64 = 60;
 
 struct Plot {
     /// Nanoseconds from the first release to the last.
@@ -100,7 +100,7 @@ fn cannot_write(path: &Path) -> String {
 
 impl Plot {
     fn new(audit: &Audit) -> Self {
-        let limits = audit.limits.iter().take(MOST_LIMITS);
+        let limits = audit.limits.iter().take(MAX_LIMITS);
         let start = audit.limits.iter().filter_map(|limit| limit.tally.first).min().unwrap_or(Time::ZERO);
         let end = audit.limits.iter().map(|limit| limit.tally.last).max().unwrap_or(start);
         let span = float(end.since(start).max(1).into());
@@ -110,13 +110,13 @@ impl Plot {
 
 impl Chart {
     fn new(limit: &AuditedLimit, start: Time, end: Time) -> Self {
-        let series = limit.traces(MOST_KEYS);
+        let series = limit.traces(MAX_KEYS);
         let series = series.into_iter().map(|(key, trace)| Series {
             name: key.map(|key| escaped(&String::from_utf8_lossy(key)).chars().take(LONGEST_NAME).collect()),
-            points: points(trace, start, end, |at| limit.facts().lasted(&limit.terms, at)),
+            points: points(trace, start, end, |at| limit.spec().lasted(&limit.terms, at)),
         });
         let has_hours = limit.rate.during.is_some();
-        let windows = if limit.facts().takes(Extra::Zone) { "current" } else { "last" };
+        let windows = if limit.spec().takes(Extra::Zone) { "current" } else { "last" };
         let most = float(limit.most().into());
         let hours = if has_hours { " during its hours" } else { "" };
         Chart {
@@ -178,14 +178,14 @@ fn points(trace: &Trace, start: Time, end: Time, lasted: impl Fn(Time) -> u64) -
 fn allowed(limit: &AuditedLimit, start: Time, end: Time) -> Vec<(f64, f64)> {
     let (stairs, span) = (limit.stairs(), float(end.since(start).into()));
     let mut height = float(stairs.first.into());
-    if stairs.is_slope || end.since(start) / stairs.length.max(1) > MOST_STAIRS {
+    if stairs.is_slope || end.since(start) / stairs.length.max(1) > MAX_STAIRS {
         let climbed = float(stairs.height.into()) * span / float(stairs.length.into());
         return vec![(0.0, height), (span, height + climbed)];
     }
     let mut corners = Vec::new();
     let mut from = start;
     while from <= end {
-        let next = limit.facts().next_stair(&limit.terms, from);
+        let next = limit.spec().next_stair(&limit.terms, from);
         corners.extend([from, next.min(end)].map(|at| (float(at.since(start).into()), height)));
         if next <= from {
             // The end of time.

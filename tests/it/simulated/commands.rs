@@ -117,7 +117,7 @@ struct SimulatedJobs<S, F> {
 }
 
 /// The number of outputs that may wait for their turn.
-const MOST_WAITING: usize = 3;
+const MAX_WAITING: usize = 3;
 
 /// Prints outputs as commands end, or in the order of their items.
 struct Outputs {
@@ -138,7 +138,7 @@ impl Outputs {
 
     /// The number of the first item that may not be started.
     fn bound(&self) -> u64 {
-        let is_full = self.in_order && self.waiting.len() >= MOST_WAITING;
+        let is_full = self.in_order && self.waiting.len() >= MAX_WAITING;
         let first = self.waiting.union(&self.open).next().filter(|_| is_full);
         first.map_or(u64::MAX, |first| first + 1)
     }

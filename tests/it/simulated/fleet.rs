@@ -165,7 +165,26 @@ pub(crate) fn run_lines(
     faults: Faults,
 ) -> (Vec<Batch>, Slots) {
     let vault = if faults.contention { InMemory::contended() } else { InMemory::default() };
-    run_over(Box::new(vault), VecDeque::new(), args, arrivals, span, seed, faults)
+    run_over(Box::new(vault), VecDeque::new(), args, arrivals, span, seed, faults).without_errors()
+}
+
+/// What a fleet has done.
+pub(crate) struct Ran {
+    /// The releases of each process, one process after the other.
+    pub(crate) batches: Vec<Batch>,
+    pub(crate) slots: Slots,
+    /// How each process ended, and the limits that it had followed.
+    pub(crate) ends: Vec<(Exit, Vec<Followed>)>,
+}
+
+impl Ran {
+    /// The releases and slots of processes none of which has failed.
+    pub(crate) fn without_errors(self) -> (Vec<Batch>, Slots) {
+        for (process, (exit, _)) in self.ends.iter().enumerate() {
+            assert_ne!(*exit, Exit::Error, "process {process}");
+        }
+        (self.batches, self.slots)
+    }
 }
 
 /// As [`run_lines`], with the state in this vault, which has these troubles, each at an instant.
@@ -177,7 +196,7 @@ pub(crate) fn run_over(
     span: u64,
     seed: u64,
     faults: Faults,
-) -> (Vec<Batch>, Slots) {
+) -> Ran {
     let config = Arc::new(super::config(args));
     let rates = shared_limits(&config);
     let mut random = Rng::with_seed(!seed);
@@ -209,9 +228,10 @@ pub(crate) fn run_over(
     });
     let threads: Vec<_> = threads.collect();
     fleet.start();
-    let batches = threads.into_iter().flat_map(|thread| thread.join().expect("a run")).collect();
+    let ran = threads.into_iter().map(|thread| thread.join().expect("a run"));
+    let (batches, ends): (Vec<_>, _) = ran.unzip();
     let slots = std::mem::take(&mut fleet.state().slots);
-    (batches, slots)
+    Ran { batches: batches.into_iter().flatten().collect(), slots, ends }
 }
 
 fn shared_limits(config: &Config) -> Vec<Rate> {
@@ -332,7 +352,7 @@ impl State {
             Trouble::Stop(length) => self.stopped = now + length,
             Trouble::Away(length) => self.away = now + length,
             Trouble::Change(change) => self.change(change),
-            Trouble::Limits(rates) => self.vault.set_limits(&rates, clock),
+            Trouble::Limits(rates, swaps) => self.vault.set_limits(&rates, clock, swaps),
         }
     }
 }
@@ -384,7 +404,7 @@ struct Member {
 }
 
 impl Member {
-    fn run(mut self, config: &Config) -> Vec<Batch> {
+    fn run(mut self, config: &Config) -> (Vec<Batch>, (Exit, Vec<Followed>)) {
         let (fleet, process) = (Arc::clone(&self.fleet), self.process);
         fleet.take_turn(process);
         let rates = shared_limits(config);
@@ -398,7 +418,6 @@ impl Member {
         });
         let terms = policy.booking_terms(2 * self.faults.delay, 0);
         let (exit, _) = drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));
-        assert_ne!(exit, Exit::Error, "process {process}");
         self.close();
         fleet.state().heard[process] = u64::MAX;
         fleet.pass_on(fleet.state());
@@ -410,7 +429,7 @@ impl Member {
             self.followed[before.unwrap_or(0)..until].to_vec()
         };
         let batch = |release| Batch { limits: limits(&release), process, shown: shown(&release), release };
-        releases.map(batch).collect()
+        (releases.map(batch).collect(), (exit, self.followed))
     }
 
     /// Everything that was asked of the store still gets there.

@@ -3,9 +3,10 @@
 #![cfg_attr(not(all(feature = "redis", feature = "sqlite")), allow(dead_code))]
 
 use throttle::config::Rate;
-use throttle::store::{BootClock, Policy, Reserve, Store, VaultStore};
+use throttle::store::{BootClock, Policy, Reserve, Store, VaultStore, vault};
 use throttle::time::Wall;
 
+use super::dying::Dying;
 use crate::memory_store::{MemoryStore, MemoryVault, Values};
 
 /// Keeps a state.
@@ -21,8 +22,8 @@ pub(crate) trait Vault: Send {
     /// All clocks show `now`.
     fn pass(&self, now: u64);
 
-    /// Someone replaces the limits, with these clocks.
-    fn set_limits(&mut self, rates: &[Rate], clock: BootClock);
+    /// Someone replaces the limits, with these clocks, and dies if that takes more than this number of swaps.
+    fn set_limits(&mut self, rates: &[Rate], clock: BootClock, swaps: usize);
 
     /// Someone changes the state, without any store. Returns whether that was possible.
     fn change(&mut self, change: Change) -> bool;
@@ -36,8 +37,8 @@ pub(crate) enum Trouble {
     /// It refuses everything, as one does that is being restarted or has no memory left.
     Away(u64),
     Change(Change),
-    /// Its limits are replaced.
-    Limits(Vec<Rate>),
+    /// Its limits are replaced by someone who dies if that takes more than this number of swaps.
+    Limits(Vec<Rate>, usize),
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -67,9 +68,15 @@ pub(crate) struct InMemory {
     aside: Option<Values>,
     copy: Option<Values>,
     is_contended: bool,
+    evicts: bool,
 }
 
 impl InMemory {
+    /// Each value is gone as soon as it is idle.
+    pub(crate) fn evicting() -> Self {
+        InMemory { evicts: true, ..InMemory::default() }
+    }
+
     /// About half of all requests are decided on by another process, so slots come a little later.
     pub(crate) fn contended() -> Self {
         InMemory { is_contended: true, ..InMemory::default() }
@@ -83,9 +90,10 @@ impl Vault for InMemory {
         clock: BootClock,
         wall: Box<dyn Fn() -> Wall + Send>,
     ) -> Box<dyn Store> {
-        let is_contended = self.is_contended;
+        let InMemory { is_contended, evicts, .. } = *self;
         let vault = self.vault.get_or_insert_with(|| {
             let vault = MemoryVault::new(clock, wall);
+            let vault = if evicts { vault.evicting() } else { vault };
             if is_contended { vault.contended(&policy, 1) } else { vault }
         });
         Box::new(MemoryStore::over(vault.clone(), policy))
@@ -93,10 +101,8 @@ impl Vault for InMemory {
 
     fn pass(&self, _: u64) {}
 
-    fn set_limits(&mut self, rates: &[Rate], _: BootClock) {
-        let vault = self.vault.clone().expect("one is open");
-        let policy = Policy::new(rates, Reserve::LOCAL);
-        VaultStore::set_limits(vault, policy, &[], Reserve::LOCAL).expect("set");
+    fn set_limits(&mut self, rates: &[Rate], _: BootClock, swaps: usize) {
+        set_limits(self.vault.clone().expect("one is open"), rates, swaps);
     }
 
     fn change(&mut self, change: Change) -> bool {
@@ -118,4 +124,11 @@ impl Vault for InMemory {
         }
         true
     }
+}
+
+/// Replaces the limits in a vault, if that takes no more than this number of swaps. Their margins are given.
+pub(crate) fn set_limits(vault: impl vault::Vault, rates: &[Rate], swaps: usize) {
+    let policy = Policy::new(rates, Reserve::LOCAL);
+    let done = VaultStore::set_limits(Dying { vault, swaps }, policy, &[], Reserve::LOCAL);
+    assert!(done.is_ok() || swaps < usize::MAX, "{done:?}");
 }

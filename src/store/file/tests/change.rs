@@ -155,7 +155,7 @@ fn another_time_namespace_is_refused() {
 }
 
 #[test]
-fn a_removed_state_is_followed_by_silence() {
+fn a_removed_state_is_followed_by_a_quarantine() {
     let stage = Stage::new();
     let mut stores = [stage.open(), stage.open()];
     slots(&mut stores[0], 8);
@@ -169,7 +169,7 @@ fn a_removed_state_is_followed_by_silence() {
 
 /// A report of an overrun may be the first to notice.
 #[test]
-fn a_loss_is_told_once_it_is_known_until_when_there_is_silence() {
+fn a_loss_is_told_once_it_is_known_until_when_a_quarantine_ends() {
     let stage = Stage::new();
     let mut store = stage.open();
     slots(&mut store, 1);
@@ -268,7 +268,7 @@ fn what_was_lost_long_ago_does_not_matter_any_more() {
     }
 }
 
-/// A silence does not make the new state forget the slots it has booked.
+/// A quarantine does not make the new state forget the slots it has booked.
 #[test]
 fn what_the_new_state_has_given_out_counts() {
     let stage = Stage::new();
@@ -280,7 +280,7 @@ fn what_the_new_state_has_given_out_counts() {
     wanted(&mut store, 30 * SECOND);
 }
 
-/// It had its own silence, which is over.
+/// It had its own quarantine, which is over.
 #[test]
 fn a_successor_from_long_ago_is_no_successor() {
     let stage = Stage::new();

@@ -13,7 +13,7 @@ fn lost_state_is_silent_for_one_window() {
     for (algorithm, slots) in table {
         let mut state = Books::new(policy(&[quota(algorithm, 2, 100)]));
         state.slots(&[(0, 1), (1, 1), (2, 1)]);
-        state.ledger = state.rules.silence(Time(5));
+        state.ledger = state.rules.quarantine(Time(5));
         assert_eq!(state.slots(&[(3, 1), (4, 1), (4, 1)]), slots, "{algorithm}");
     }
 }
@@ -50,10 +50,10 @@ fn after_a_restart_each_limit_keeps_the_gap_after_its_last_slot() {
 }
 
 #[test]
-fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
+fn a_quarantine_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
     for algorithm in of_any_period() {
         let mut state = Books::new(policy(&[quota(algorithm, 1, 10)]));
-        for ledger in [state.rules.silence(Time(1000)), state.rules.begin(Time(1000))] {
+        for ledger in [state.rules.quarantine(Time(1000)), state.rules.begin(Time(1000))] {
             state.ledger = state.rules.restart(ledger);
             assert!(state.slots(&[(1, 1)])[0] <= 10, "{algorithm}");
         }
@@ -61,11 +61,11 @@ fn a_silence_lasts_no_longer_for_a_restart_in_the_middle_of_it() {
 }
 
 #[test]
-fn a_silence_ends_when_all_of_it_is_as_new() {
+fn a_quarantine_ends_when_all_of_it_is_as_new() {
     for algorithm in of_any_period() {
         let rules = BookingRules::new(policy(&[quota(algorithm, 3, 10)]));
-        assert_eq!(rules.end_of_silence(Time(100)), Time(110), "{algorithm}");
+        assert_eq!(rules.end_of_quarantine(Time(100)), Time(110), "{algorithm}");
     }
     let both = [quota(Algorithm::Sliding, 3, 10), quota(Algorithm::Sliding, 3, 20)];
-    assert_eq!(BookingRules::new(policy(&both)).end_of_silence(Time(100)), Time(120));
+    assert_eq!(BookingRules::new(policy(&both)).end_of_quarantine(Time(100)), Time(120));
 }

@@ -1,6 +1,7 @@
 //! The rules of booking, compared with those of a run, and tested with a crowd of processes.
 
 mod audit;
+mod changes;
 mod crowd;
 mod losses;
 mod returned;
@@ -18,11 +19,11 @@ use crate::time::Time;
 
 /// Calendar rules have their own tests.
 fn of_any_period() -> Vec<Algorithm> {
-    Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.facts().takes(Extra::Zone)).collect()
+    Algorithm::ALL.into_iter().filter(|algorithm| !algorithm.spec().takes(Extra::Zone)).collect()
 }
 
 fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
-    let burst = if algorithm.facts().takes(Extra::Burst) { count } else { 0 };
+    let burst = if algorithm.spec().takes(Extra::Burst) { count } else { 0 };
     let terms = Terms { instants: 1024, ..Terms::new(count, period, burst) };
     Quota::new(algorithm, terms)
 }
@@ -62,7 +63,7 @@ impl Books {
     /// The number of instants that the log of the first limit has.
     fn runs(&self) -> usize {
         let AnyState::Sliding(log) = &self.ledger.accounts[0] else { panic!("no log") };
-        log.runs().count()
+        log.len()
     }
 
     /// The instants of slots that are booked one at a time.
@@ -91,7 +92,7 @@ fn quotas(random: &mut Rng, starts_empty: bool) -> Vec<Quota> {
     let quota = |_| {
         let algorithm = random.choice(of_any_period()).expect("one");
         let quota = quota(algorithm, random.u64(1..=12), random.u64(1..=100));
-        let burst = if algorithm.facts().takes(Extra::Burst) { random.u64(1..=12) } else { 0 };
+        let burst = if algorithm.spec().takes(Extra::Burst) { random.u64(1..=12) } else { 0 };
         Quota { terms: Terms { burst, ..quota.terms }, starts_empty, ..quota }
     };
     (0..3).map(quota).collect()

@@ -1,0 +1,392 @@
+//! The releases of a window, in as little memory as possible: with many keys, each look elsewhere in memory counts.
+
+use std::collections::VecDeque;
+
+#[cfg(feature = "cli")]
+use serde::{Deserialize, Serialize};
+
+use super::Usage;
+use super::packed::{pack, unpack};
+use crate::time::Time;
+
+/// Past releases as runs of `(instant, cost)`, oldest first. Releases at the same instant share a run, so a burst takes
+/// one entry. A large count allocates nothing in advance.
+#[derive(Clone, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", serde(try_from = "String", into = "String"))]
+pub struct ReleaseLog {
+    runs: Runs,
+}
+
+#[derive(Clone, Debug)]
+enum Runs {
+    /// One run; there is none if its cost is 0.
+    One(Usage),
+    Ones(Ones),
+    Many(Box<Many>),
+}
+
+/// Two to four runs of cost 1: the newest instant, and the gaps before it, the latest first.
+#[derive(Clone, Copy, Debug)]
+struct Ones {
+    newest: Time,
+    gaps: [Gap; 3],
+    count: Count,
+}
+
+/// For at least this number of runs there is memory once they need any.
+const CAPACITY: usize = 4;
+
+/// Nanoseconds below 2^40, which is 18 minutes.
+type Gap = [u8; 5];
+
+/// Not a number, so that the kind of runs is told by the byte that it leaves unused.
+#[derive(Clone, Copy, Debug)]
+enum Count {
+    Two,
+    Three,
+    Four,
+}
+
+#[derive(Clone, Debug)]
+struct Many {
+    /// The sum of their costs.
+    used: u64,
+    runs: VecDeque<Usage>,
+}
+
+impl ReleaseLog {
+    /// A log of one run.
+    pub(super) fn of(at: Time, cost: u64) -> Self {
+        ReleaseLog { runs: Runs::One(Usage { at, cost }) }
+    }
+
+    /// All runs, oldest first.
+    pub(super) fn iter(&self) -> impl Iterator<Item = Usage> {
+        (0..self.len()).map(|index| self.get(index))
+    }
+
+    /// The number of runs.
+    #[inline]
+    pub(crate) fn len(&self) -> usize {
+        match &self.runs {
+            Runs::One(run) => usize::from(run.cost > 0),
+            Runs::Ones(ones) => ones.count.number(),
+            Runs::Many(many) => many.runs.len(),
+        }
+    }
+
+    /// A run, by its index from the oldest.
+    #[inline]
+    fn get(&self, index: usize) -> Usage {
+        match &self.runs {
+            Runs::One(run) => *run,
+            Runs::Ones(ones) => ones.get(index),
+            Runs::Many(many) => many.runs[index],
+        }
+    }
+
+    /// The sum of the costs of all runs.
+    #[inline]
+    pub(super) fn used(&self) -> u64 {
+        match &self.runs {
+            Runs::One(run) => run.cost,
+            Runs::Ones(ones) => ones.count.number() as u64,
+            Runs::Many(many) => many.used,
+        }
+    }
+
+    /// The oldest run, if there is any.
+    #[inline]
+    pub(super) fn oldest(&self) -> Option<Usage> {
+        match &self.runs {
+            Runs::One(run) => Some(*run).filter(|run| run.cost > 0),
+            Runs::Ones(ones) => Some(ones.get(0)),
+            Runs::Many(many) => many.runs.front().copied(),
+        }
+    }
+
+    /// The newest run; there is none if its cost is 0.
+    #[inline]
+    pub(super) fn newest(&self) -> Usage {
+        match &self.runs {
+            Runs::One(run) => *run,
+            Runs::Ones(ones) => Usage { at: ones.newest, cost: 1 },
+            Runs::Many(many) => many.runs.back().copied().unwrap_or_default(),
+        }
+    }
+
+    /// The sum of the costs, without those of the oldest runs for which `is_over` is true.
+    #[inline]
+    pub(super) fn used_without(&self, is_over: impl Fn(&Usage) -> bool) -> u64 {
+        match &self.runs {
+            Runs::Many(many) => {
+                let over = many.runs.iter().take_while(|run| is_over(run));
+                over.fold(many.used, |used, run| used - run.cost)
+            }
+            _ => self.iter().take_while(|run| is_over(run)).fold(self.used(), |used, run| used - run.cost),
+        }
+    }
+
+    /// True if one more run may take more memory.
+    #[inline]
+    pub(super) fn is_full(&self) -> bool {
+        match &self.runs {
+            Runs::One(_) => true,
+            Runs::Ones(ones) => matches!(ones.count, Count::Four),
+            Runs::Many(many) => many.runs.len() == many.runs.capacity(),
+        }
+    }
+
+    /// Adds a run that is not earlier than any other.
+    #[inline]
+    pub(super) fn push(&mut self, run: Usage) {
+        match &mut self.runs {
+            Runs::One(none) if none.cost == 0 => *none = run,
+            Runs::One(one) => match Ones::new(*one, run) {
+                Some(ones) => self.runs = Runs::Ones(ones),
+                None => self.many().push(run),
+            },
+            Runs::Ones(ones) => {
+                if !ones.push(run) {
+                    self.many().push(run);
+                }
+            }
+            Runs::Many(many) => many.push(run),
+        }
+    }
+
+    /// Adds a run that is not later than any other.
+    pub(super) fn push_oldest(&mut self, run: Usage) {
+        if self.len() == 0 {
+            return self.push(run);
+        }
+        let many = self.many();
+        many.used += run.cost;
+        many.runs.push_front(run);
+    }
+
+    /// Replaces the newest run by one that is not earlier.
+    #[inline]
+    pub(super) fn replace_newest(&mut self, run: Usage) {
+        if let Runs::One(newest) = &mut self.runs {
+            *newest = run;
+            return;
+        }
+        let many = self.many();
+        let before = many.runs.pop_back().unwrap_or_default();
+        many.used -= before.cost;
+        many.push(run);
+    }
+
+    /// Adds a cost to the oldest run.
+    pub(super) fn add_to_oldest(&mut self, cost: u64) {
+        if let Runs::One(run) = &mut self.runs {
+            run.cost += cost;
+            return;
+        }
+        let many = self.many();
+        many.used += cost;
+        many.runs.front_mut().into_iter().for_each(|run| run.cost += cost);
+    }
+
+    /// Forgets the oldest runs for which `is_over` is true.
+    #[inline]
+    pub(super) fn expire(&mut self, is_over: impl Fn(&Usage) -> bool) {
+        if let Runs::Many(many) = &mut self.runs {
+            while let Some(run) = many.runs.front().filter(|run| is_over(run)) {
+                many.used -= run.cost;
+                many.runs.pop_front();
+            }
+            if many.runs.len() == 2
+                && let Some(ones) = Ones::new(many.runs[0], many.runs[1])
+            {
+                self.runs = Runs::Ones(ones);
+            }
+            return;
+        }
+        while self.oldest().is_some_and(|run| is_over(&run)) {
+            self.pop_oldest();
+        }
+    }
+
+    #[inline]
+    pub(super) fn pop_oldest(&mut self) {
+        match &mut self.runs {
+            Runs::One(run) => run.cost = 0,
+            Runs::Ones(ones) => match ones.count {
+                Count::Two => self.runs = Runs::One(Usage { at: ones.newest, cost: 1 }),
+                Count::Three => ones.count = Count::Two,
+                Count::Four => ones.count = Count::Three,
+            },
+            Runs::Many(many) => many.used -= many.runs.pop_front().map_or(0, |run| run.cost),
+        }
+    }
+
+    fn many(&mut self) -> &mut Many {
+        if !matches!(self.runs, Runs::Many(_)) {
+            let mut runs = VecDeque::with_capacity(CAPACITY);
+            runs.extend(self.iter());
+            self.runs = Runs::Many(Box::new(Many { used: self.used(), runs }));
+        }
+        match &mut self.runs {
+            Runs::Many(many) => many,
+            Runs::One(_) | Runs::Ones(_) => unreachable!("they were converted"),
+        }
+    }
+}
+
+impl Many {
+    fn push(&mut self, run: Usage) {
+        self.used += run.cost;
+        self.runs.push_back(run);
+    }
+}
+
+impl Ones {
+    /// Both runs, if they can be kept so.
+    fn new(older: Usage, newer: Usage) -> Option<Self> {
+        let gap = gap(older.at, newer.at).filter(|_| (older.cost, newer.cost) == (1, 1))?;
+        Some(Ones { newest: newer.at, gaps: [gap, Gap::default(), Gap::default()], count: Count::Two })
+    }
+
+    fn get(&self, index: usize) -> Usage {
+        let later = &self.gaps[..self.count.number() - 1 - index];
+        let at = later.iter().fold(self.newest.0, |at, gap| at - nanos(*gap));
+        Usage { at: Time(at), cost: 1 }
+    }
+
+    /// Adds a run, if it can be kept so.
+    fn push(&mut self, run: Usage) -> bool {
+        let count = match self.count {
+            Count::Two => Count::Three,
+            Count::Three => Count::Four,
+            Count::Four => return false,
+        };
+        let Some(gap) = gap(self.newest, run.at).filter(|_| run.cost == 1) else { return false };
+        let [last, before, _] = self.gaps;
+        *self = Ones { newest: run.at, gaps: [gap, last, before], count };
+        true
+    }
+}
+
+impl Count {
+    fn number(self) -> usize {
+        self as usize + 2
+    }
+}
+
+fn gap(from: Time, to: Time) -> Option<Gap> {
+    let [low @ .., 0, 0, 0] = to.since(from).to_le_bytes() else { return None };
+    Some(low)
+}
+
+fn nanos(gap: Gap) -> u64 {
+    let mut bytes = [0; 8];
+    bytes[..gap.len()].copy_from_slice(&gap);
+    u64::from_le_bytes(bytes)
+}
+
+impl Default for Runs {
+    fn default() -> Self {
+        Runs::One(Usage::default())
+    }
+}
+
+impl PartialEq for ReleaseLog {
+    fn eq(&self, other: &Self) -> bool {
+        self.iter().eq(other.iter())
+    }
+}
+
+impl FromIterator<Usage> for ReleaseLog {
+    fn from_iter<I: IntoIterator<Item = Usage>>(runs: I) -> Self {
+        let mut log = ReleaseLog::default();
+        runs.into_iter().for_each(|run| log.push(run));
+        log
+    }
+}
+
+/// Each run as the nanoseconds since the one before, and its cost.
+impl From<ReleaseLog> for String {
+    fn from(log: ReleaseLog) -> Self {
+        let (mut text, mut last) = (String::new(), Time::ZERO);
+        for run in log.iter() {
+            pack(&mut text, run.at.since(last));
+            pack(&mut text, run.cost);
+            last = run.at;
+        }
+        text
+    }
+}
+
+impl TryFrom<String> for ReleaseLog {
+    type Error = &'static str;
+
+    fn try_from(text: String) -> Result<Self, Self::Error> {
+        let (mut log, mut at) = (ReleaseLog::default(), 0u64);
+        let mut numbers = unpack(&text);
+        while let Some(gap) = numbers.next() {
+            let [gap, cost] = [gap, numbers.next().flatten()].map(|number| number.ok_or("no number"));
+            let cost = cost?;
+            at = at.checked_add(gap?).ok_or("an instant past the end of time")?;
+            log.used().checked_add(cost).filter(|_| cost > 0).ok_or("a cost that cannot be")?;
+            log.push(Usage { at: Time(at), cost });
+        }
+        Ok(log)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Compared with a plain queue, whatever the gaps and costs are.
+    #[test]
+    fn a_log_is_a_queue_of_runs() {
+        assert_eq!(size_of::<ReleaseLog>(), 24);
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..3000 {
+            let (mut log, mut queue) = (ReleaseLog::default(), VecDeque::<Usage>::new());
+            let (large, mut now) = (random.u8(..8), 1 << 50);
+            for _ in 0..random.u64(..30) {
+                now += random.u64(..9) << random.choice([0, 0, 0, 37, 41]).unwrap();
+                let run = Usage { at: Time(now), cost: if random.u8(..8) < large { 1 } else { 2 } };
+                match (random.u8(..10), queue.front().copied()) {
+                    (5, Some(_)) => {
+                        let now = Time(now - random.u64(..20));
+                        log.expire(|run| run.at < now);
+                        queue.retain(|run| run.at >= now);
+                    }
+                    (0, Some(oldest)) => {
+                        let run = Usage { at: Time(oldest.at.0 - random.u64(..9)), ..run };
+                        log.push_oldest(run);
+                        queue.push_front(run);
+                    }
+                    (1, Some(_)) => {
+                        log.replace_newest(run);
+                        *queue.back_mut().unwrap() = run;
+                    }
+                    (2, Some(_)) => {
+                        log.add_to_oldest(3);
+                        queue.front_mut().unwrap().cost += 3;
+                    }
+                    (3 | 4, Some(_)) => {
+                        log.pop_oldest();
+                        queue.pop_front();
+                    }
+                    _ => {
+                        log.push(run);
+                        queue.push_back(run);
+                    }
+                }
+                assert!(log.iter().eq(queue.iter().copied()), "{log:?}, not {queue:?}");
+                assert_eq!(log.used(), queue.iter().map(|run| run.cost).sum::<u64>());
+                assert_eq!((log.len(), log.oldest()), (queue.len(), queue.front().copied()));
+                assert_eq!(Some(log.newest()).filter(|run| run.cost > 0), queue.back().copied());
+                assert_eq!(log, ReleaseLog::try_from(String::from(log.clone())).unwrap());
+                assert_eq!(log, queue.iter().copied().collect());
+            }
+        }
+    }
+}

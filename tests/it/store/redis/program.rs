@@ -1,0 +1,281 @@
+//! The whole program, with a server.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::thread;
+use std::time::{Duration, Instant};
+
+use nix::sys::signal::Signal;
+
+use super::client::store;
+use super::proxy::Proxy;
+use super::server::{RedisServer, free_port};
+use crate::rules::hours::noon;
+use crate::support::{Directory, Running, THROTTLE, eventually, numbers, text, throttle};
+
+use throttle::store::Store;
+
+/// 10 per 200 ms, with 200 ms to be late in, so that all slots are used.
+const RATE: &str = "-r10/200ms,margin=200ms";
+
+/// Each item is at least a period later than the tenth before it. The earliest time of the first item is known, and the
+/// latest of the last.
+#[track_caller]
+fn assert_takes_its_time(start: Instant, items: u32) {
+    let least = Duration::from_millis(400) * ((items - 1) / 10);
+    assert!(start.elapsed() >= least, "{items} items in {:?}", start.elapsed());
+}
+
+#[test]
+fn scripts_get_one_release_each() {
+    let Some(server) = RedisServer::start() else { return };
+    let url = server.url("once");
+    let once = |max_wait: &str| {
+        let args = ["--once", "-q", "-s", &url, "-r2/h,margin=2s", "--max-wait", max_wait, "--", "echo"];
+        throttle(&args).assert().get_output().status.code()
+    };
+    assert_eq!(["0", "30m", "30m", "0"].map(once), [0, 0, 75, 75].map(Some));
+}
+
+#[test]
+fn eight_processes_share_a_limit() {
+    let Some(server) = RedisServer::start() else { return };
+    let start = Instant::now();
+    let run = || {
+        let mut run = Running::throttle(&[RATE, "-s", &server.url("web")]);
+        run.write(numbers(4));
+        run.close_stdin();
+        run
+    };
+    for run in [(); 8].map(|()| run()) {
+        let output = run.finish();
+        assert!(output.status.success(), "{}", text(&output.stderr));
+        assert_eq!(text(&output.stdout), numbers(4));
+    }
+    assert_takes_its_time(start, 32);
+}
+
+/// The system interrupts a timed wait for bytes, however the process handles signals.
+#[test]
+fn a_run_that_is_stopped_and_continued_goes_on_to_wait_for_the_answer() {
+    let Some(server) = RedisServer::start() else { return };
+    let way = Proxy::new(server.port, Duration::from_millis(200));
+    let url = format!("redis://127.0.0.1:{}/web", way.port);
+    let mut run = Running::throttle(&["-s", &url, "-r1/h,margin=20m"]);
+    run.write("a\n");
+    eventually("it releases", || {
+        run.stop();
+        run.signal(Signal::SIGCONT);
+        thread::sleep(Duration::from_millis(20));
+        run.is_readable()
+    });
+    assert_eq!(text(&run.finish().stdout), "a\n");
+}
+
+#[test]
+fn a_run_goes_on_from_what_the_last_one_used() {
+    let Some(server) = RedisServer::start() else { return };
+    let start = Instant::now();
+    for _ in 0..4 {
+        let run =
+            throttle(&[RATE, "-q", "-s", &server.url("web"), "--", "true"]).write_stdin(numbers(8)).assert();
+        run.success().stderr("");
+    }
+    assert_takes_its_time(start, 32);
+}
+
+#[test]
+fn what_was_recorded_can_be_forgotten() {
+    let Some(server) = RedisServer::start() else { return };
+    let url = server.url("web");
+    throttle(&["-r1/h", "-s", &url]).write_stdin("1\n").assert().success();
+    throttle(&["-r2/h", "-s", &url]).write_stdin("1\n").assert().code(65);
+    throttle(&["--reset-state", "-s", &url]).assert().success();
+    throttle(&["-r2/h", "-s", &url]).write_stdin("1\n").assert().success();
+}
+
+/// A server lists a great many at once.
+#[test]
+fn keys_are_forgotten_however_long_they_are() {
+    let Some(server) = RedisServer::start() else { return };
+    let set = "redis.call('SET','throttle:web/'..i..string.rep('x',2000),'')";
+    server.ask::<()>(&format!("EVAL for\ti=1,2000\tdo\t{set}\tend 0"));
+    throttle(&["--reset-state", "--store-timeout=9s", "-s", &server.url("web")]).assert().success();
+    assert_eq!(server.ask::<u64>("DBSIZE"), 0);
+}
+
+#[test]
+fn a_run_survives_the_servers_restart() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let mut run = Running::throttle(&["-r1/100ms,margin=200ms", "-s", &server.url("web")]);
+    run.write(numbers(6));
+    assert_eq!(run.line(), "1\n");
+    server.kill();
+    server.restart();
+    let output = run.finish();
+    assert!(output.status.success(), "{}", text(&output.stderr));
+    assert_eq!(text(&output.stdout), numbers(6)[2..]);
+}
+
+#[test]
+fn a_server_that_is_away_ends_the_run_after_a_while() {
+    let url = format!("redis://127.0.0.1:{}/web", free_port());
+    let start = Instant::now();
+    let run =
+        throttle(&["-r5/s", "-s", &url, "--store-timeout=600ms"]).write_stdin("1\n2\n").assert().code(69);
+    assert!(start.elapsed() >= Duration::from_millis(600));
+    let told = text(&run.get_output().stderr);
+    assert!(told.contains("after 0 items") && told.contains(&url) && told.contains("2 items read"), "{told}");
+}
+
+#[test]
+fn a_wait_for_a_server_is_told() {
+    let Some(mut server) = RedisServer::start() else { return };
+    let url = server.url("web");
+    let mut run = Running::throttle(&["-r9/100ms,margin=50ms", "-q", "-s", &url]);
+    run.write("1\n");
+    assert_eq!(run.line(), "1\n");
+    drop(run);
+    let mut run = Running::throttle(&["-r9/100ms,margin=50ms", "-s", &url]);
+    server.kill();
+    run.write("2\n");
+    assert!(run.error_line().contains("at most 66.6 %"));
+    let told = run.error_line();
+    assert!(told.contains(&url) && told.contains("waiting for up to 60s"), "{told}");
+    server.restart();
+    assert_eq!(run.line(), "2\n");
+}
+
+#[test]
+fn a_server_that_goes_away_ends_the_run_after_a_while() {
+    let Some(mut server) = RedisServer::start() else { return };
+    // While the server is there, only a hang takes as long as the margin and the timeout allow.
+    let mut run =
+        Running::throttle(&["-r1/100ms,margin=20s", "-s", &server.url("web"), "--store-timeout=5s"]);
+    run.write("1\n");
+    assert_eq!(run.line(), "1\n");
+    server.kill();
+    run.write(numbers(20));
+    let output = run.collect();
+    assert_eq!(output.status.code(), Some(69));
+    // It may use slots that it still has.
+    let released = 1 + text(&output.stdout).lines().count();
+    let told = text(&output.stderr);
+    assert!(told.contains(&format!("after {released} item")), "{told}");
+}
+
+#[test]
+fn a_wrong_password_is_told_of_but_not_told() {
+    let Some(server) = RedisServer::start_with(&["--requirepass", "other"]) else { return };
+    let url = server.url("web").replace("//", "//:hush@");
+    let mut wrong = throttle(&["-v", "-r5/s"]);
+    let run = wrong.env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(78);
+    let told = text(&run.get_output().stderr);
+    assert!(told.contains("WRONGPASS") && !told.contains("hush"), "{told}");
+}
+
+#[test]
+fn a_password_is_read_from_the_environment_or_a_file_only() {
+    let Some(server) = RedisServer::start_with(&["--requirepass", "hush"]) else { return };
+    let url = server.url("web").replace("//", "//:hush@");
+    let run = throttle(&["-r5/s", "-s", &url]).write_stdin("1\n").assert().code(2);
+    assert!(!text(&run.get_output().stderr).contains("hush"));
+    throttle(&["-r5/s"]).env("THROTTLE_STATE", &url).write_stdin("1\n").assert().success().stdout("1\n");
+    let directory = Directory::new();
+    let file = directory.file("state", url + "\n");
+    let from_file = |mode| {
+        fs::set_permissions(&file, Permissions::from_mode(mode)).expect("ours");
+        let args = ["-v", "-r5/s", &format!("-s@{}", file.display())];
+        let run = throttle(&args).write_stdin("1\n").assert().success().stdout("1\n");
+        let told = text(&run.get_output().stderr);
+        assert!(!told.contains("hush"));
+        told.contains(&format!("other users may read {}, which has a password: chmod go= it", file.display()))
+    };
+    assert_eq!([0o600, 0o644, 0o640].map(from_file), [false, true, true]);
+}
+
+/// Its name may become known: while a machine starts, or a container.
+#[test]
+fn a_server_of_an_unknown_name_is_waited_for() {
+    let start = Instant::now();
+    let args = ["-r5/s", "-s", "redis://nobody.invalid/web", "--store-timeout", "300ms"];
+    let run = throttle(&args).write_stdin("1\n").assert().code(69).stdout("");
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    let told = text(&run.get_output().stderr);
+    assert!(told.contains("redis://nobody.invalid/web: ") && told.contains("gave up after 300ms"), "{told}");
+}
+
+/// Neither in its output, nor by its commands, nor when it fails.
+#[test]
+fn the_password_is_nowhere_to_be_read() {
+    let Some(server) = RedisServer::start_with(&["--requirepass", "hush"]) else { return };
+    let url = server.url("web").replace("//", "//:hush@");
+    let directory = Directory::new();
+    let log = directory.path().join("log");
+    let mut run = throttle(&["-v", "--stats=json", "-t", "--retries=1", "--log", log.to_str().unwrap()]);
+    let run = run.args(["-r9/s", "--", "sh", "-c", "env; tr '\\0' '\\n' </proc/$PPID/cmdline; exit 1"]);
+    let run = run.env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(123);
+    let (told, printed) = (text(&run.get_output().stderr), text(&run.get_output().stdout));
+    assert!(told.contains("shared by redis://") && !told.contains("hush"), "{told}");
+    assert!(printed.contains(&format!("THROTTLE_STATE={}\n", server.url("web"))), "{printed}");
+    assert!(!printed.contains("hush"), "{printed}");
+    assert!(!std::fs::read_to_string(log).unwrap().contains("hush"));
+    for (args, status) in [(&["-r8/s"][..], 65), (&["--status"], 0), (&["-r8/s", "--dry-run", "-v"], 0)] {
+        let run = throttle(args).env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(status);
+        assert!(!text(&run.get_output().stderr).contains("hush"), "{args:?}");
+    }
+}
+
+#[test]
+fn a_mistyped_url_is_refused_unread() {
+    for typed in ["redis//:hush@h/n", "redis:/:hush@h/n", "http://joe:hush@h/n"] {
+        let run = throttle(&["-v", "-r5/s"]).env("THROTTLE_STATE", typed).write_stdin("1\n").assert().code(2);
+        let told = text(&run.get_output().stderr);
+        assert!(told.contains("redis://") && !told.contains("hush"), "{told}");
+        // If another state is given, it can still be inherited.
+        let directory = Directory::new();
+        let file = directory.path().join("state");
+        let mut run = throttle(&["-r5/s", "-s", file.to_str().unwrap(), "--", "sh", "-c", "env"]);
+        let run = run.env("THROTTLE_STATE", typed).write_stdin("1\n").assert().success();
+        assert!(!text(&run.get_output().stdout).contains("hush"));
+    }
+}
+
+/// A run that waits an hour for its slot ends as fast as any other.
+#[test]
+fn a_run_that_waits_for_its_turn_can_be_stopped() {
+    let Some(server) = RedisServer::start() else { return };
+    store(&server.url("web"), &["1/h,margin=1s"]).book(&super::client::some(1)).unwrap();
+    let scripts = || {
+        let run: String = server.ask("INFO commandstats");
+        run.lines().find(|line| line.starts_with("cmdstat_evalsha:")).map(ToOwned::to_owned)
+    };
+    let before = scripts();
+    let mut run = Running::start(Command::new(THROTTLE).args(["-r1/h,margin=1s", "-s", &server.url("web")]));
+    run.write("1\n");
+    eventually("it has asked", || scripts() != before);
+    run.signal(nix::sys::signal::Signal::SIGTERM);
+    let output = run.collect();
+    assert_eq!(text(&output.stdout), "");
+    assert!(text(&output.stderr).contains("1 read and not released"), "{}", text(&output.stderr));
+}
+
+/// In a zone where it is about noon.
+#[test]
+fn two_processes_share_a_quota_of_the_calendar() {
+    let Some(server) = RedisServer::start() else { return };
+    let rate = format!("-r5/d,algo=calendar,margin=2s,tz={}", noon());
+    let run = || {
+        let mut run = Running::throttle(&["-q", "--on-limit=drop", &rate, "-s", &server.url("web")]);
+        run.write(numbers(8));
+        run.close_stdin();
+        run
+    };
+    let outputs = [run(), run()].map(Running::finish);
+    let released: usize = outputs.iter().map(|output| text(&output.stdout).lines().count()).sum();
+    assert_eq!(released, 5, "{outputs:?}");
+    let status = throttle(&["--status", "-s", &server.url("web")]).assert().success();
+    let told = text(&status.get_output().stdout);
+    assert!(told.contains("5 used, 0 free"), "{told}");
+}

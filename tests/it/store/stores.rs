@@ -1,0 +1,336 @@
+//! What holds for every store: in memory, in a file, and on a server.
+//!
+//! Slots are judged by the worst case: the earlier release as late as it may be, the later one as early.
+
+use std::thread;
+use std::time::Duration;
+
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+
+use throttle::charge::Key;
+use throttle::config::{Shared, State};
+use throttle::store::{FileStore, Keeper, Order, Policy, RedisStore, Slot, Store, keeper};
+use throttle::time::Time;
+
+use crate::memory_store::MemoryStore;
+use crate::store::redis::client::{PATIENT, now, policy, rate};
+use crate::store::redis::server::RedisServer;
+use crate::support::{Directory, Running, throttle};
+
+const SECOND: u64 = 1_000_000_000;
+
+/// Opens a state of this name once more, under a policy.
+type Open<'a> = Box<dyn Fn(&str, Policy) -> Box<dyn Store> + 'a>;
+
+/// Runs `check` on each kind of store.
+fn for_each_store(check: impl Fn(&str, Open<'_>)) {
+    let directory = Directory::new();
+    let in_file = |name: &str, policy| -> Box<dyn Store> {
+        Box::new(FileStore::open(&directory.path().join(name), policy, now).expect("a state"))
+    };
+    check("a file", Box::new(in_file));
+    let memory = std::cell::RefCell::new(std::collections::HashMap::<String, MemoryStore>::new());
+    let in_memory = |name: &str, policy| -> Box<dyn Store> {
+        let mut known = memory.borrow_mut();
+        Box::new(known.entry(name.to_owned()).or_insert_with(|| MemoryStore::new(policy, now)).clone())
+    };
+    check("memory", Box::new(in_memory));
+    let Some(server) = RedisServer::start() else { return };
+    let on_server = |name: &str, policy| -> Box<dyn Store> {
+        let url = server.url(name).parse().expect("a server");
+        Box::new(RedisStore::on_server(url, policy, PATIENT, now))
+    };
+    check("a server", Box::new(on_server));
+}
+
+fn order(costs: &[u64], count: u64) -> Order {
+    Order::new(Key::new(), costs, count)
+}
+
+/// Books alternately from two openings of a state, up to `most` slots.
+fn slots(open: &Open<'_>, name: &str, rate: &str, cost: u64, most: usize) -> Vec<Slot> {
+    let policy = policy(&[rate]);
+    let mut stores = [open(name, policy.clone()), open(name, policy.clone())];
+    let mut slots = Vec::new();
+    for turn in 0..most {
+        let answer = stores[turn % 2].book(&order(&[cost], 1 + turn as u64 % 3)).expect("booked");
+        slots.extend(answer.slots);
+        if slots.len() >= most || answer.ask_again.is_some() {
+            break;
+        }
+    }
+    slots
+}
+
+/// Checks that there are `wait` nanoseconds between a release and the one `distance` later, however late the first is.
+#[track_caller]
+fn are_apart(slots: &[Slot], distance: usize, wait: u64, what: &str) {
+    assert!(slots.len() > distance, "{what}: too few slots to tell");
+    for (early, late) in slots.iter().zip(&slots[distance..]) {
+        assert!(late.at.0 >= early.until.0 + wait, "{what}: {early:?} {late:?}");
+    }
+}
+
+#[test]
+fn each_rule_is_kept_by_slots_of_several_processes() {
+    for_each_store(|store, open| {
+        let all = slots(&open, "sliding", "5/10s,margin=1s", 1, 15);
+        are_apart(&all, 5, 10 * SECOND, store);
+        assert!(all[4].at.0 - all[0].at.0 < 10 * SECOND, "{store}: the first five go at once");
+        let dear = slots(&open, "dear", "5/10s,cost=2", 2, 6);
+        are_apart(&dear, 2, 10 * SECOND, store);
+        let gaps = slots(&open, "interval", "5/10s,algo=interval", 1, 9);
+        are_apart(&gaps, 1, 2 * SECOND, store);
+        let windows = slots(&open, "fixed", "5/10s,algo=fixed", 1, 15);
+        are_apart(&windows, 10, 10 * SECOND, store);
+        let bursts = slots(&open, "bucket", "5/10s,algo=bucket,burst=3", 1, 9);
+        for beyond in 1..5 {
+            are_apart(&bursts, 2 + beyond, beyond as u64 * 2 * SECOND, store);
+        }
+    });
+}
+
+/// The slot that an opening gets by asking again and again until a pause is over.
+fn after_a_pause(store: &mut dyn Store, key: &Key) -> Slot {
+    loop {
+        let answer = store.book(&Order::new(key.clone(), [1], 1)).expect("booked");
+        match answer.slots.first() {
+            Some(slot) => return *slot,
+            None => thread::sleep(Duration::from_millis(5)),
+        }
+    }
+}
+
+#[test]
+fn nobody_gets_slots_of_a_key_that_is_held() {
+    for_each_store(|store, open| {
+        let policy = policy(&["9/s,key=col:1,margin=3s"]);
+        let mut stores = [open("held", policy.clone()), open("held", policy)];
+        let keys = [b"a", b"b"].map(|key| Key::from_slice(key));
+        let order = |key: &Key, count| Order::new(key.clone(), [1], count);
+        assert_eq!(stores[1].book(&order(&keys[0], 1)).expect("booked").held, None, "{store}");
+        let begin = |until| Order { hold: Some(until), ..order(&keys[0], 0) };
+        let mut length = SECOND / 3;
+        let until = loop {
+            let until = Time(now().0 + length);
+            let first = stores[0].book(&begin(until)).expect("told");
+            // A shorter pause changes nothing.
+            stores[1].book(&begin(Time(until.0 - length / 4))).expect("told");
+            let turn = stores[1].book(&order(&keys[0], 3)).expect("told");
+            if now() < until {
+                assert!(first.held >= Some(until) && first.ask_again.is_none(), "{store}: {first:?}");
+                assert!(
+                    turn.slots.is_empty() && turn.held >= Some(until) && turn.ask_again >= Some(until),
+                    "{store}: {turn:?}"
+                );
+                break until;
+            }
+            // On a busy machine, it was over too soon.
+            length *= 3;
+        };
+        assert!(
+            !stores[1].book(&order(&keys[1], 1)).expect("booked").slots.is_empty(),
+            "{store}: another key"
+        );
+        for opening in &mut stores {
+            let slot = after_a_pause(&mut **opening, &keys[0]);
+            assert!(slot.at >= until, "{store}: {slot:?}, held until {until:?}");
+        }
+        // A process that is held asks again soon, as the hold may be lifted.
+        let long = Time(now().0 + 3600 * SECOND);
+        stores[0].book(&begin(long)).expect("told");
+        let told = stores[1].book(&order(&keys[0], 1)).expect("told");
+        assert!(
+            told.held >= Some(long) && told.ask_again.is_some_and(|at| at.0 < now().0 + 2 * SECOND),
+            "{store}"
+        );
+    });
+}
+
+/// Before any of them is answered, all are in the state.
+#[test]
+fn orders_for_many_keys_are_booked_together() {
+    for_each_store(|store, open| {
+        let policy = policy(&["1/10m,key=col:1,margin=1m"]);
+        let mut stores = [open("together", policy.clone()), open("together", policy)];
+        let orders: Vec<_> = (0..100u8)
+            .map(|key| Order { within: 0, ..Order::new(Key::from_slice(&[key]), [1], 1) })
+            .collect();
+        let mut left = &orders[..];
+        while !left.is_empty() {
+            let answers = stores[0].book_some(left).expect("booked");
+            assert!(answers.iter().all(|answer| answer.slots.len() == 1), "{store}: {answers:?}");
+            let second = stores[1].book(&left[answers.len() - 1]).expect("booked");
+            assert_eq!(second.slots, [], "{store}");
+            left = &left[answers.len()..];
+        }
+    });
+}
+
+/// Under a limit of one in ten minutes, books one slot and gives the next one back. Returns that one.
+fn with_a_slot_given_back(store: &mut dyn Store, costs: &[u64]) -> Slot {
+    let one = order(costs, 1);
+    store.book(&one).expect("booked");
+    let slots = store.book(&one).expect("booked").slots;
+    store.give_back(&one, &slots).expect("given back");
+    slots[0]
+}
+
+#[test]
+fn whoever_does_not_wait_hears_of_a_slot_that_was_given_back() {
+    for_each_store(|store, open| {
+        let policy = policy(&["1/10m,margin=1m"]);
+        let mut stores = [open("returned", policy.clone()), open("returned", policy)];
+        let returned = with_a_slot_given_back(&mut *stores[0], &[1]);
+        let told = stores[1].book(&Order { within: 0, ..order(&[1], 1) }).expect("told");
+        assert!(told.next.is_some_and(|next| next < returned.until), "{store}: {told:?}, {returned:?}");
+        assert_eq!(told.next.max(told.ask_again), told.ask_again, "{store}");
+        assert!(told.ask_again.is_some_and(|at| at < returned.until), "{store}: {told:?}, {returned:?}");
+    });
+}
+
+pub(crate) fn keeper_of(name: &str) -> Box<dyn Keeper> {
+    let state = match name.parse() {
+        Ok(server) => State::Server(Box::new(server)),
+        Err(_) => State::File(name.into()),
+    };
+    keeper(&Shared { state, timeout: 20 * SECOND }).expect("a keeper")
+}
+
+#[test]
+fn the_status_says_how_far_ahead_slots_are_booked() {
+    for_each_state(|name| {
+        let keeper = keeper_of(name);
+        let (mut store, _) = keeper.open(&[rate("1/10m,margin=1m")], Box::new(now)).expect("a store");
+        let mut booked = || {
+            store.book(&order(&[1], 1)).expect("booked");
+            keeper.status(now()).expect("a status").expect("there is one").booked
+        };
+        assert_eq!(booked(), None, "{name}");
+        let left = booked().expect("a slot");
+        assert!((600 * SECOND..=661 * SECOND).contains(&left), "{name}: {left}");
+    });
+}
+
+#[test]
+fn the_status_tells_of_a_slot_that_was_given_back() {
+    for_each_state(|name| {
+        let keeper = keeper_of(name);
+        let rates = ["1/10m,margin=1m", "9/h,margin=1m"].map(rate);
+        let (mut store, _) = keeper.open(&rates, Box::new(now)).expect("a store");
+        let returned = with_a_slot_given_back(&mut *store, &[1, 1]);
+        let status = keeper.status(now()).expect("a status").expect("there is one");
+        assert!(
+            now().0 + status.limits[0].next_in < returned.until.0 + SECOND,
+            "{name}: {status:?}, {returned:?}"
+        );
+        assert_eq!(status.booked, None, "{name}: nobody waits");
+    });
+}
+
+/// Runs `check` with a state in a file, and with one on a server.
+pub(crate) fn for_each_state(check: impl Fn(&str) + Sync) {
+    let (directory, server) = (Directory::new(), RedisServer::start());
+    let file = directory.path().join("state").display().to_string();
+    let on_server = server.as_ref().map(|server| server.url("shared"));
+    // Each waits for seconds.
+    thread::scope(|scope| {
+        for state in [Some(&file), on_server.as_ref()].into_iter().flatten() {
+            scope.spawn(|| check(state));
+        }
+    });
+}
+
+/// Both limits are shown as they would be typed.
+#[test]
+fn a_state_of_other_limits_is_told_with_both() {
+    for_each_state(|state| {
+        let with = |count: &str| format!("{count}/1h,algo=sliding,margin=1m,key=re:^\\d+\"\u{e9}'");
+        let run = |count| throttle(&["-r", &with(count), "-s", state]).write_stdin("1\n").assert();
+        run("1").success();
+        let both = contains(format!("'{}', not '{}'", with("1"), with("2")));
+        run("2").code(65).stderr(both.and(contains("--set-limits")));
+    });
+}
+
+#[test]
+fn limits_are_replaced_and_keep_their_history() {
+    for_each_state(|state| {
+        let run = |args: &[&str]| {
+            let args = [&["--on-limit", "drop", "-s", state], args].concat();
+            throttle(&args).write_stdin("1\n2\n").assert()
+        };
+        let set = |rate: &str| throttle(&["-s", state, "--set-limits", "-r", rate]).assert().success();
+        run(&[]).code(1).stderr(contains("there is no state").and(contains("such as -r 10/s")));
+        set("3/h,margin=1m");
+        run(&[]).success().stdout("1\n2\n");
+        set("2/h,margin=1m");
+        run(&[]).success().stdout("");
+        run(&["-r3/h,margin=1m"]).code(65).stderr(contains("this state has other limits"));
+        run(&["-r2/h"]).success().stdout("");
+        set("3/h,margin=1m");
+        run(&["-r3/h"]).success().stdout("1\n");
+        run(&["-Kcol:1"]).code(2).stderr(contains("-K is for limits"));
+        throttle(&["-s", state, "--status"]).assert().stdout(contains("3/1h,algo=sliding,margin=1m: 3 used"));
+    });
+}
+
+/// A job, and a single release that costs 2.
+#[test]
+fn what_waits_follows_a_change_of_limits() {
+    for_each_state(|state| {
+        throttle(&["-s", state, "-r2/h,margin=1m"]).write_stdin("1\n2\n").assert().success();
+        let mut job = Running::throttle(&["-s", state]);
+        let mut once = Running::throttle(&["-s", state, "--once", "-c2", "--", "echo", "done"]);
+        job.write("3\n");
+        thread::sleep(Duration::from_millis(300));
+        throttle(&["-s", state, "--set-limits", "-r9/h,margin=1m"]).assert().success();
+        assert_eq!((job.line(), once.line()), ("3\n".to_owned(), "done\n".to_owned()), "{state}");
+        throttle(&["-s", state, "--status"]).assert().stdout(contains(": 5 used, 4 free"));
+    });
+}
+
+/// Each key has its own limit, which outlives the run.
+#[test]
+fn keys_are_shared_as_well() {
+    for_each_state(|state| {
+        let args = ["-r1/h,key=col:1,margin=1m", "-s", state];
+        throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
+        throttle(&args).write_stdin("c\n").assert().success().stdout("c\n");
+        let mut running = Running::throttle(&args);
+        running.write("a\nd\n");
+        assert_eq!(running.line(), "d\n");
+    });
+}
+
+#[test]
+fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
+    for_each_state(|state| {
+        let run = |args: &[&str]| {
+            let args = [&["-r3/10m,margin=1m", "-s", state], args].concat();
+            throttle(&args).write_stdin("1\n2\n").assert()
+        };
+        run(&[]).success().stdout("1\n2\n");
+        run(&["--on-limit", "drop"]).success().stdout("1\n");
+        run(&["--on-limit", "drop"]).success().stdout("");
+        let early = contains("item 1 '1' came").and(contains("too early for the limit 3/10m"));
+        run(&["--on-limit", "fail"]).code(75).stdout("").stderr(early);
+        let status = throttle(&["-s", state, "--status"]).assert().success();
+        let used_up = |next| contains(format!("3 used, 0 free, next slot in {next}"));
+        status.stdout(used_up("11m").or(used_up("10m")));
+    });
+}
+
+/// A limit for some items is shared too, and items that wait for it hold up no others.
+#[test]
+fn limits_for_some_items_are_shared() {
+    for_each_state(|state| {
+        let args = ["-q", "-r9/10m,margin=1m", "-r1/h,key=col:1,only=a,margin=1m", "-s", state];
+        throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
+        let mut running = Running::throttle(&args);
+        running.write("a\nc\n");
+        assert_eq!(running.line(), "c\n");
+        throttle(&args).write_stdin("d\n").assert().success().stdout("d\n");
+    });
+}

@@ -165,6 +165,11 @@ impl Gate {
         }
     }
 
+    /// True if [`Scope::Keyed`] has something to ask.
+    pub fn is_keyed(&self) -> bool {
+        self.reservations.is_some() || self.limits.iter().any(|limit| !limit.is_common())
+    }
+
     /// The first opening for a release at or after `from`, by these limits.
     pub fn opening(&self, scope: Scope, request: &Request, from: Time) -> Opening {
         let from = request.since.max(from);

@@ -9,10 +9,6 @@ use crate::time::{SECOND, Time};
 /// A callback for each release, with the instant after it and what the limits were charged for.
 pub type Observer = Box<dyn FnMut(Time, Request)>;
 
-/// What decides what is waited for: revisions of the lanes and of the gate, and the next release as far as
-/// known.
-pub(super) type Changed = (u64, u64, Option<Time>);
-
 /// All counters.
 pub(super) struct Account {
     /// The counters of the run, except items read and skipped, which are not known here.
@@ -24,10 +20,8 @@ pub(super) struct Account {
     observer: Option<Observer>,
     /// The second of the run in which the last items left, and how many left in it.
     second: (u64, u64),
-    /// Since when an item waits that the sink could take.
-    waiting_since: Option<Time>,
-    /// What it waits for, or the last one waited for.
-    awaited: Option<(Changed, Awaited)>,
+    /// Since when an item waits that the sink could take, and what for.
+    waiting: Option<(Time, Awaited)>,
     /// The last wait that was counted; `None` if the next one is another in any case.
     counted: Option<Awaited>,
 }
@@ -90,8 +84,7 @@ impl Account {
             places: Vec::new(),
             observer: None,
             second: (0, 0),
-            waiting_since: None,
-            awaited: None,
+            waiting: None,
             counted: None,
         };
         account.set_rates(rates, &[]);
@@ -151,18 +144,14 @@ impl Account {
         charging.for_each(|(&place, _)| count(&mut self.limits[place]));
     }
 
-    /// Notes that an item waits that the sink could take. As long as nothing has `changed`, what is `awaited`
-    /// stays the same.
-    pub(super) fn begin_wait(&mut self, now: Time, changed: Changed, awaited: impl FnOnce() -> Awaited) {
-        let known = self.awaited.filter(|(before, _)| *before == changed);
-        self.awaited = known.or_else(|| Some((changed, awaited())));
-        self.waiting_since = Some(now);
+    /// Notes that an item waits that the sink could take.
+    pub(super) fn begin_wait(&mut self, now: Time, awaited: Awaited) {
+        self.waiting = Some((now, awaited));
     }
 
     /// Ends a wait, if there is one, and counts it.
     pub(super) fn end_wait(&mut self, now: Time) {
-        let since = self.waiting_since.take().filter(|since| *since < now);
-        if let Some((since, (_, awaited))) = since.zip(self.awaited) {
+        if let Some((since, awaited)) = self.waiting.take().filter(|(since, _)| *since < now) {
             self.wait(awaited, now.since(since));
         }
     }
@@ -180,9 +169,9 @@ impl Account {
 
     /// Counts a wait up to `now`, but does not end it.
     pub(super) fn extend_wait(&mut self, now: Time) {
-        if self.waiting_since.is_some() {
+        if let Some((_, awaited)) = self.waiting {
             self.end_wait(now);
-            self.waiting_since = Some(now);
+            self.begin_wait(now, awaited);
         }
     }
 

@@ -25,7 +25,7 @@ impl Schedule {
     pub fn input(&mut self, block: Segment) {
         // Input that never pauses would replace what waits for ever. All that came before this item is known.
         let replaces = self.options.on_limit == OnLimit::Latest;
-        self.is_due |= replaces && self.next.is_some_and(|next| block.arrival() > next);
+        self.is_due |= replaces && self.next_known().is_some_and(|next| block.arrival() > next);
         self.input.put(block);
     }
 
@@ -89,7 +89,7 @@ impl Schedule {
         let are_jobs = self.jobs.exist();
         if items < admission.batch.items() || are_jobs {
             let left = admission.batch.take(items, self.input.delimiter());
-            self.requeue(admission.batch.segments().to_vec());
+            self.requeue(now, admission.batch.segments().to_vec());
             admission.batch = left;
         }
         if !are_jobs {
@@ -165,7 +165,7 @@ impl Schedule {
         // A backoff delays only its own items; a pause that a server asked for delays the lane.
         let backs_off = ended.retry_after.is_none() && !self.options.in_order;
         let again = self.jobs.fail(attempt, failed, until, backs_off);
-        self.requeue(again);
+        self.requeue(now, again);
     }
 
     /// Holds everything with the same keys as long as a server asks, whether or not the command failed. Returns true if

@@ -79,13 +79,13 @@ pub struct Forecast {
 
 impl Forecast {
     pub(super) fn of(schedule: &Schedule, now: Time, counted: Option<Total>) -> Forecast {
-        let Schedule { gate, lanes, input, jobs, .. } = schedule;
+        let Schedule { input, jobs, .. } = schedule;
         let stats = schedule.stats();
         let read = Total { items: stats.read, is_exact: true };
         let total = if input.has_ended() { Some(read) } else { counted };
         let known = total.map_or(stats.read, |total| total.items.max(stats.read));
         let left = known - (stats.settled + stats.skipped).min(known);
-        let held = held_by_all(lanes, gate, now);
+        let held = held_by_all(schedule, now);
         let next = next_release_of(schedule, now).or(held).filter(|next| *next > now);
         let is_exact = |total: Total| total.is_exact && !input.may_skip();
         let precision = |total| if is_exact(total) { Precision::Exact } else { Precision::About };
@@ -105,9 +105,16 @@ impl Forecast {
 
 impl WaitReason {
     pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
-        let Schedule { gate, lanes, not_before, jobs, .. } = schedule;
+        let Schedule { gate, lanes, jobs, .. } = schedule;
         let is_stopping = schedule.ending.is_stopping();
-        let Some((_, at)) = lanes.soonest(gate, now).filter(|_| !is_stopping) else {
+        if !is_stopping && !lanes.is_empty() {
+            if lanes.capacity().vacancies == 0 {
+                return WaitReason::Command;
+            } else if schedule.not_before > now {
+                return WaitReason::Shortage;
+            }
+        }
+        let Some(at) = schedule.next_lane().filter(|_| !is_stopping) else {
             return match jobs.backoffs() {
                 Some(_) if !is_stopping => WaitReason::Backoff,
                 _ if jobs.running() > 0 => WaitReason::Command,
@@ -117,11 +124,9 @@ impl WaitReason {
         let (lane, rates) = (lanes.lane(at), gate.rates());
         let blocked = lanes.blocked(at, gate, now);
         match blocked.map(|blocked| blocked.by) {
-            _ if lanes.capacity().vacancies == 0 => WaitReason::Command,
-            _ if *not_before > now => WaitReason::Shortage,
             Some(By::Hold) => WaitReason::Hold,
             // It begins when the limits allow the release.
-            _ if lane.is_delayed(now) => WaitReason::Jitter,
+            _ if lane.delayed_until(now).is_some() => WaitReason::Jitter,
             Some(By::Slot(_)) => WaitReason::Slot,
             Some(By::Limit(limit)) if blocked.is_some_and(|blocked| blocked.until.is_some()) => {
                 WaitReason::Limit(rates[limit].clone())
@@ -153,20 +158,22 @@ fn cut_short((at, precision): (Time, Precision), over: Option<Time>) -> (Time, P
 }
 
 /// What the next release waits for at `now`, as far as limits are concerned.
-pub(super) fn awaited(lanes: &Lanes, gate: &Gate, not_before: Time, now: Time) -> Awaited {
-    let Some((until, at)) = lanes.soonest(gate, now) else { return Awaited::default() };
+pub(super) fn awaited(schedule: &Schedule, now: Time) -> Awaited {
+    let Schedule { gate, lanes, .. } = schedule;
+    let until = schedule.next_known();
+    let Some(at) = schedule.next_lane() else { return Awaited { until, ..Awaited::default() } };
     let lane = lanes.lane(at);
     let blocked = lanes.blocked(at, gate, now);
-    let is_limit = not_before <= now && !lane.is_delayed(now);
+    let is_limit = schedule.not_before <= now && lane.delayed_until(now).is_none();
     let limit = blocked.and_then(Blocked::limit).filter(|_| is_limit);
     let is_held_by_all = blocked.is_some_and(|blocked| blocked.by == By::Hold);
     let is_hold = is_held_by_all || (limit.is_none() && lane.is_held(now));
-    Awaited { limit, is_hold, until: until.known() }
+    Awaited { limit, is_hold, until }
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.
-fn held_by_all(lanes: &Lanes, gate: &Gate, now: Time) -> Option<Time> {
-    let blocked = lanes.blocked(lanes.soonest(gate, now)?.1, gate, now)?;
+fn held_by_all(schedule: &Schedule, now: Time) -> Option<Time> {
+    let blocked = schedule.lanes.blocked(schedule.next_lane()?, &schedule.gate, now)?;
     blocked.until.filter(|_| blocked.by == By::Hold)
 }
 
@@ -180,7 +187,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let Schedule { gate, lanes, input, options, .. } = schedule;
     let limits = gate.foreseen(now);
     // If there is only one lane, what holds it up holds up everything.
-    let held = lanes.soonest(gate, now).and_then(|(_, at)| lanes.lane(at).since());
+    let held = schedule.next_lane().and_then(|at| lanes.lane(at).since());
     let start = held.map_or(now, |held| held.max(now));
     let is_all = gate.properties().is_foreseeable && options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };

@@ -47,7 +47,7 @@ use self::jobs::Jobs;
 use self::lanes::Lanes;
 use crate::config::{OnLimit, Plan, QueueOptions, Rate, Run, Share};
 use crate::exit::Exit;
-use crate::gate::{BookingTerms, Gate, Learned, Reservations, Scope, Steps};
+use crate::gate::{BookingTerms, Gate, Learned, Reservations, Steps};
 use crate::source::{Capacity, Done, Input};
 use crate::time::{SECOND, Time, Wall};
 
@@ -61,8 +61,8 @@ pub struct Schedule {
     account: Account,
     ending: Ending,
     actions: Actions,
-    /// The next release, as far as is known: it may turn out later.
-    next: Option<Time>,
+    /// The next release, as far as is known: it may turn out later; and its lane, if that is known.
+    next: Option<(Time, Option<usize>)>,
     /// The sink could not take more; it is not tried again before this instant.
     not_before: Time,
     /// True if all input that has arrived by now is known.
@@ -183,10 +183,10 @@ impl Schedule {
         self.count_rejects();
         self.evict(now);
         while let Some(segments) = self.jobs.take_due(now) {
-            self.requeue(segments);
+            self.requeue(now, segments);
         }
         if let Some(news) = self.gate.take_news() {
-            self.lanes.reconsider(&news, &self.gate);
+            self.lanes.reconsider(&news, &self.gate, now);
         }
     }
 
@@ -224,7 +224,7 @@ impl Schedule {
             self.gate.want(now, demands, self.lanes.capacity().vacancies)
         };
         self.actions.store(steps.tasks);
-        let has_fixed = self.lanes.fix(&steps.closed, &self.gate);
+        let has_fixed = self.lanes.fix(now, &steps.closed, &self.gate);
         if has_fixed { Some(now) } else { steps.again }
     }
 
@@ -238,15 +238,16 @@ impl Schedule {
         let backoff = self.jobs.backoffs().map(|(first, _)| first);
         let is_held = !self.lanes.is_empty() && self.lanes.capacity().vacancies > 0;
         if is_held || backoff.is_some() {
-            let changed = (self.lanes.revision(), self.gate.version(Scope::All), self.next);
-            let awaited = || forecast::awaited(&self.lanes, &self.gate, self.not_before, now);
-            self.account.begin_wait(now, changed, awaited);
+            let awaited = forecast::awaited(self, now);
+            self.account.begin_wait(now, awaited);
         }
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
         let evict_at = self.gate.evict_at().known().filter(|_| self.lanes.is_empty());
         let (deadline, patience_ends) = (self.lanes.deadline(), self.ending.patience_ends(now));
         let over = self.ending.over().filter(|_| !self.has_released_all());
-        let times = [again, self.next, backoff, evict_at, patience_ends, over, deadline];
+        // From then on, it waits for limits.
+        let delay = self.next_lane().and_then(|at| self.lanes.lane(at).delayed_until(now));
+        let times = [again, self.next_known(), delay, backoff, evict_at, patience_ends, over, deadline];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }
 
@@ -298,14 +299,23 @@ impl Schedule {
         }
     }
 
+    /// The next release of an item in a lane, if the limits say when.
+    fn next_known(&self) -> Option<Time> {
+        self.next.and_then(|(next, _)| next.known())
+    }
+
+    /// The lane of the next release, if it is known and has not been emptied since.
+    fn next_lane(&self) -> Option<usize> {
+        self.next?.1.filter(|&at| self.lanes.holds(at))
+    }
+
     /// The next release if nothing else arrives, or one no later than `by`; `None` if not known.
     fn known_next(&self, now: Time, by: Time) -> Option<Time> {
-        let Schedule { gate, lanes, next, .. } = self;
         let again = self.jobs.backoffs().map(|(first, _)| first);
-        // `next` may be only the answer of the limits by key; the common limits may make it later.
-        let exact = || lanes.earliest(gate, now, by)?.known();
-        let booked = || if self.is_asking() { None } else { lanes.expected(gate, now) };
-        match next.and_then(|next| Some(exact()?.max(next))).or_else(booked) {
+        let booked = || if self.is_asking() { None } else { self.lanes.expected(&self.gate, now) };
+        // `next` may be only a lower bound.
+        let exact = || self.lanes.earliest(&self.gate, now, by)?.known();
+        match self.next_known().and_then(|next| Some(exact()?.max(next))).or_else(booked) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
             None => again.filter(|_| self.has_ended()),
         }
@@ -399,7 +409,7 @@ impl Schedule {
 
     /// The next release, as far as it was known at the last poll.
     pub fn next_release(&self) -> Option<Time> {
-        self.next.or_else(|| Some(self.jobs.backoffs()?.0))
+        self.next_known().or_else(|| Some(self.jobs.backoffs()?.0))
     }
 
     /// The last instant at which the latest admission could be sent, if it needed slots.

@@ -58,9 +58,9 @@ impl Schedule {
     }
 
     /// Puts segments back in their places, charged under the present limits.
-    pub(super) fn requeue(&mut self, segments: impl IntoIterator<Item = Segment>) {
+    pub(super) fn requeue(&mut self, now: Time, segments: impl IntoIterator<Item = Segment>) {
         let items = segments.into_iter().flat_map(|segment| self.input.recharge(segment));
-        self.lanes.requeue(items, &self.gate);
+        self.lanes.requeue(now, items, &self.gate);
     }
 
     /// True if items that must be known before a release may still arrive at this very instant. Offers those that have
@@ -83,8 +83,8 @@ impl Schedule {
     pub(super) fn gather(&mut self, now: Time) {
         self.expire(now);
         match self.lanes.next(&self.gate, now) {
-            Ok(_) => self.next = Some(self.not_before.max(now)),
-            Err(next) => self.set_next(now, next),
+            Some(at) => self.next = Some((self.not_before.max(now), Some(at))),
+            None => self.find_next(now),
         }
     }
 
@@ -104,7 +104,7 @@ impl Schedule {
             self.lanes.flush(now, &self.gate);
         }
         if self.not_before > now && !self.lanes.is_empty() {
-            self.next = Some(self.not_before);
+            self.next = Some((self.not_before, None));
             return None;
         }
         self.expire(now);
@@ -114,10 +114,6 @@ impl Schedule {
         if passes {
             while flow.is_continue() && self.pass(&mut admission) {
                 flow = self.admit_waiting(room, &mut admission);
-            }
-            // With nothing to send, the items that just joined their lanes decide how long to wait.
-            if admission.batch.is_empty() {
-                _ = self.admit_waiting(room, &mut admission);
             }
         } else {
             // Refused items have made room for more.
@@ -130,11 +126,15 @@ impl Schedule {
                 _ = self.admit_waiting(room, &mut admission);
             }
         }
-        if admission.batch.is_empty() {
-            self.recycle(now, admission);
-            return None;
+        if !admission.batch.is_empty() {
+            return Some(admission);
         }
-        Some(admission)
+        // What is not admitted although nothing else is waits for an event.
+        if self.next.is_none() {
+            self.find_next(now);
+        }
+        self.recycle(now, admission);
+        None
     }
 
     /// True if items may skip the lanes and stay in their block. They leave no trace in a lane, so nothing may depend
@@ -162,13 +162,8 @@ impl Schedule {
     fn admit_waiting(&mut self, room: u64, admission: &mut Admission) -> ControlFlow<()> {
         let mut left = room;
         while left > 0 && admission.batch.bytes() < WRITE && !self.ending.is_stopping() {
-            match self.lanes.next(&self.gate, admission.checked) {
-                Ok(at) => self.admit_lane(at, &mut left, admission)?,
-                Err(next) => {
-                    self.set_next(admission.checked, next);
-                    return Continue(());
-                }
-            }
+            let Some(at) = self.lanes.next(&self.gate, admission.checked) else { return Continue(()) };
+            self.admit_lane(at, &mut left, admission)?;
         }
         Break(())
     }
@@ -221,7 +216,7 @@ impl Schedule {
             false => self.gate.check(pending, now, &request),
         };
         if begins.is_ok() {
-            self.lanes.delay(at, now.saturating_add(jitter.delay(item, attempt)), &self.gate);
+            self.lanes.delay(at, now.saturating_add(jitter.delay(item, attempt)), &self.gate, now);
         }
         begins.is_ok()
     }
@@ -271,13 +266,13 @@ impl Schedule {
             opening.from.known().or_else(next).map(|at| at.since(request.since))
         });
         let notice = |item, text, limit| Notice::Refused { item, text, limit, early };
-        self.refuse(at, self.lanes.lane(at).formed(), limit, notice);
+        self.refuse(admission.checked, at, self.lanes.lane(at).formed(), limit, notice);
         if !self.must_gather() {
             return Continue(());
         }
         // There is room again for what has arrived at the same instant; it may join the next batch.
         self.is_due = false;
-        self.next = Some(admission.checked);
+        self.next = Some((admission.checked, Some(at)));
         Break(())
     }
 
@@ -285,6 +280,7 @@ impl Schedule {
     /// refusing is to end the run, tells the user with `notice` instead.
     fn refuse(
         &mut self,
+        now: Time,
         at: usize,
         items: u64,
         limit: Option<usize>,
@@ -298,7 +294,7 @@ impl Schedule {
             self.actions.tell(notice(first, fresh.segment.first_text(self.input.delimiter()), rate));
             return self.ending.end(Exit::Refused);
         }
-        self.lanes.discard(at, items, &self.gate);
+        self.lanes.discard(now, at, items, &self.gate);
         self.account.refuse(limit, items);
         self.retire(first);
     }
@@ -312,7 +308,7 @@ impl Schedule {
         let late = self.lanes.late(&self.gate, now, missed);
         for &at in &late {
             let limit = self.lanes.blocked(at, &self.gate, now).and_then(Blocked::limit);
-            self.refuse(at, 1, limit, |item, text, limit| Notice::Expired { item, text, limit });
+            self.refuse(now, at, 1, limit, |item, text, limit| Notice::Expired { item, text, limit });
         }
         !late.is_empty()
     }
@@ -322,8 +318,10 @@ impl Schedule {
         self.has_lost_slot |= self.gate.reservations_mut().is_some_and(|slots| slots.expire(now));
     }
 
-    /// Notes when the next release may be. If that is never, and nothing may change it, ends the run.
-    fn set_next(&mut self, now: Time, next: Option<Time>) {
+    /// Finds out when the next release may be, if none may be now. If that is never, and nothing may change it, ends
+    /// the run.
+    fn find_next(&mut self, now: Time) {
+        let next = self.lanes.soonest(&self.gate, now);
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = || {
             // Limits may have hours that complement one another, and items that cost too much in all of them.
@@ -331,8 +329,8 @@ impl Schedule {
             let may_open = self.gate.properties().may_open && !get_no_slots();
             self.jobs.running() > 0 || may_open
         };
-        let is_never = next == Some(Time::NEVER) && !may_change();
-        self.next = next.and_then(Time::known);
+        let is_never = next.is_some_and(|(from, _)| from == Time::NEVER) && !may_change();
+        self.next = next.map(|(from, at)| (from, Some(at)));
         if is_never {
             let error =
                 anyhow!("the next release would be later than any clock can show: shorten the period");

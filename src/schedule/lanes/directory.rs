@@ -1,13 +1,14 @@
 //! The lanes, by their keys.
 
+use std::cell::Cell;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
 use std::rc::Rc;
 
 use foldhash::fast::RandomState;
 
-use super::kept::Kept;
 use super::lane::Lane;
+use super::turns::{Kept, Placed};
 use crate::charge::Key;
 use crate::source::Items;
 use crate::time::Time;
@@ -22,8 +23,14 @@ pub(super) struct NamedLane {
     pub(super) lane: Lane,
     /// The answer of the limits by key.
     pub(super) kept: Kept,
+    /// The answer of all limits.
+    pub(super) whole: Cell<Kept>,
     /// True if something admitted is not charged yet, so its answers are out of date.
     pub(super) is_uncharged: bool,
+    /// Where to find it, unless it is empty or passed over.
+    pub(super) place: Option<Placed>,
+    /// The number of its first item that was never sent, if each has a deadline.
+    pub(super) fresh: Option<u64>,
 }
 
 /// All lanes. Those that have long been empty are reused.
@@ -68,7 +75,7 @@ impl Directory {
     pub(super) fn take_all(&mut self, now: Time) -> Vec<Items> {
         let mut waiting = Vec::new();
         for (at, entry) in self.entries.iter_mut().enumerate() {
-            entry.kept = Kept::default();
+            (entry.kept, entry.place, entry.fresh) = (Kept::default(), None, None);
             if entry.lane.front().is_some() {
                 waiting.append(&mut entry.lane.clear());
                 self.emptied.push(Reverse((now, at)));

@@ -131,9 +131,9 @@ impl Lane {
         self.open.as_ref().map_or(0, |open| open.items)
     }
 
-    /// True if the next release is delayed beyond `now`, although the limits allow it.
-    pub(crate) fn is_delayed(&self, now: Time) -> bool {
-        self.delay.is_some_and(|until| until > now)
+    /// The end of the delay of the next release, if it is after `now`, whether or not the limits allow the release.
+    pub(crate) fn delayed_until(&self, now: Time) -> Option<Time> {
+        self.delay.filter(|until| *until > now)
     }
 
     /// True if nothing is released at `now`, as a server asked for a pause.

@@ -6,9 +6,7 @@
 //! the lanes.
 
 mod batch;
-mod deadlines;
 mod directory;
-mod kept;
 mod lane;
 mod next;
 mod size;
@@ -23,10 +21,9 @@ use foldhash::fast::RandomState;
 pub(super) use self::lane::Lane;
 
 use self::batch::Batcher;
-use self::deadlines::Deadlines;
 use self::directory::Directory;
 use self::size::Size;
-use self::turns::Turns;
+use self::turns::{Position, Turns};
 use super::Admission;
 use crate::charge::{Charge, Key};
 use crate::config::{OnLimit, QueueOptions};
@@ -43,7 +40,8 @@ pub(super) struct Lanes {
     turns: Turns,
     /// The lanes whose next release waits for more items.
     lingering: BTreeSet<usize>,
-    deadlines: Option<Deadlines>,
+    /// For each lane, its first item that was never sent, which need not be its front; if each has a deadline.
+    fresh: BTreeSet<Position>,
     size: Size,
 }
 
@@ -56,7 +54,7 @@ impl Lanes {
             directory: Directory::default(),
             turns: Turns::default(),
             lingering: BTreeSet::new(),
-            deadlines: options.wait_of_each().map(Deadlines::new),
+            fresh: BTreeSet::new(),
             size: Size::default(),
         }
     }
@@ -92,7 +90,7 @@ impl Lanes {
     /// No more items will come after `now`.
     pub(super) fn end(&mut self, now: Time, gate: &Gate) {
         self.batcher.ended = Some(now);
-        self.reopen_all(gate);
+        self.reopen_all(now, gate);
     }
 
     /// Notes that a batch of this number of items was too long for the system.
@@ -130,17 +128,17 @@ impl Lanes {
         self.directory.get(name).is_none_or(|at| self.lane(at).front().is_none())
     }
 
+    /// True if items wait in this lane.
+    pub(super) fn holds(&self, at: usize) -> bool {
+        self.directory.entries.get(at).is_some_and(|entry| entry.lane.front().is_some())
+    }
+
     pub(super) fn lane(&self, at: usize) -> &Lane {
         &self.directory.entries[at].lane
     }
 
     pub(super) fn occupied(&self) -> impl Iterator<Item = &Lane> {
         self.directory.lanes().filter(|lane| lane.front().is_some())
-    }
-
-    /// Changes whenever it may be another lane's turn.
-    pub(super) fn revision(&self) -> u64 {
-        self.turns.revision
     }
 
     /// The earliest instant at which a waiting item became next in line.
@@ -155,7 +153,19 @@ impl Lanes {
 
     /// The first deadline of a waiting item.
     pub(super) fn deadline(&self) -> Option<Time> {
-        self.deadlines.as_ref()?.first()
+        self.deadlines().next().map(|(deadline, _)| deadline)
+    }
+
+    /// The deadline of an item, if it was never sent.
+    fn deadline_of(&self, segment: &Segment) -> Option<Time> {
+        let wait = self.options.wait_of_each().filter(|_| segment.attempt() == 1)?;
+        segment.arrival().checked_add(wait.into())
+    }
+
+    /// The deadline of each lane. Item numbers are in the order of arrival.
+    fn deadlines(&self) -> impl Iterator<Item = (Time, usize)> {
+        let of = |at| self.deadline_of(&self.lane(at).fresh()?.1.segment).map(|deadline| (deadline, at));
+        self.fresh.iter().filter_map(move |&(_, at)| of(at))
     }
 
     /// The lanes with an item that may not wait beyond `now`, in input order. `missed`: only those that could not have
@@ -165,7 +175,7 @@ impl Lanes {
             let by = deadline.max(self.lane(at).previous);
             deadline < now && self.ask(at, gate, Scope::All, Time::ZERO).from > by
         };
-        let due = self.deadlines.iter().flat_map(|deadlines| deadlines.until(now));
+        let due = self.deadlines().take_while(|(deadline, _)| *deadline <= now);
         due.filter(|&(deadline, at)| !missed || has_missed(deadline, at)).map(|(_, at)| at).collect()
     }
 
@@ -189,7 +199,7 @@ impl Lanes {
         let is_latest = self.options.on_limit == OnLimit::Latest;
         // After a change of limits, a retry may be back before items that were in the lane.
         if !is_latest && self.lane(at).is_ahead_of(&items.segment) {
-            self.requeue([items], gate);
+            self.requeue(now, [items], gate);
             return (0, None);
         }
         let displaced = if is_latest { self.displace(at, now, gate) } else { (0, None) };
@@ -197,7 +207,7 @@ impl Lanes {
         let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();
         self.join(at, items);
         if moves {
-            self.place(at, gate);
+            self.place(at, gate, now);
         }
         displaced
     }
@@ -209,13 +219,17 @@ impl Lanes {
     }
 
     fn note_deadline(&mut self, at: usize) {
-        if let Some(deadlines) = &mut self.deadlines {
-            deadlines.set(at, self.directory.entries[at].lane.fresh().map(|(_, items)| &items.segment));
+        if self.options.wait_of_each().is_some() {
+            let entry = &mut self.directory.entries[at];
+            let fresh = entry.lane.fresh().map(|(_, items)| items.segment.first());
+            let known = std::mem::replace(&mut entry.fresh, fresh);
+            known.into_iter().for_each(|item| _ = self.fresh.remove(&(item, at)));
+            self.fresh.extend(fresh.map(|item| (item, at)));
         }
     }
 
     /// Puts back items that were taken out, to be sent again.
-    pub(super) fn requeue(&mut self, again: impl IntoIterator<Item = Items>, gate: &Gate) {
+    pub(super) fn requeue(&mut self, now: Time, again: impl IntoIterator<Item = Items>, gate: &Gate) {
         let mut by_lane: HashMap<usize, Vec<Items>, RandomState> = HashMap::default();
         for items in again {
             self.size.add(&items.segment);
@@ -231,7 +245,7 @@ impl Lanes {
             }
             lane.requeue(items, &self.batcher);
             self.note_deadline(at);
-            self.place(at, gate);
+            self.place(at, gate, now);
         }
     }
 
@@ -259,14 +273,14 @@ impl Lanes {
         if lane.front().is_none() {
             self.directory.empty(at, now, true);
         }
-        self.place(at, gate);
+        self.place(at, gate, now);
         known
     }
 
     /// Delays the next release of a lane.
-    pub(super) fn delay(&mut self, at: usize, until: Time, gate: &Gate) {
+    pub(super) fn delay(&mut self, at: usize, until: Time, gate: &Gate, now: Time) {
         self.directory.entries[at].lane.delay = Some(until);
-        self.place(at, gate);
+        self.place(at, gate, now);
     }
 
     /// Removes from a lane the items that were never sent, as a newer one replaces them. Returns as [`Lanes::push`].
@@ -283,7 +297,7 @@ impl Lanes {
         self.turns.clear();
         self.lingering.clear();
         self.size = Size::default();
-        self.deadlines = self.options.wait_of_each().map(Deadlines::new);
+        self.fresh.clear();
         let waiting = self.directory.take_all(now);
         if other_keys && !self.options.in_order {
             self.directory.forget_keys();
@@ -294,12 +308,12 @@ impl Lanes {
     }
 
     /// Forms the next release of every lane again, and places the lanes.
-    fn reopen_all(&mut self, gate: &Gate) {
+    fn reopen_all(&mut self, now: Time, gate: &Gate) {
         for at in 0..self.directory.entries.len() {
             let lane = &mut self.directory.entries[at].lane;
             if !lane.is_fixed() {
                 lane.reopen(&self.batcher);
-                self.place(at, gate);
+                self.place(at, gate, now);
             }
         }
     }
@@ -313,13 +327,13 @@ impl Lanes {
         for at in lanes {
             if self.lane(at).lingers() {
                 self.directory.entries[at].lane.flush(now);
-                self.place(at, gate);
+                self.place(at, gate, now);
             }
         }
     }
 
     /// Lets nothing more join the releases that cost this, of one key or of all. Returns true if something might have.
-    pub(super) fn fix(&mut self, closed: &[(Option<Key>, Arc<[u64]>)], gate: &Gate) -> bool {
+    pub(super) fn fix(&mut self, now: Time, closed: &[(Option<Key>, Arc<[u64]>)], gate: &Gate) -> bool {
         // Other batches cost the same, whatever joins them.
         if closed.is_empty() || !self.batcher.sums_costs() {
             return false;
@@ -336,33 +350,25 @@ impl Lanes {
         let lanes: Vec<_> = lanes.map(|(at, _)| at).collect();
         for &at in &lanes {
             self.directory.entries[at].lane.fix();
-            self.place(at, gate);
+            self.place(at, gate, now);
         }
         !lanes.is_empty()
     }
 
     /// Passes over a lane until [`Lanes::finish`], as what is already admitted uses up a limit.
     pub(super) fn pass_over(&mut self, at: usize) {
-        self.turns.take(at);
+        self.unplace(at);
         self.directory.entries[at].is_uncharged = true;
     }
 
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::finish`].
     pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &Gate) -> Segments {
-        let charge = self.lane(at).front().map(|front| front.charge.clone());
         let taken = self.take_out(at, 0, count, now, gate);
-        let lane = self.lane(at);
-        let since = lane.since();
-        // Items that are charged the same get the same answer until something is charged.
-        let is_alike = lane.front().map(|front| &front.charge) == charge.as_ref()
-            && since.is_some_and(|since| since <= now)
-            && !self.depend_on_since(gate);
-        let position = self.position(at).filter(|_| is_alike);
-        if position.is_some_and(|position| self.turns.advance(at, position)) {
-            self.directory.entries[at].kept.since = since;
-            self.turns.whole.since = since;
+        if gate.reservations().is_some() {
+            self.place(at, gate, now);
         } else {
-            self.place(at, gate);
+            // What is taken is not charged yet, so only the gate knows whether more may go.
+            self.put(at, self.lane(at).since().unwrap_or_default(), gate, now);
         }
         self.directory.entries[at].is_uncharged = true;
         taken
@@ -370,11 +376,11 @@ impl Lanes {
 
     /// Of the items of a lane that were never sent, takes out the first `count`. They are not charged and do not count
     /// as its last release.
-    pub(super) fn discard(&mut self, at: usize, count: u64, gate: &Gate) {
+    pub(super) fn discard(&mut self, now: Time, at: usize, count: u64, gate: &Gate) {
         let lane = self.lane(at);
         if let Some((place, _)) = lane.fresh() {
             self.take_out(at, place, count, lane.previous, gate);
-            self.place(at, gate);
+            self.place(at, gate, now);
         }
     }
 
@@ -387,6 +393,7 @@ impl Lanes {
         let is_empty = lane.front().is_none();
         self.note_deadline(at);
         if is_empty {
+            self.unplace(at);
             self.directory.empty(at, now, remember);
         }
         taken
@@ -399,9 +406,13 @@ impl Lanes {
             *previous = now.max(*previous);
         }
         for &at in admission.lanes.iter().chain(&admission.deferred) {
-            if std::mem::take(&mut self.directory.entries[at].is_uncharged) || self.is_stale(at, gate, now) {
-                self.place(at, gate);
+            if std::mem::take(&mut self.directory.entries[at].is_uncharged) {
+                self.place(at, gate, now);
             }
+        }
+        // What never waits is judged by limits that have been charged since, even while a slot is asked for.
+        if !self.options.may_wait() && gate.reservations().is_some() {
+            (0..self.directory.entries.len()).for_each(|at| self.place(at, gate, now));
         }
     }
 }

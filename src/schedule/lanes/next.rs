@@ -1,11 +1,10 @@
 //! Finds the next lane by the answers of the gate, which are kept as long as they stand.
 
 use super::Lanes;
-use super::kept::Kept;
-use super::turns::{Group, Place, Position};
+use super::turns::{Group, Kept, Place, Position};
 use crate::config::OnLimit;
 use crate::gate::{Blocked, Demand, Gate, Kind, News, Opening, Request, Scope};
-use crate::source::{Items, Segment};
+use crate::source::Items;
 use crate::time::Time;
 
 /// The most waiting lanes that are asked which of them is the first to release.
@@ -53,33 +52,51 @@ impl Lanes {
     }
 
     /// Re-evaluates the lanes whose answers may have become more lenient.
-    pub(crate) fn reconsider(&mut self, news: &News, gate: &Gate) {
+    pub(crate) fn reconsider(&mut self, news: &News, gate: &Gate, now: Time) {
         let may_be_sooner = |(other, _): &&(Time, Position)| *other >= news.from();
         let waiting = self.turns.waiting.iter().rev().take_while(may_be_sooner).map(|(_, (_, at))| *at);
         let is_meant =
             |at: &usize| self.lane(*at).front().is_some_and(|front| news.concerns(&front.charge.keys));
         let waiting: Vec<_> = waiting.filter(is_meant).collect();
-        waiting.into_iter().for_each(|at| self.place(at, gate));
+        waiting.into_iter().for_each(|at| self.place(at, gate, now));
     }
 
-    /// Puts a lane in its place among those that wait.
-    pub(super) fn place(&mut self, at: usize, gate: &Gate) {
-        self.turns.take(at);
-        let Some(position) = self.position(at) else { return };
+    /// Puts a lane in its place, as of `now`.
+    pub(super) fn place(&mut self, at: usize, gate: &Gate, now: Time) {
+        let lane = self.lane(at);
+        // In input order, there is one lane for all, so the whole gate is asked at once, later.
+        let opening = match self.options.in_order || !gate.is_keyed() {
+            true => Opening::at(lane.since().max(lane.delay).unwrap_or_default()),
+            false => self.ask(at, gate, Scope::Keyed, Time::ZERO),
+        };
+        self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed, self.lane(at).since());
+        self.put(at, opening.from, gate, now);
+    }
+
+    /// Puts a lane where it is known to wait until `bound` at least.
+    pub(super) fn put(&mut self, at: usize, bound: Time, gate: &Gate, now: Time) {
+        let Some(position) = self.position(at) else { return self.unplace(at) };
+        let place = if bound <= now { Place::Ready(self.kind(at, gate)) } else { Place::Waiting(bound) };
         if self.lane(at).lingers() {
             self.lingering.insert(at);
         }
-        let lane = self.lane(at);
-        // With one lane for all, the whole gate is asked at once, later.
-        let opening = match self.options.in_order {
-            true => Opening::at(lane.delay.unwrap_or_default()),
-            false => self.ask(at, gate, Scope::Keyed, Time::ZERO),
-        };
-        self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed, lane.since());
-        self.turns.set(at, position, Place::Waiting(opening.from));
+        // Answers of all limits are for this item.
+        if self.options.in_order {
+            self.turns.ready.values_mut().for_each(|group| group.kept = Kept::default());
+        }
+        let entry = &mut self.directory.entries[at];
+        entry.whole.set(Kept::default());
+        let before = entry.place.replace((position, place));
+        self.turns.replace(before, entry.place.as_ref());
     }
 
-    pub(super) fn position(&self, at: usize) -> Option<Position> {
+    /// Takes a lane out of its place.
+    pub(super) fn unplace(&mut self, at: usize) {
+        let before = self.directory.entries[at].place.take();
+        self.turns.replace(before, None);
+    }
+
+    fn position(&self, at: usize) -> Option<Position> {
         let lane = self.lane(at);
         match self.turns.fronts {
             // They tell which items are still to come.
@@ -89,61 +106,83 @@ impl Lanes {
     }
 
     /// The lane whose turn it is at `now`: of those that may release, the one whose front is first in the input.
-    ///
-    /// # Errors
-    /// If no lane may release, the verdict on the next turn; `None` if nothing waits.
-    pub(crate) fn next(&mut self, gate: &Gate, now: Time) -> Result<usize, Option<Time>> {
-        if let Some(positions) = self.turns.before(self.batcher.capacity.before) {
-            let (opening, at) = self.soonest_of(positions, gate, now).ok_or(None)?;
-            return if opening.allows(now) { Ok(at) } else { Err(Some(opening.from)) };
+    pub(crate) fn next(&mut self, gate: &Gate, now: Time) -> Option<usize> {
+        if let Some(mut few) = self.turns.before(self.batcher.capacity.before) {
+            return few.find(|(_, at)| self.ask(*at, gate, Scope::All, now).from <= now).map(|(_, at)| *at);
         }
-        if let Some(at) = self.only() {
-            self.turns.whole = self.refreshed(self.turns.whole, at, gate, Scope::All, now);
-            let Opening { from, .. } = self.turns.whole.opening;
-            return if from <= now { Ok(at) } else { Err(Some(from)) };
+        while let Some(&(_, (_, at))) = self.turns.waiting.first().filter(|(bound, _)| *bound <= now) {
+            self.put(at, now, gate, now);
         }
-        self.promote(gate, now);
-        let mut first: Option<Position> = None;
-        let mut wait = self.turns.waiting.first().map(|(verdict, _)| *verdict);
+        self.demote(gate, now);
+        let (from, (_, at)) = self.first_ready(gate, now)?;
+        (from <= now).then_some(at)
+    }
+
+    /// Has ready lanes that would be next wait if the limits by key do not admit them now: their hours have come, or
+    /// another lane has used up a limit that they share by one of several keys.
+    fn demote(&mut self, gate: &Gate, now: Time) {
+        // With one lane for all, the whole gate is asked at once.
+        while !self.options.in_order {
+            let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
+            let unknown = firsts.map(|&(_, at)| at).find(|&at| {
+                let entry = &self.directory.entries[at];
+                let stands = entry.kept.stands(gate, Scope::Keyed, entry.lane.since(), now);
+                // Until what was taken from it is charged, only the gate knows whether more may go.
+                let is_known = entry.is_uncharged || (stands && entry.kept.opening.from <= now);
+                !is_known
+            });
+            let Some(at) = unknown else { return };
+            let kept = self.refreshed(self.directory.entries[at].kept, at, gate, Scope::Keyed, now);
+            self.directory.entries[at].kept = kept;
+            if !kept.opening.allows(now) {
+                self.put(at, kept.opening.from.max(now.after(1u64)), gate, now);
+            }
+        }
+    }
+
+    /// The ready lane that the common limits admit first, and when they do, `now` at the earliest.
+    fn first_ready(&mut self, gate: &Gate, now: Time) -> Option<(Time, Position)> {
+        let scope = if self.options.in_order { Scope::All } else { Scope::Common };
+        let mut first: Option<(Time, Position)> = None;
         let mut ready = std::mem::take(&mut self.turns.ready);
         for Group { positions, kept } in ready.values_mut() {
             let Some(&position) = positions.first() else { continue };
-            *kept = self.refreshed(*kept, position.1, gate, Scope::Common, now);
-            let Opening { from, .. } = kept.opening;
-            if from <= now {
-                first = Some(first.map_or(position, |first| first.min(position)));
-            } else {
-                wait = Some(wait.map_or(from, |other| other.min(from)));
-            }
+            *kept = self.refreshed(*kept, position.1, gate, scope, now);
+            let answer = (kept.opening.from.max(now), position);
+            first = Some(first.map_or(answer, |first| first.min(answer)));
         }
         self.turns.ready = ready;
-        first.map(|(_, at)| at).ok_or(wait)
+        first
     }
 
-    /// The lane that may be the first to release from `now` on, as things stand, and when. If very many wait
-    /// for limits by key first and for common ones then, it may be another one.
-    pub(crate) fn soonest(&self, gate: &Gate, now: Time) -> Option<(Time, usize)> {
-        if let Some(positions) = self.turns.before(self.batcher.capacity.before) {
-            return self.soonest_of(positions, gate, now).map(|(opening, at)| (opening.from, at));
+    /// The lane that is the first to release, as things stand, if none may at `now`, and when: never later than that.
+    pub(crate) fn soonest(&mut self, gate: &Gate, now: Time) -> Option<(Time, usize)> {
+        if let Some(few) = self.turns.before(self.batcher.capacity.before) {
+            return few.map(|&(_, at)| (self.ask(at, gate, Scope::All, now).from, at)).min();
         }
-        if let Some(at) = self.only() {
-            return Some((self.refreshed(self.turns.whole, at, gate, Scope::All, now).opening.from, at));
-        }
-        let ready = self.turns.ready.values().filter_map(|group| Some((group, group.positions.first()?)));
-        let ask = |kept, at| self.refreshed(kept, at, gate, Scope::Common, now).opening.from;
-        let mut soonest = ready.map(|(group, &(_, at))| (ask(group.kept, at), at)).min();
-        for &(least, (_, at)) in self.turns.waiting.iter().take(MAX_ASKED) {
-            if soonest.is_some_and(|(other, _)| other <= least) {
+        let mut soonest = self.first_ready(gate, now).map(|(from, (_, at))| (from, at));
+        for (asked, &(bound, (_, at))) in self.turns.waiting.iter().enumerate() {
+            if soonest.is_some_and(|(other, _)| other <= bound) {
                 break;
             }
+            if asked == MAX_ASKED {
+                return Some((bound, at));
+            }
             // The common limits may make it later, and so may other lanes that share a key.
-            let opening = match self.kind(at, gate).0.iter().all(|&cost| cost == 0) {
-                true => self.refreshed(self.directory.entries[at].kept, at, gate, Scope::Keyed, now).opening,
-                false => self.ask(at, gate, Scope::All, now),
+            let entry = &self.directory.entries[at];
+            let is_whole = self.options.in_order || self.kind(at, gate).0.iter().any(|&cost| cost > 0);
+            let opening = if is_whole {
+                entry.whole.set(self.refreshed(entry.whole.get(), at, gate, Scope::All, now));
+                entry.whole.get().opening
+            } else {
+                self.refreshed(entry.kept, at, gate, Scope::Keyed, now).opening
             };
-            soonest = soonest.into_iter().chain([(opening.from, at)]).min();
+            soonest = soonest.into_iter().chain([(opening.from.max(bound), at)]).min();
         }
-        soonest
+        // Slots may have to be booked once the limits by key allow what the others do not.
+        let bound =
+            self.turns.waiting.first().map(|(bound, _)| *bound).filter(|_| gate.reservations().is_some());
+        soonest.map(|(from, at)| (bound.map_or(from, |bound| bound.min(from)), at))
     }
 
     /// The first release from `now` on, or one no later than `by`.
@@ -175,7 +214,7 @@ impl Lanes {
         most: u64,
     ) -> impl Iterator<Item = Demand<'_>> {
         let batcher = &self.batcher;
-        let deadline = |segment: &Segment| self.deadlines.as_ref()?.of(segment);
+
         self.occupied().filter_map(move |lane| {
             let is_taken = |front: &&Items| front.segment.first() < batcher.capacity.before;
             let (front, since) = lane.front().filter(is_taken).zip(lane.since())?;
@@ -185,62 +224,10 @@ impl Lanes {
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
             let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
-            let latest = latest.into_iter().chain(deadline(&front.segment)).min();
+            let latest = latest.into_iter().chain(self.deadline_of(&front.segment)).min();
             let within = latest.map_or(u64::MAX, |latest| latest.since(now));
             Some(Demand { request, count, within })
         })
-    }
-
-    /// The lane that may be the first to release, from `now` on, among a few.
-    fn soonest_of<'a>(
-        &self,
-        few: impl Iterator<Item = &'a Position>,
-        gate: &Gate,
-        now: Time,
-    ) -> Option<(Opening, usize)> {
-        let answers = few.map(|&(_, at)| (self.ask(at, gate, Scope::All, now), at));
-        answers.min_by_key(|(opening, _)| opening.from.max(now))
-    }
-
-    /// The only waiting lane, if there is just one. It need not be compared with others, so it is not moved.
-    fn only(&self) -> Option<usize> {
-        // Other lanes may be passed over for now, hence the second test.
-        let is_only = |at: usize| self.turns.waiting.len() == 1 && self.lane(at).items == self.size.items;
-        self.turns.waiting.first().map(|(_, (_, at))| *at).filter(|&at| is_only(at))
-    }
-
-    /// Moves lanes from waiting to ready, as the limits by key admit them.
-    fn promote(&mut self, gate: &Gate, now: Time) {
-        self.demote(gate, now);
-        while let Some(&(_, position)) = self.turns.waiting.first().filter(|(from, _)| *from <= now) {
-            self.settle(position, gate, now);
-        }
-    }
-
-    /// Moves back ready lanes that would be next but for another lane, which has used up a limit that they share by one
-    /// of several keys.
-    fn demote(&mut self, gate: &Gate, now: Time) {
-        loop {
-            let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
-            let stale = firsts.copied().find(|&(_, at)| self.is_stale(at, gate, now));
-            let Some(position) = stale else { return };
-            self.settle(position, gate, now);
-        }
-    }
-
-    /// Puts a lane where the limits by key now want it.
-    fn settle(&mut self, position: Position, gate: &Gate, now: Time) {
-        let (_, at) = position;
-        let kept = self.refreshed(self.directory.entries[at].kept, at, gate, Scope::Keyed, now);
-        self.directory.entries[at].kept = kept;
-        self.turns.take(at);
-        let ready = kept.opening.allows(now).then(|| Place::Ready(self.kind(at, gate)));
-        self.turns.set(at, position, ready.unwrap_or(Place::Waiting(kept.opening.from)));
-    }
-
-    pub(super) fn is_stale(&self, at: usize, gate: &Gate, now: Time) -> bool {
-        let entry = &self.directory.entries[at];
-        !entry.kept.stands(gate, Scope::Keyed, entry.lane.since(), now)
     }
 
     /// The `kept` answer to a lane, if it still stands at `now`; otherwise a new one.

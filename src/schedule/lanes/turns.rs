@@ -1,21 +1,50 @@
-//! The place of each lane among those that wait.
+//! The order of the lanes: those that wait, and those that are ready.
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::kept::Kept;
-use crate::gate::Kind;
+use crate::gate::{Gate, Kind, Opening, Scope};
 use crate::time::Time;
 
 /// The number of the front item of a lane, or of what that has replaced, and the lane. Sorts in input order.
 pub(super) type Position = (u64, usize);
 
 /// Where to find a lane that is neither empty nor passed over.
-#[derive(Clone)]
+pub(super) type Placed = (Position, Place);
+
+#[derive(Clone, PartialEq, Eq)]
 pub(super) enum Place {
     /// The limits by key do not admit its front before this.
     Waiting(Time),
-    /// Only the common limits may hold it back.
+    /// Only the common limits may hold it back, as far as is known.
     Ready(Kind),
+}
+
+/// An answer of the gate. It stands until the gate's version changes, the opening ends, or the request's `since`
+/// changes.
+#[derive(Clone, Copy)]
+pub(super) struct Kept {
+    pub(super) opening: Opening,
+    version: u64,
+    /// The `since` of the request; `None` if the answer does not depend on it.
+    since: Option<Time>,
+}
+
+impl Default for Kept {
+    /// An answer that does not stand.
+    fn default() -> Self {
+        Kept { opening: Opening::NEVER, version: u64::MAX, since: None }
+    }
+}
+
+impl Kept {
+    /// An answer that the gate has just given.
+    pub(super) fn new(opening: Opening, gate: &Gate, scope: Scope, since: Option<Time>) -> Self {
+        Kept { opening, version: gate.version(scope), since }
+    }
+
+    pub(super) fn stands(self, gate: &Gate, scope: Scope, since: Option<Time>, now: Time) -> bool {
+        self.version == gate.version(scope) && self.since == since && !self.opening.is_over(now)
+    }
 }
 
 /// Ready lanes that get the same answer from the common limits.
@@ -28,15 +57,10 @@ pub(super) struct Group {
 /// The lanes, in the order of their turns.
 #[derive(Default)]
 pub(super) struct Turns {
-    places: Vec<Option<(Position, Place)>>,
     /// The lanes that wait or are ready, in input order, if tracked.
     pub(super) fronts: Option<BTreeSet<Position>>,
     pub(super) waiting: BTreeSet<(Time, Position)>,
     pub(super) ready: BTreeMap<Kind, Group>,
-    /// The answer of the whole gate to the only waiting lane.
-    pub(super) whole: Kept,
-    /// Changes with every place.
-    pub(super) revision: u64,
 }
 
 impl Turns {
@@ -49,57 +73,39 @@ impl Turns {
     /// Removes all lanes.
     pub(super) fn clear(&mut self) {
         let fronts = self.fronts.take().map(|_| BTreeSet::new());
-        *self = Turns { fronts, revision: self.revision + 1, ..Turns::default() };
+        *self = Turns { fronts, ..Turns::default() };
     }
 
-    /// Sets the place of a lane that has none.
-    pub(super) fn set(&mut self, at: usize, position: Position, place: Place) {
-        self.revision += 1;
-        self.fronts.iter_mut().for_each(|fronts| _ = fronts.insert(position));
-        match &place {
-            Place::Waiting(verdict) => _ = self.waiting.insert((*verdict, position)),
-            Place::Ready(kind) => _ = self.ready.entry(kind.clone()).or_default().positions.insert(position),
+    /// Moves a lane from one place to another.
+    pub(super) fn replace(&mut self, before: Option<Placed>, after: Option<&Placed>) {
+        if before.as_ref() == after {
+            return;
         }
-        if self.places.len() <= at {
-            self.places.resize(at + 1, None);
+        if let Some(fronts) = &mut self.fronts {
+            before.iter().for_each(|(position, _)| _ = fronts.remove(position));
+            fronts.extend(after.map(|(position, _)| *position));
         }
-        self.places[at] = Some((position, place));
-    }
-
-    /// Takes a lane out of its place.
-    pub(super) fn take(&mut self, at: usize) {
-        self.whole = Kept::default();
-        let Some((position, place)) = self.places.get_mut(at).and_then(Option::take) else { return };
-        self.fronts.iter_mut().for_each(|fronts| _ = fronts.remove(&position));
-        match &place {
-            Place::Waiting(verdict) => _ = self.waiting.remove(&(*verdict, position)),
-            Place::Ready(kind) => {
-                let group = self.ready.get_mut(kind);
-                if group.is_some_and(|group| group.positions.remove(&position) && group.positions.is_empty())
+        // First the new place, as the last lane of a group takes its answer along. Of one kind, the answer is kept.
+        match after {
+            Some((position, Place::Waiting(bound))) => _ = self.waiting.insert((*bound, *position)),
+            Some((position, Place::Ready(kind))) => match self.ready.get_mut(kind) {
+                Some(group) => _ = group.positions.insert(*position),
+                None => _ = self.ready.entry(kind.clone()).or_default().positions.insert(*position),
+            },
+            None => {}
+        }
+        match before {
+            Some((position, Place::Waiting(bound))) => _ = self.waiting.remove(&(bound, position)),
+            Some((position, Place::Ready(kind))) => {
+                let is_last =
+                    |group: &mut Group| group.positions.remove(&position) && group.positions.is_empty();
+                if self.ready.get_mut(&kind).is_some_and(is_last)
+                    && (self.ready.len() > 1 || kind.0.is_empty())
                 {
-                    self.ready.remove(kind);
+                    self.ready.remove(&kind);
                 }
             }
+            None => {}
         }
-    }
-
-    /// Moves a lane on to its `next` items, which get the same answers. Returns false if it has no place.
-    pub(super) fn advance(&mut self, at: usize, next: Position) -> bool {
-        let Some(Some((position, place))) = self.places.get_mut(at) else { return false };
-        self.revision += 1;
-        let last = std::mem::replace(position, next);
-        let positions = match place {
-            Place::Waiting(verdict) => {
-                self.waiting.remove(&(*verdict, last));
-                self.waiting.insert((*verdict, next));
-                None
-            }
-            Place::Ready(kind) => self.ready.get_mut(kind).map(|group| &mut group.positions),
-        };
-        for positions in positions.into_iter().chain(&mut self.fronts) {
-            positions.remove(&last);
-            positions.insert(next);
-        }
-        true
     }
 }

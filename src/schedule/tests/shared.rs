@@ -1,6 +1,7 @@
 //! Shared limits, kept by slots that a store books.
 
 use super::*;
+use crate::config::Jitter;
 use crate::exit::Exit;
 
 fn scene(args: &str, span: u64, most: u64) -> Scene {
@@ -96,7 +97,7 @@ fn a_slot_that_a_local_limit_would_waste_is_given_back() {
         (1, BookedFor("a", 1, &[200_000_000]), "wait 149999999 or input"),
         (2, Input("b\n"), "book 1; wait 149999999 or input"),
         (3, BookedFor("b", 1, &[3]), "send b; give back 200000000; wait 103 or input"),
-        (103, Due, "book 1; wait - or input"),
+        (103, Due, "book 1; wait 200000000 or input"),
     ]);
 }
 
@@ -468,4 +469,27 @@ fn slots_that_became_useless_go_back_at_once() {
         (1, Booked(&[1, 110]), "send a; wait 110 or input"),
         (2, EndedAndAsks(1, 1, 1000), "hold until 1002; book 2; wait - or input"),
     ]);
+}
+
+/// Each waits for an answer of the store when the first one uses up the local limit.
+#[test]
+fn all_that_never_waits_is_refused_once_a_local_limit_is_used_up() {
+    let schedule = scene("-r 9/s,key=col:1 -r 1/100ns,local --on-limit drop", 2, 9).check(&[
+        (0, Input("a\nb\nc\n"), "ask for 1; wait - or input"),
+        (1, BookedFor("a", 1, &[1]), "send a; wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().released, schedule.stats().refused), (1, 2));
+}
+
+#[test]
+fn a_slot_that_ends_in_a_random_delay_is_booked_again_after_it() {
+    let delay = "50ns,seed=1".parse::<Jitter>().unwrap().delay(1, 1);
+    assert!(delay > 5);
+    for order in ["", " --in-order"] {
+        scene(&format!("-r 9/s --jitter=50ns,seed=1{order}"), 2, 9).check(&[
+            (0, Input("a\n"), "book 1; wait - or input"),
+            (1, Booked(&[1]), &format!("wait {} or input", 1 + delay)),
+            (1 + delay, Due, "book 1; wait - or input"),
+        ]);
+    }
 }

@@ -9,7 +9,7 @@ use crate::store::{Policy, Reserve};
 
 pub(super) struct Agreement {
     pub(super) policy: Policy,
-    /// The longest horizon of all limits so far.
+    /// The longest horizon of all limits so far, those that were replaced unseen among them.
     pub(super) horizon: u64,
     /// The limits as the user gave them, if there is a margin to choose, until they are told how much can be reached.
     rates: Vec<Rate>,
@@ -37,6 +37,7 @@ impl Agreement {
     /// The state is kept for this policy.
     pub(super) fn conclude(&mut self, record: &Record) {
         self.revision = Some(record.revision);
+        self.horizon = self.horizon.max(record.horizon);
     }
 
     /// Agrees on the limits of a state. Returns whether that is possible.

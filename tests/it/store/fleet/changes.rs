@@ -14,10 +14,11 @@ use throttle::store::{Order, Policy, Reserve, Store, VaultStore};
 use throttle::time::{Time, Wall};
 
 use super::lines::{HOURS, KEYS, Limit, MOST};
-use super::{MILLI, for_each_case};
+use super::{MILLI, for_each_seed_of};
 use crate::memory_store::MemoryVault;
 use crate::simulated::fleet::{Arrivals, Batch, Faults, Followed, Ran, run_over};
 use crate::simulated::vault::{InMemory, Trouble, Vault, set_limits};
+use crate::support::seeds;
 
 /// Limits that are in force together.
 type List = Vec<Limit>;
@@ -285,12 +286,16 @@ fn limits_that_replace_those_of_a_state_that_is_gone_are_followed() {
 
 #[test]
 fn limits_of_a_map_are_replaced() {
-    for_each_case(40, |seed, random| check(Box::new(InMemory::evicting()), true, seed, random));
+    // In the last one, a process has not seen the limits with the longest horizon.
+    for_each_seed_of(seeds(40).chain([800_192]), |seed, random| {
+        check(Box::new(InMemory::evicting()), true, seed, random);
+    });
 }
 
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 mod outside {
     use super::*;
+    use crate::store::fleet::for_each_case;
     use crate::store::fleet::losses::{InFile, OnServer};
     use crate::store::redis::server::RedisServer;
     use crate::support::Directory;

@@ -37,9 +37,9 @@ impl BookingRules {
         let last = ledger.newest.min(last_used).max(quarantine.unwrap_or_default());
         let seen = missing.unwrap_or(ledger.newest.max(at));
         let latest = if missing.is_some() { last_used } else { last.max(at) };
-        let forgotten = |source: usize, more: u64| {
+        let forgotten = |source: usize, cost: u64, more: u64| {
             let known = ledger.forgotten.get(source).copied().flatten();
-            let evicted = old.forgotten_by(source, seen).map(|until| until.min(latest));
+            let evicted = old.forgotten_by(source, cost, seen).map(|until| until.min(latest));
             known.max(evicted.filter(|until| *until >= began).map(|until| until.saturating_add(more)))
         };
         let is_used = old.fresh_from(ledger) > Time::ZERO;
@@ -49,7 +49,8 @@ impl BookingRules {
             let (rule, account) = (&self.rules[limit].rule, &mut new.accounts[limit]);
             let Some(source) = predecessor(rate, old.policy.rates.iter()) else {
                 if missing.is_some() {
-                    all_forgotten[limit] = (0..old.rules.len()).filter_map(|old| forgotten(old, 0)).max();
+                    // What costs least is forgotten first.
+                    all_forgotten[limit] = (0..old.rules.len()).filter_map(|old| forgotten(old, 1, 0)).max();
                 }
                 if let Some(until) = all_forgotten[limit].or(is_used.then_some(last)) {
                     *account = rule.unused();
@@ -57,7 +58,8 @@ impl BookingRules {
                 }
                 continue;
             };
-            let (before, more) = (&old.rules[source].rule, self.more_after(limit, rate));
+            let (before, dearest) = (&old.rules[source].rule, max_cost(&old.policy.rates[source]));
+            let more = self.more_after(limit, dearest.max(max_cost(rate)));
             account.clone_from(&ledger.accounts[source]);
             // Of slots that are given up, the one before may matter for longer.
             if ledger.newest > last || more > 0 && ledger.newest > at {
@@ -65,7 +67,7 @@ impl BookingRules {
             }
             // What was too old when the last slot was booked is forgotten.
             before.expire(account, seen);
-            all_forgotten[limit] = forgotten(source, more);
+            all_forgotten[limit] = forgotten(source, dearest, more);
             before.carry_over(account, rule, at, all_forgotten[limit]);
         }
         if all_forgotten.iter().any(Option::is_some) {
@@ -80,24 +82,25 @@ impl BookingRules {
         Order { costs: costs.into(), ..report.clone() }
     }
 
-    /// The instant up to which releases may have been forgotten by `at`, if any may.
-    fn forgotten_by(&self, limit: usize, at: Time) -> Option<Time> {
+    /// The instant up to which releases of this cost may have been forgotten by `at`, if any may.
+    fn forgotten_by(&self, limit: usize, cost: u64, at: Time) -> Option<Time> {
         let quota = &self.policy.quotas[limit];
         let (spec, rate) = (quota.algorithm.spec(), &self.policy.rates[limit]);
         let terms = Terms { wall: self.wall, ..quota.terms };
         let is_windowed = !spec.accrues && spec.civil(&terms).is_none();
         let memory = match spec.accrues {
-            true => spec.matters_for(&terms, max_cost(rate)),
+            true if cost == 1 => u64::try_from(terms.gap(cost)).unwrap_or(u64::MAX),
+            true => spec.matters_for(&terms, cost),
             false => spec.lasted(&terms, at),
         };
         (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory)))
     }
 
-    /// The nanoseconds by which the dearest release holds up later ones for longer than one of cost 1.
-    fn more_after(&self, limit: usize, rate: &Rate) -> u64 {
+    /// The nanoseconds by which a release of this cost holds up later ones for longer than one of cost 1.
+    fn more_after(&self, limit: usize, cost: u64) -> u64 {
         let Quota { algorithm, terms, .. } = &self.policy.quotas[limit];
-        let [max_cost, one] = [max_cost(rate), 1].map(|cost| algorithm.spec().matters_for(terms, cost));
-        max_cost.saturating_sub(one)
+        let [it, one] = [cost, 1].map(|cost| algorithm.spec().matters_for(terms, cost));
+        it.saturating_sub(one)
     }
 }
 

@@ -122,14 +122,17 @@ impl Case {
         self.lists.iter().rposition(is_it).expect("one of the lists")
     }
 
-    /// The lists that a release may be made under.
+    /// The lists that a release may be made under: those its process follows, and the one in force, which others may
+    /// have followed before.
     fn lists_of(&self, batch: &Batch) -> Vec<usize> {
-        match &batch.limits[..] {
+        let mut lists = match &batch.limits[..] {
             [] => vec![0],
             // At the very instant at which it followed the first one.
             [first] if first.0 == batch.release.start => vec![0, self.followed(first)],
             limits => limits.iter().map(|limits| self.followed(limits)).collect(),
-        }
+        };
+        lists.extend(self.lists.iter().rposition(|(since, _)| *since <= batch.release.start));
+        lists
     }
 
     /// Checks that a process has released all its items, or all before one that no slot can be for.

@@ -3,7 +3,7 @@
 use super::{BookingRules, Ledger, Quota};
 use crate::config::Rate;
 use crate::gate::predecessor;
-use crate::rule::Terms;
+use crate::rule::{Extra, Terms};
 use crate::store::Order;
 use crate::time::{SECOND, Time};
 
@@ -69,6 +69,8 @@ impl BookingRules {
             before.expire(account, seen);
             all_forgotten[limit] = forgotten(source, dearest, more);
             before.carry_over(account, rule, at, all_forgotten[limit]);
+            let hidden = old.hidden_by(source, dearest, ledger.newest).filter(|hidden| *hidden >= began);
+            hidden.into_iter().for_each(|hidden| rule.exhaust(account, hidden.saturating_add(more)));
         }
         if all_forgotten.iter().any(Option::is_some) {
             new.forgotten = all_forgotten.into();
@@ -94,6 +96,14 @@ impl BookingRules {
             false => spec.lasted(&terms, at),
         };
         (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory)))
+    }
+
+    /// The instant up to which a release of this cost may be hidden by one at `last`, if the rule knows only the last.
+    fn hidden_by(&self, limit: usize, cost: u64, last: Time) -> Option<Time> {
+        let Quota { algorithm, terms, .. } = &self.policy.quotas[limit];
+        let spec = algorithm.spec();
+        let knows_one = spec.accrues && !spec.takes(Extra::Burst) && self.policy.rates[limit].cost.is_some();
+        last.0.checked_sub(spec.matters_for(terms, cost)).filter(|_| knows_one).map(Time)
     }
 
     /// The nanoseconds by which a release of this cost holds up later ones for longer than one of cost 1.

@@ -237,18 +237,13 @@ impl Limit {
         if self.hours.is_none() {
             return self.charge(account, now, Ask { cost: ask.cost.saturating_mul(count), ..ask });
         }
-        for _ in 0..count {
-            self.charge(account, now, ask);
-            self.rule.waive_debt(self.accounts.get_mut(account));
-        }
+        (0..count).for_each(|_| self.charge(account, now, ask));
     }
 
     fn charge(&mut self, account: usize, now: Time, ask: Ask) {
+        let Some(running) = &mut self.running else { return self.charge_end(account, now, ask) };
+        running.add(self.accounts.key(account), ask.cost);
         self.memory.note(now);
-        match &mut self.running {
-            Some(running) => running.add(self.accounts.key(account), ask.cost),
-            None => self.release(account, now, ask),
-        }
     }
 
     #[inline]

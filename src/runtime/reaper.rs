@@ -25,7 +25,7 @@ pub(super) struct Reaper {
 impl Reaper {
     /// Starts a thread that waits for the end of a command whenever it is asked to.
     pub(super) fn start(waker: Waker) -> Result<Self> {
-        heed_ends();
+        restore_sigchld();
         let (ask, asked) = unbounded();
         super::spawn("reaper", move || run(&asked, &waker))?;
         Ok(Reaper { ask, is_asked: false })
@@ -50,7 +50,7 @@ impl Reaper {
 }
 
 /// Restores the default of SIGCHLD: if our parent ignored it, the kernel would reap commands and lose their statuses.
-fn heed_ends() {
+fn restore_sigchld() {
     // SAFETY: the default action runs none of our code.
     #[expect(unsafe_code)]
     let _ = unsafe { signal(Signal::SIGCHLD, SigHandler::SigDfl) };

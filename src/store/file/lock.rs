@@ -14,7 +14,7 @@ use crate::exit::Exit;
 use crate::store::{BEFORE_TELLING, StoreError};
 
 /// The longest wait for the lock. It is held only for moments, unless its holder is stopped.
-pub(super) const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
+pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The pauses between two tries, as a lock cannot be waited for with a timeout.
 const FIRST_PAUSE: Duration = Duration::from_micros(20);

@@ -104,7 +104,7 @@ impl FileStore {
     /// # Errors
     /// As for [`FileStore::open`], and [`Exit::StoreAway`]: another process has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
-        Database::remove(path, lock::LOCK_TIMEOUT)
+        Database::remove(path, lock::TIMEOUT)
     }
 }
 
@@ -307,6 +307,6 @@ impl Setting {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;
-        Ok(Setting { origin, shown, patience: lock::LOCK_TIMEOUT })
+        Ok(Setting { origin, shown, patience: lock::TIMEOUT })
     }
 }

@@ -91,6 +91,7 @@ impl BookingRules {
         let terms = Terms { wall: self.wall, ..quota.terms };
         let is_windowed = !spec.accrues && spec.civil(&terms).is_none();
         let memory = match spec.accrues {
+            // Even of a bucket, as one that was full before is full again.
             true if cost == 1 => u64::try_from(terms.gap(cost)).unwrap_or(u64::MAX),
             true => spec.matters_for(&terms, cost),
             false => spec.lasted(&terms, at),

@@ -1,6 +1,6 @@
 //! Finds out of which commit this is, for `throttle -V`, and makes the released program smaller.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::{env, fs};
 
@@ -13,23 +13,35 @@ fn main() {
         if packs_relocations() {
             println!("cargo::rustc-link-arg-bins=-Wl,-z,pack-relative-relocs");
         }
-        let is = |name, what| env::var(name).is_ok_and(|value| value.split(',').any(|one| one == what));
-        if is("CARGO_CFG_TARGET_OS", "linux") && !is("CARGO_CFG_TARGET_FEATURE", "crt-static") {
+        let is = |name, what| env::var(name).is_ok_and(|value| value == what);
+        if is("CARGO_CFG_TARGET_OS", "linux") {
             drop_unwind_tables();
+            if is("CARGO_CFG_TARGET_ENV", "gnu") && env::var("HOST") == env::var("TARGET") {
+                link_unwinder();
+            }
         }
     }
 }
 
 /// They are a twelfth of the program, which aborts where others would unwind, and is stripped of the names that a
-/// backtrace would have. rustc can leave them out neither of one profile only, nor of what it brings along. A static
-/// program needs those of the unwinder itself, which aborts without, if `RUST_BACKTRACE` has it called.
+/// backtrace would have. rustc can leave them out neither of one profile only, nor of what it brings along. Without
+/// them the unwinder aborts, so none is asked for a backtrace: see `main.rs`.
 fn drop_unwind_tables() {
     const DISCARD: &str = "SECTIONS { /DISCARD/ : { *(.eh_frame .eh_frame.* .gcc_except_table .gcc_except_table.*) } } \
                            INSERT AFTER .text;\n";
     let script = Path::new(&env::var_os("OUT_DIR").expect("cargo tells")).join("discard.ld");
     fs::write(&script, DISCARD).expect("the directory is there");
     println!("cargo::rustc-link-arg-bins=-T{}", script.display());
-    println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr");
+    println!("cargo::rustc-link-arg-bins=-Wl,--no-eh-frame-hdr,--wrap=_Unwind_Backtrace");
+}
+
+/// Loading `libgcc_s` takes a tenth of the time that the program needs to start.
+fn link_unwinder() {
+    let file = told("cc", &["-print-file-name=libgcc_eh.a"]).map(PathBuf::from);
+    if let Some(directory) = file.as_deref().filter(|file| file.is_absolute()).and_then(Path::parent) {
+        println!("cargo::rustc-link-search=native={}", directory.display());
+        println!("cargo::rustc-link-lib=static:-bundle=gcc_eh");
+    }
 }
 
 /// Packed relocations make the program a twentieth smaller, but need glibc 2.36 where it is linked and where it runs.

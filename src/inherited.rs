@@ -1,12 +1,10 @@
-//! The state of the process as it was started, before std changes it.
-//!
-//! Before `main`, std opens /dev/null in place of a closed stdin, stdout or stderr, and ignores SIGPIPE. We need both
-//! as they were: writing to a closed stdout must fail, and commands inherit the signal dispositions that we inherited.
-//! So this runs earlier, when the program is loaded.
+//! The state of the process as it was started: writing to a closed stdout must fail, and commands inherit the signal
+//! dispositions that we inherited.
 //!
 //! Signals that were ignored stay ignored, as in a shell. Blocked ones are unblocked: the mask was rarely meant for us.
 //! Commands get the original mask and dispositions.
 
+use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
@@ -37,26 +35,35 @@ pub(crate) struct Inherited {
 
 static INHERITED: OnceLock<Inherited> = OnceLock::new();
 
-/// The state of the process before `main`.
+/// The state of the process before [`prepare`].
 pub(crate) fn inherited() -> Inherited {
     INHERITED.get().copied().unwrap_or_default()
 }
 
-/// Unblocks the signals that a run needs. To be called once, before any thread starts.
+/// Notes down the state of the process, and makes it that of a run. To be called once, before anything else.
 ///
-/// When a file reaches its size limit, the write must fail with an error; SIGXFSZ would end the run without a word. The
-/// signal is caught rather than ignored, so commands find it at its default. So is USR1 until there is a listener: it
-/// never ends a run.
+/// A closed stdin, stdout or stderr is filled, so that no file takes its number. SIGPIPE is ignored: the write fails
+/// instead. When a file reaches its size limit, the write must fail, too, where SIGXFSZ would end the run without a
+/// word. That signal is caught rather than ignored, so commands find it at its default. So is USR1 until there is a
+/// listener: it never ends a run. The signals that a run needs are unblocked.
 pub fn prepare() {
     extern "C" fn nothing(_: c_int) {}
-    let harmless = [Signal::SIGXFSZ, Signal::SIGUSR1].into_iter();
-    for signal in harmless.filter(|&signal| !inherited().ignores(signal as c_int)) {
-        let action = SigAction::new(SigHandler::Handler(nothing), SaFlags::SA_RESTART, SigSet::empty());
-        // SAFETY: the handler does nothing.
-        #[expect(unsafe_code)]
-        let _ = unsafe { sigaction(signal, &action) };
+    let _ = INHERITED.set(Inherited::now());
+    [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().for_each(fill);
+    handle(Signal::SIGPIPE, SigHandler::SigIgn);
+    for signal in [Signal::SIGXFSZ, Signal::SIGUSR1] {
+        if !inherited().ignores(signal as c_int) {
+            handle(signal, SigHandler::Handler(nothing));
+        }
     }
     let _ = HEARD.into_iter().collect::<SigSet>().thread_unblock();
+}
+
+fn handle(signal: Signal, handler: SigHandler) {
+    let action = SigAction::new(handler, SaFlags::SA_RESTART, SigSet::empty());
+    // SAFETY: no handler of ours does anything.
+    #[expect(unsafe_code)]
+    let _ = unsafe { sigaction(signal, &action) };
 }
 
 /// While it exists, the signals in `HEARD` stay pending, and threads that are started never receive them.
@@ -76,6 +83,15 @@ impl Drop for Uninterrupted {
 }
 
 impl Inherited {
+    fn now() -> Self {
+        Inherited {
+            stdin_closed: is_closed(libc::STDIN_FILENO),
+            stdout_closed: is_closed(libc::STDOUT_FILENO),
+            ignored: WATCHED.map(is_ignored),
+            mask: SigSet::thread_get_mask().ok(),
+        }
+    }
+
     /// Checks that standard output is open: what std opens in its place would take everything and keep nothing.
     ///
     /// # Errors
@@ -103,33 +119,23 @@ impl Inherited {
     }
 }
 
-#[used]
+/// Opens something in place of a closed standard stream: where there is no /dev/null, a directory, which can be neither
+/// read nor written, and is closed again for commands.
 #[expect(unsafe_code)]
-#[cfg_attr(target_vendor = "apple", unsafe(link_section = "__DATA,__mod_init_func"))]
-#[cfg_attr(not(target_vendor = "apple"), unsafe(link_section = ".init_array"))]
-static LOOK: extern "C" fn() = look;
-
-extern "C" fn look() {
-    let inherited = Inherited {
-        stdin_closed: is_closed(libc::STDIN_FILENO),
-        stdout_closed: is_closed(libc::STDOUT_FILENO),
-        ignored: WATCHED.map(is_ignored),
-        mask: SigSet::thread_get_mask().ok(),
-    };
-    let _ = INHERITED.set(inherited);
-    [libc::STDIN_FILENO, libc::STDOUT_FILENO, libc::STDERR_FILENO].into_iter().for_each(fill_without_devices);
-}
-
-/// Fills a closed standard stream where there is no /dev/null, as std would abort. The directory that is opened instead
-/// can be neither read nor written, and is closed again for commands.
-#[expect(unsafe_code)]
-fn fill_without_devices(fd: c_int) {
+fn fill(fd: c_int) {
     // SAFETY: only queries, and opens the lowest free descriptor, which nothing uses yet.
     unsafe {
-        if is_closed(fd) && libc::access(c"/dev/null".as_ptr(), libc::F_OK) == -1 {
+        if is_closed(fd) && libc::open(c"/dev/null".as_ptr(), libc::O_RDWR) == -1 {
             libc::open(c"/".as_ptr(), libc::O_RDONLY | libc::O_CLOEXEC);
         }
     }
+}
+
+/// The descriptor 0, without the buffer that std keeps for it.
+#[expect(unsafe_code)]
+pub(crate) fn stdin() -> BorrowedFd<'static> {
+    // SAFETY: `prepare` has seen to it that it is open, and nothing closes it.
+    unsafe { BorrowedFd::borrow_raw(libc::STDIN_FILENO) }
 }
 
 #[expect(unsafe_code)]

@@ -12,7 +12,7 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::readable;
-use crate::inherited::inherited;
+use crate::inherited::{inherited, stdin};
 use crate::pipe;
 
 pub(crate) struct Input {
@@ -34,7 +34,7 @@ impl Input {
             None if inherited().stdin_closed => {
                 bail!("standard input is closed: pipe items in, or name a file with -a")
             }
-            None => as_file(io::stdin()).context("cannot read the input")?,
+            None => as_file(stdin()).context("cannot read the input")?,
         };
         Ok(Input { file, is_stdin: path.is_none(), is_fast: false })
     }
@@ -121,7 +121,7 @@ impl InputPosition {
 
     /// Moves standard input to `bytes` after where it stood at the start.
     pub(crate) fn advance(&self, bytes: u64) {
-        if let (Some(place), Ok(mut stdin)) = (self.place, as_file(io::stdin())) {
+        if let (Some(place), Ok(mut stdin)) = (self.place, as_file(stdin())) {
             let _ = stdin.seek(SeekFrom::Start(place.offset + bytes));
         }
     }

@@ -11,6 +11,7 @@ use super::stderr;
 use super::{hints, learned};
 use crate::config::{Config, Rate, Report, Run};
 use crate::exit::{Exit, signal_name};
+use crate::inherited::stdin;
 use crate::printable::{escaped, escaped_json};
 use crate::schedule::{Schedule, Stats, Total};
 use crate::store::Reach;
@@ -160,7 +161,7 @@ impl Reporter {
 
     /// Says so if items are read from a terminal.
     pub(crate) fn reads_terminal(&self) {
-        if io::stdin().is_terminal() {
+        if stdin().is_terminal() {
             self.notice(&"reading items from the terminal; end with Ctrl-D");
         }
     }

@@ -10,6 +10,7 @@ use super::{Setup, done};
 use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
+use crate::inherited::stdin;
 use crate::pipe::is_pipe;
 use crate::records::{FailedItems, JobLog};
 use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
@@ -69,7 +70,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     *consumed = config.input.head_length() + schedule.consumed();
     // An empty pipe is no mistake.
     let takes_stdin = config.input.file.is_none() && config.command.is_some();
-    if exit == Exit::Done && schedule.stats().read == 0 && takes_stdin && !is_pipe(io::stdin()) {
+    if exit == Exit::Done && schedule.stats().read == 0 && takes_stdin && !is_pipe(stdin()) {
         reporter.notice(&"no items on standard input");
     }
     let ended = world.now();

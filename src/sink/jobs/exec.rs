@@ -14,7 +14,7 @@ use nix::sys::signal::{SigHandler, Signal, signal};
 use super::job::restore;
 use crate::config::{State, VARIABLE};
 use crate::exit::Exit;
-use crate::inherited::inherited;
+use crate::inherited::{inherited, stdin};
 
 /// Turns this process into a command, with signals and descriptors as they were found. Returns only if that fails.
 pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
@@ -26,7 +26,7 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
     restore(&mut command);
     // A descriptor that was closed is one of ours now, which the command must not get.
     if inherited().stdin_closed {
-        let _ = fcntl(io::stdin(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+        let _ = fcntl(stdin(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     if inherited().stdout_closed {
         let _ = fcntl(io::stdout(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));

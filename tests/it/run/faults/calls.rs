@@ -165,8 +165,8 @@ fn calls(traced: &Traced, run: &Run) -> BTreeMap<String, (usize, usize)> {
         if !has_started {
             *before = *count;
         }
-        // std polls the first three descriptors just before it calls `main`.
-        has_started |= call == "poll" && arguments.contains("fd=2");
+        // The first that the program does is to look whether stdin is open.
+        has_started |= call == "fcntl" && arguments.starts_with("0, F_GETFD");
     }
     assert!(has_started, "{trace}");
     counts

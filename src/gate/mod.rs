@@ -45,7 +45,7 @@ pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Blocked, By, Kind, Request, Scope};
 pub use self::reservations::{
     Answer, BookedBy, BookingTerms, Demand, NewLimits, News, Order, Overruns, Reservations, Slot, Steps,
-    Task, Turn,
+    Task, Turn, Wanted,
 };
 
 use self::change::{Paused, change};
@@ -396,7 +396,7 @@ impl Gate {
 
     /// Charges the first `left` of the releases, which have left by `now`; the others count as never admitted. If
     /// `over`, the releases have ended as well. Returns reports of releases that were late for their slots.
-    pub fn commit(&mut self, pending: &mut Pending, now: Time, left: u64, over: bool) -> Vec<Task> {
+    pub fn commit(&mut self, pending: &mut Pending, now: Time, left: u64, over: bool) -> Vec<Order> {
         let (mut reports, shared) = (Vec::new(), self.shared());
         let Gate { limits, charged, reservations, .. } = self;
         let (of_slots, of_limits) = charged.split_at_mut(shared);

@@ -10,15 +10,15 @@ use anyhow::Result;
 use crossbeam_channel::{Receiver, RecvTimeoutError, Sender, bounded, unbounded};
 
 use super::waker::Waker;
-use super::world::{Event, Task};
+use super::world::Event;
 use crate::interrupt::Interrupt;
-use crate::store::{Order, Store};
+use crate::store::{Order, Store, Task};
 
 /// Takes orders and slots to give back; answers come as events. When it is dropped, the store does everything that it
 /// was asked and is closed, if that does not take long.
 pub(super) struct BookingThread {
     /// `None` once no more are accepted.
-    tasks: Option<Sender<Task>>,
+    orders: Option<Sender<Order>>,
     /// Disconnected once the store is closed.
     closed: Receiver<Infallible>,
     /// The time that the end of a run waits for a slow store, such as one on a server that is away.
@@ -38,7 +38,7 @@ const REPORT_PAUSES: u128 = 100;
 impl BookingThread {
     pub(super) fn open(store: Box<dyn Store>, waker: Waker, patience: Duration) -> Result<Self> {
         let interrupt = Arc::clone(&waker.interrupt);
-        let (tasks, taken) = unbounded();
+        let (orders, taken) = unbounded();
         let (open, closed) = bounded(0);
         let reports = Arc::<AtomicUsize>::default();
         let left = Arc::clone(&reports);
@@ -46,15 +46,13 @@ impl BookingThread {
             serve(store, &taken, &left, &waker);
             drop(open);
         })?;
-        Ok(BookingThread { tasks: Some(tasks), closed, patience, reports, interrupt })
+        Ok(BookingThread { orders: Some(orders), closed, patience, reports, interrupt })
     }
 
-    pub(super) fn take(&self, task: Task) {
-        if matches!(&task, Task::Book(order) if !order.is_for_slots()) {
-            self.reports.fetch_add(1, Ordering::Relaxed);
-        }
+    pub(super) fn take(&self, order: Order) {
+        self.reports.fetch_add(usize::from(order.is_report()), Ordering::Relaxed);
         // If the thread is gone, it has reported its error.
-        let _ = self.tasks.as_ref().map(|tasks| tasks.send(task));
+        let _ = self.orders.as_ref().map(|orders| orders.send(order));
     }
 
     /// A report is still to be made, and there is time for it.
@@ -65,7 +63,7 @@ impl BookingThread {
 
 impl Drop for BookingThread {
     fn drop(&mut self) {
-        self.tasks = None;
+        self.orders = None;
         let mut for_reports = REPORT_PAUSES;
         let mut for_slots = self.patience.as_millis().div_ceil(PAUSE.as_millis());
         loop {
@@ -78,53 +76,37 @@ impl Drop for BookingThread {
     }
 }
 
-fn serve(mut store: Box<dyn Store>, tasks: &Receiver<Task>, reports: &AtomicUsize, waker: &Waker) {
+fn serve(mut store: Box<dyn Store>, orders: &Receiver<Order>, reports: &AtomicUsize, waker: &Waker) {
     let told = waker.clone();
     store.tell_waits_to(Arc::new(move |why| _ = told.send(Event::BookingWaits(why))));
     let (mut is_heard, mut waiting) = (true, VecDeque::new());
-    while let Some(task) = waiting.pop_front().or_else(|| tasks.recv().ok()) {
-        match task {
+    while let Some(order) = waiting.pop_front().or_else(|| orders.recv().ok()) {
+        match order.task {
             // Once the run is over, no one uses slots, but other runs need its reports.
-            Task::Book(order) if order.is_for_slots() && !is_heard => {}
-            Task::Book(order) => {
-                waiting.extend(tasks.try_iter());
-                let orders = together(*order, &mut waiting);
-                let answers = store.book_some(&orders);
+            Task::Book(_) if !is_heard => {}
+            // If this fails, the slots stay booked: that costs throughput but never breaks the limit. The next order
+            // reports why.
+            Task::GiveBack(..) => _ = store.give_back(&order),
+            _ => {
+                waiting.push_front(order);
+                waiting.extend(orders.try_iter());
+                // Those that are answered, up to the first that is not.
+                let is_answered = |order: &&Order| !matches!(order.task, Task::GiveBack(..));
+                let together = waiting.iter().take_while(is_answered).count();
+                let answers = store.book_some(&waiting.make_contiguous()[..together]);
                 let is_over = answers.is_err();
                 let answers =
                     answers.map_or_else(|error| vec![Err(error)], |all| all.into_iter().map(Ok).collect());
-                let mut orders = orders.into_iter().map(Box::new);
-                for (answer, order) in answers.into_iter().zip(&mut orders) {
-                    if !order.is_for_slots() {
-                        reports.fetch_sub(1, Ordering::Relaxed);
-                    }
-                    is_heard = waker.send(Event::Booked(order, answer));
+                for (order, answer) in waiting.drain(..answers.len()).zip(answers) {
+                    reports.fetch_sub(usize::from(order.is_report()), Ordering::Relaxed);
+                    is_heard = waker.send(Event::Booked(order.into(), answer));
                 }
                 if is_over {
                     break;
                 }
-                orders.rev().for_each(|order| waiting.push_front(Task::Book(order)));
-            }
-            // If this fails, the slots stay booked: that costs throughput but never breaks the limit. The next order
-            // reports why.
-            Task::GiveBack(order, slots) => _ = store.give_back(&order, &slots),
-        }
-    }
-}
-
-/// An order, and those waiting right behind it.
-fn together(order: Order, waiting: &mut VecDeque<Task>) -> Vec<Order> {
-    let mut orders = vec![order];
-    while let Some(task) = waiting.pop_front() {
-        match task {
-            Task::Book(order) => orders.push(*order),
-            Task::GiveBack(..) => {
-                waiting.push_front(task);
-                break;
             }
         }
     }
-    orders
 }
 
 #[cfg(test)]
@@ -158,11 +140,11 @@ mod tests {
         let thread = BookingThread::open(Box::new(store), waker, patience).unwrap();
         drop(events);
         let order = Order::new(Key::new(), [1], 1);
-        let overrun = Order { overrun: Some(Time(5)), ..order.clone() };
-        let hold = Order { hold: Some(Time(9)), ..order.clone() };
-        [&overrun, &order, &hold].into_iter().for_each(|order| thread.take(Task::Book(order.clone().into())));
+        let late = order.with(Task::Late(1, Time(5)));
+        let hold = order.with(Task::Hold(Time(9)));
+        [&late, &order, &hold].into_iter().for_each(|order| thread.take(order.clone()));
         drop(thread);
-        assert_eq!(noted.iter().collect::<Vec<_>>(), [overrun, hold]);
+        assert_eq!(noted.iter().collect::<Vec<_>>(), [late, hold]);
     }
 
     /// A server that is away at the end does not keep a run longer because one was made before.
@@ -173,8 +155,7 @@ mod tests {
         let store = Noting(Duration::ZERO, noting);
         let thread =
             BookingThread::open(Box::new(store), events.waker.clone(), Duration::from_millis(1)).unwrap();
-        let overrun = Order { overrun: Some(Time(5)), ..Order::new(Key::new(), [1], 1) };
-        thread.take(Task::Book(overrun.into()));
+        thread.take(Order::new(Key::new(), [1], 1).with(Task::Late(1, Time(5))));
         while events.next().is_none() {
             thread::yield_now();
         }

@@ -56,7 +56,7 @@ impl<'a> Driver<'a> {
             }
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
-                Action::Store(task) => self.world.give_store(task),
+                Action::Store(order) => self.world.give_store(*order),
                 Action::Tell(notice) => {
                     self.list(schedule, &notice);
                     self.reporter.tell(&notice, self.world.wall(), now);

@@ -32,7 +32,7 @@ pub(crate) use self::precise::sharpen;
 pub(crate) use self::real_world::RealWorld;
 pub(crate) use self::review::Review;
 pub use self::text_file::TextFile;
-pub use self::world::{Event, Task, Wait, Wake, World};
+pub use self::world::{Event, Wait, Wake, World};
 use crate::inherited::Uninterrupted;
 
 /// The bytes of a thread's stack. What is never used takes no memory; a handshake with a server needs the most.

@@ -13,13 +13,13 @@ use super::limits::LimitsFiles;
 use super::listener::Listener;
 use super::reaper::Reaper;
 use super::waker::Events;
-use super::world::{Event, Task, Wait, Wake, World};
+use super::world::{Event, Wait, Wake, World};
 use super::{limits, precise, readable, signals, stdout_reader};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::source::Reader;
-use crate::store::Store;
+use crate::store::{Order, Store};
 use crate::time::{SECOND, Time, Wall, shown};
 
 pub(crate) struct RealWorld {
@@ -210,9 +210,9 @@ impl World for RealWorld {
         self.watches_reader && stdout_reader::is_gone(Some(Duration::ZERO))
     }
 
-    fn give_store(&mut self, task: Task) {
+    fn give_store(&mut self, order: Order) {
         if let Some(booking) = &self.booking {
-            booking.take(task);
+            booking.take(order);
         }
     }
 }

@@ -6,7 +6,6 @@ use anyhow::Error;
 
 use crate::config::Rate;
 use crate::exit::Exit;
-pub use crate::gate::Task;
 use crate::gate::{Answer, Order};
 use crate::source::Segment;
 use crate::store::StoreError;
@@ -55,7 +54,7 @@ pub trait World {
     }
 
     /// Has the store do a task, after all that it was given before. A world without a store does none.
-    fn give_store(&mut self, _task: Task) {}
+    fn give_store(&mut self, _order: Order) {}
 }
 
 /// Conditions under which [`World::wait`] returns.

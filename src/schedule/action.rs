@@ -7,7 +7,7 @@ use anyhow::Error;
 use super::Admission;
 use crate::config::{HaltOn, Rate};
 use crate::exit::{End, Exit};
-use crate::gate::Task;
+use crate::gate::Order;
 use crate::source::{Batch, Delimiter};
 use crate::time::Time;
 
@@ -17,7 +17,7 @@ pub enum Action {
     /// Send this now. Answer with [`Schedule::sent`](super::Schedule::sent), `late`, `busy` or `too_long`.
     Send(Box<Admission>),
     /// Have the store do this. Answer with [`Schedule::booked`](super::Schedule::booked) if it does.
-    Store(Task),
+    Store(Box<Order>),
     /// Ask the running commands to end.
     Terminate,
     /// Kill the running commands.
@@ -60,8 +60,8 @@ impl Actions {
         self.push(Action::Tell(Box::new(notice)));
     }
 
-    pub(super) fn store(&mut self, tasks: impl IntoIterator<Item = Task>) {
-        self.0.extend(tasks.into_iter().map(Action::Store));
+    pub(super) fn store(&mut self, orders: impl IntoIterator<Item = Order>) {
+        self.0.extend(orders.into_iter().map(|order| Action::Store(Box::new(order))));
     }
 }
 

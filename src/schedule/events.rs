@@ -273,7 +273,7 @@ impl Schedule {
         // Another run may have begun a hold.
         let keys = [order.key.clone()];
         let known = slots.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
-        let begun = answer.held.filter(|until| *until > now && known <= now && order.is_for_slots());
+        let begun = answer.held.filter(|until| *until > now && known <= now && order.wanted().is_some());
         begun.into_iter().for_each(|until| self.actions.tell(Notice::SharedHold(until)));
         slots.heard(now, order, &answer);
         if let Some(limits) = answer.limits.filter(|limits| slots.follow(&limits.terms)) {

@@ -223,7 +223,7 @@ impl Schedule {
             let demands = self.lanes.demands(now, latest, most);
             self.gate.want(now, demands, self.lanes.capacity().vacancies)
         };
-        self.actions.store(steps.tasks);
+        self.actions.store(steps.orders);
         let has_fixed = self.lanes.fix(now, &steps.closed, &self.gate);
         if has_fixed { Some(now) } else { steps.again }
     }

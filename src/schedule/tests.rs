@@ -14,7 +14,7 @@ use crate::charge::Key;
 use crate::cli;
 use crate::config::{Defaults, Plan, Rate, RateText};
 use crate::exit::{End, Exit, JobEnd};
-use crate::gate::{Answer, BookingTerms, Order, Slot, Task};
+use crate::gate::{Answer, BookingTerms, Order, Slot, Task, Wanted};
 use crate::source::{Capacity, CommandLine, Delimiter, Segment};
 use crate::time::{Time, Wall};
 use nix::sys::signal::Signal;
@@ -123,7 +123,8 @@ impl Scene {
             Free(cost, instants, next) => {
                 let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
                 let (key, costs) = (Key::new(), [cost]);
-                let order = Order { within: 0, ..Order::new(key, costs, 2) };
+                let task = Task::Book(Wanted { count: 2, ..Wanted::default() });
+                let order = Order::new(key, costs, 2).with(task);
                 schedule.booked(
                     now,
                     &order,
@@ -148,17 +149,7 @@ impl Scene {
             let capacity = Capacity { vacancies, ..self.capacity };
             let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
                 Action::Send(admission) => (self.send(&mut now, admission), false),
-                Action::Store(Task::Book(order)) if order.hold.is_some() => {
-                    (format!("hold until {}", order.hold.unwrap_or_default().0), false)
-                }
-                Action::Store(Task::Book(order)) if order.within > 0 => {
-                    (format!("book {}", order.count), false)
-                }
-                Action::Store(Task::Book(order)) => (format!("ask for {}", order.count), false),
-                Action::Store(Task::GiveBack(_, slots)) => {
-                    let instants: Vec<_> = slots.iter().map(|slot| slot.at.0.to_string()).collect();
-                    (format!("give back {}", instants.join(" ")), false)
-                }
+                Action::Store(order) => (asked(&order.task), false),
                 Action::Terminate => ("SIGTERM".to_owned(), false),
                 Action::Kill => ("SIGKILL".to_owned(), false),
                 Action::Retire { first, next } => (format!("retire {first} {next}"), false),
@@ -205,6 +196,19 @@ fn rate(text: &str) -> Rate {
 /// The number of waits for each limit.
 fn waits(schedule: &Schedule) -> Vec<u64> {
     schedule.limit_stats().iter().map(|limit| limit.waits).collect()
+}
+
+fn asked(task: &Task) -> String {
+    match task {
+        Task::Book(Wanted { count, within: 0, .. }) => format!("ask for {count}"),
+        Task::Book(Wanted { count, .. }) => format!("book {count}"),
+        Task::GiveBack(slots, _) => {
+            let instants: Vec<_> = slots.iter().map(|slot| slot.at.0.to_string()).collect();
+            format!("give back {}", instants.join(" "))
+        }
+        Task::Late(count, at) => format!("{count} late at {}", at.0),
+        Task::Hold(until) => format!("hold until {}", until.0),
+    }
 }
 
 fn told(notice: &Notice) -> String {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::Order;
+use super::{Order, Task};
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds after which a process that is held asks again at the latest: the hold may be lifted.
@@ -31,7 +31,8 @@ impl Hold {
 
     /// The hold after an order; the default, once it is over.
     pub(super) fn after(self, now: Time, order: &Order) -> Self {
-        let until = self.in_force(now).max(order.hold).filter(|until| *until > now);
+        let asked = if let Task::Hold(until) = order.task { Some(until) } else { None };
+        let until = self.in_force(now).max(asked).filter(|until| *until > now);
         until.map_or(Hold::default(), |until| if self.until == until { self } else { Hold::new(now, until) })
     }
 

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::memory_store::MemoryVault;
 use super::record::Record;
-use super::{Order, Policy, Reserve, Store, Turn, VaultStore, admin};
+use super::{Order, Policy, Reserve, Store, Task, Turn, VaultStore, Wanted, admin};
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::random::for_each_seed;
@@ -54,14 +54,13 @@ impl Stage {
         let key = if random.bool() { Key::new() } else { Key::from_slice(b"key") };
         let costs: Vec<_> =
             self.policy.quotas.iter().map(|quota| random.u64(0..4).min(quota.most())).collect();
-        let instant = |random: &mut Rng| Some(number(random, now)).filter(|_| random.u8(..4) == 0);
-        Order {
-            overrun: instant(random).map(Time),
-            hold: instant(random).map(Time),
-            turn: instant(random).map(Turn),
-            within: if random.bool() { u64::MAX } else { 0 },
-            ..Order::new(key, costs, random.u64(0..6))
-        }
+        let (count, at) = (random.u64(0..6), number(random, now));
+        let turn = Some(Turn(number(random, now))).filter(|_| random.u8(..4) == 0);
+        Order::new(key, costs, 0).with(match random.u8(..4) {
+            0 => Task::Late(count, Time(at)),
+            1 => Task::Hold(Time(at)),
+            _ => Task::Book(Wanted { count, within: if random.bool() { u64::MAX } else { 0 }, turn }),
+        })
     }
 
     /// Does anything that a process or its user may do.
@@ -72,7 +71,11 @@ impl Stage {
         match random.u8(..8) {
             0 => admin::status(self.vault.clone()).is_ok(),
             1 => admin::hold(self.vault.clone(), number(random, Time(SECOND))).is_ok(),
-            _ => store.book(&order).and_then(|answer| store.give_back(&order, &answer.slots)).is_ok(),
+            _ => {
+                let turn = order.wanted().and_then(|wanted| wanted.turn);
+                let back = |slots| order.with(Task::GiveBack(slots, turn));
+                store.book(&order).and_then(|answer| store.give_back(&back(answer.slots))).is_ok()
+            }
         }
     }
 

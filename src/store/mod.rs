@@ -90,7 +90,7 @@ use std::sync::Arc;
 use anyhow::Error;
 
 use crate::exit::Exit;
-pub use crate::gate::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Turn};
+pub use crate::gate::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Task, Turn, Wanted};
 
 mod admin;
 #[cfg(feature = "sqlite")]
@@ -155,8 +155,8 @@ const BEFORE_TELLING: u64 = 2;
 
 /// Keeps the log of slots.
 pub trait Store: Send {
-    /// Books slots, each at the first instant that all limits allow. No two are the same unless the limits allow that,
-    /// too.
+    /// Books slots, each at the first instant that all limits allow, or takes a report. No two slots are the same
+    /// unless the limits allow that, too.
     ///
     /// Blocks for as long as there is hope.
     ///
@@ -175,13 +175,13 @@ pub trait Store: Send {
     /// Calls `tell` with the reason why a booking takes long: after 2 s and, if it goes on, once a minute.
     fn tell_waits_to(&mut self, _tell: Tell) {}
 
-    /// Gives back slots that were booked by `order` and will not be used: whoever books next gets the same instants.
+    /// Takes back what [`Task::GiveBack`] names: whoever books next gets the same instants.
     ///
     /// A store that cannot hand them on leaves them booked: that costs throughput but never breaks the limit.
     ///
     /// # Errors
     /// They could not be given back.
-    fn give_back(&mut self, _order: &Order, _slots: &[Slot]) -> Result<(), StoreError> {
+    fn give_back(&mut self, _order: &Order) -> Result<(), StoreError> {
         Ok(())
     }
 }

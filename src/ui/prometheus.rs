@@ -5,7 +5,7 @@ use std::fmt::{Display, Write};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::gate::Availability;
-use crate::schedule::{LimitMetrics, LimitStats, Metrics, Now, Stats};
+use crate::schedule::{LimitMetrics, LimitStats, Metrics, Stats};
 use crate::time::{SECOND, Time, Wall};
 
 /// The default algorithm, as printed.
@@ -16,7 +16,7 @@ pub(crate) fn text(run: &str, metrics: &Metrics, wall: Wall, exit: Option<Exit>)
     let mut page = String::new();
     let run = label("run", run);
     of_run(&mut page, &run, metrics, wall, exit);
-    of_limits(&mut page, &run, &metrics.limits, wall);
+    of_limits(&mut page, &run, &metrics.limits);
     page
 }
 
@@ -48,7 +48,7 @@ fn of_run(page: &mut String, run: &str, metrics: &Metrics, wall: Wall, exit: Opt
     metric("throttle_exit_status", help, status.as_ref().map(|status| status as _));
 }
 
-fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics], wall: Wall) {
+fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics]) {
     let labels = labels(run, limits);
     let mut metric = |name, help, value: &dyn Fn(&LimitMetrics) -> Option<String>| {
         let samples =
@@ -82,23 +82,10 @@ fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics], wall: Wall) 
         Some(format!("{}.{:03}", found / 1000, found % 1000))
     });
     let help = "Keys that the limit remembers; absent for limits without a key.";
-    metric("throttle_limit_keys", help, &|limit| Some(keys(limit)?.0.to_string()));
-    let help = "Keys of which items wait for the limit; absent for limits without a key.";
-    metric("throttle_limit_waiting_keys", help, &|limit| Some(keys(limit)?.1.to_string()));
-    let help = "When the limit allows the next release, in seconds since 1970; +Inf while only a change or \
-        the end of a command can allow it.";
-    metric("throttle_limit_next_timestamp_seconds", help, &|limit| {
-        let next = limit.now?.next?;
-        Some(next.known().map_or("+Inf".to_owned(), |at| timestamp(wall.shows(at))))
+    metric("throttle_limit_keys", help, &|limit| match limit.now?.standing {
+        Availability::Keyed { keys } => Some(keys.to_string()),
+        Availability::Common { .. } => None,
     });
-}
-
-/// For a limit with keys, the number of keys it remembers, and of keys whose items wait for it.
-fn keys(limit: &LimitMetrics) -> Option<(usize, u64)> {
-    match limit.now? {
-        Now { standing: Availability::Keyed { keys }, waiting, .. } => Some((keys, waiting)),
-        Now { standing: Availability::Common { .. }, .. } => None,
-    }
 }
 
 /// The labels of each limit. Limits with the same name are numbered.
@@ -159,7 +146,7 @@ fn timestamp(shown: Time) -> String {
 mod tests {
     use super::*;
     use crate::gate::Charged;
-    use crate::schedule::Times;
+    use crate::schedule::{Now, Times};
 
     fn limit(text: &str) -> LimitMetrics {
         let rate = text.parse::<Rate>().unwrap();
@@ -235,16 +222,13 @@ mod tests {
         let mut limit = limit("10/m");
         limit.stats.charged = Charged { releases: 3, cost: 12 };
         limit.stats.waited = 61 * SECOND;
-        let next = Some(Time(65 * SECOND));
-        limit.now =
-            Some(Now { standing: Availability::Common { available: 4 }, next, waiting: 0, found: None });
+        limit.now = Some(Now { standing: Availability::Common { available: 4 }, found: None });
         let lines = lines(&metrics(vec![limit]), None);
         let expected = [
             ("throttle_limit_released_total", "3"),
             ("throttle_limit_cost_total", "12"),
             ("throttle_limit_waiting_seconds_total", "61"),
             ("throttle_limit_available", "4"),
-            ("throttle_limit_next_timestamp_seconds", "1060.001"),
         ];
         for (name, value) in expected {
             assert_eq!(sample(&lines, name), [format!("{{run=\"mail\",limit=\"10/1m\"}} {value}")]);
@@ -256,17 +240,10 @@ mod tests {
     fn keys_are_counted_and_not_named() {
         let mut limit = limit("10/m,key=col:1");
         let standing = Availability::Keyed { keys: 1_000_000 };
-        limit.now = Some(Now { standing, next: Some(Time::NEVER), waiting: 7, found: None });
+        limit.now = Some(Now { standing, found: None });
         let lines = lines(&metrics(vec![limit]), None);
         let labels = "{run=\"mail\",limit=\"10/1m,key=col:1\"}";
-        let expected = [
-            ("throttle_limit_keys", "1000000"),
-            ("throttle_limit_waiting_keys", "7"),
-            ("throttle_limit_next_timestamp_seconds", "+Inf"),
-        ];
-        for (name, value) in expected {
-            assert_eq!(sample(&lines, name), [format!("{labels} {value}")]);
-        }
+        assert_eq!(sample(&lines, "throttle_limit_keys"), [format!("{labels} 1000000")]);
         assert!(sample(&lines, "throttle_limit_available").is_empty());
     }
 }

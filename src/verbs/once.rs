@@ -13,7 +13,7 @@ use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
 use crate::schedule::Schedule;
 use crate::sink::{PermitSink, exec};
-use crate::store::{Answer, Order, Slot, Store, StoreError, Tell};
+use crate::store::{Answer, Order, Store, StoreError, Tell};
 use crate::ui::stderr;
 
 /// Waits until the limits admit a release, and charges it. Returns only if there is no command, if it could not be run,
@@ -80,8 +80,8 @@ impl Store for Priced {
         self.store.tell_waits_to(tell);
     }
 
-    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        self.store.give_back(order, slots)
+    fn give_back(&mut self, order: &Order) -> Result<(), StoreError> {
+        self.store.give_back(order)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throttle::charge::Key;
 use throttle::store::vault::{Loaded, Reading, Swap, Value, Vault, Waiting, Write};
-use throttle::store::{Answer, Order, Policy, Slot, Store, StoreError, VaultStore};
+use throttle::store::{Answer, Order, Policy, Store, StoreError, VaultStore};
 use throttle::time::{Time, Wall};
 
 pub(crate) type Values = BTreeMap<Value, Value>;
@@ -198,7 +198,7 @@ impl Store for MemoryStore {
         self.store.book(order)
     }
 
-    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        self.store.give_back(order, slots)
+    fn give_back(&mut self, order: &Order) -> Result<(), StoreError> {
+        self.store.give_back(order)
     }
 }

@@ -3,7 +3,7 @@
 use smallvec::SmallVec;
 
 use super::lease::Lease;
-use super::order::{Answer, Order};
+use super::order::{Answer, Order, Task};
 use crate::time::Time;
 
 /// The leases of one key, by the costs of a release.
@@ -80,7 +80,7 @@ impl KeyClaims {
         // First drop the slots that are over, or they would be given up instead of ones that are too close to an
         // overrun.
         self.leases.iter_mut().for_each(|lease| _ = lease.expire(now));
-        self.reports -= usize::from(!order.is_for_slots()).min(self.reports);
+        self.reports -= usize::from(order.is_report()).min(self.reports);
         self.confirm_from = answer.confirm_from.or(self.confirm_from);
         let is_first = self.heard.replace(now).is_none();
         let before = std::mem::replace(&mut self.overrun, answer.overruns.costs.clone());
@@ -91,12 +91,12 @@ impl KeyClaims {
             Some(until) => self.hold(until),
             // Otherwise it lifts no hold: an answer to an order from before our report may not know of it, and the
             // report of an overrun is answered whether or not there is a hold.
-            None if order.overrun.is_none() && self.reports == 0 => self.held_until = Time::ZERO,
-            None => {}
+            None if self.reports > 0 || matches!(order.task, Task::Late(..)) => {}
+            None => self.held_until = Time::ZERO,
         }
         let lease = self.lease(&order.costs);
         // An item that does not wait may still be judged by the earlier answer.
-        if order.is_for_slots() && (answer.next.is_some() || order.within > 0) {
+        if order.wanted().is_some_and(|wanted| answer.next.is_some() || wanted.within > 0) {
             lease.next = answer.next;
         }
         lease.put(answer.slots.iter().copied());

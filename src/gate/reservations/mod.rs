@@ -16,7 +16,7 @@ use std::sync::Arc;
 use foldhash::fast::RandomState;
 
 pub use self::news::News;
-pub use self::order::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Task, Turn};
+pub use self::order::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Task, Turn, Wanted};
 
 use self::key_claims::KeyClaims;
 use self::lease::{Lease, TotalDemand};
@@ -59,7 +59,7 @@ pub struct Demand<'a> {
 #[derive(Debug, Default)]
 pub struct Steps {
     /// What the store is to do.
-    pub tasks: Vec<Task>,
+    pub orders: Vec<Order>,
     /// Releases that nothing more may join, as slots are booked for their present costs: the cost of each under each
     /// shared limit, and their key; `None` if keys share slots.
     pub closed: Vec<(Option<Key>, Arc<[u64]>)>,
@@ -92,7 +92,7 @@ pub struct Reservations {
     /// The clock by which the slots were booked, if that matters.
     booked_by: Option<BookedBy>,
     /// Given up, and to be given back.
-    surrendered: Vec<Task>,
+    surrendered: Vec<Order>,
     news: Option<News>,
     version: u64,
     /// Releases may wait for future slots.
@@ -155,8 +155,8 @@ impl Reservations {
     }
 
     /// An order by the present limits.
-    fn by_present_limits(&self, order: Order) -> Order {
-        Order { changes: self.terms.changes, ..order }
+    fn order_for(&self, key: &Key, costs: &[u64], task: Task) -> Order {
+        Order { key: key.clone(), costs: costs.into(), changes: self.terms.changes, task }
     }
 
     /// Answers stand until this number changes.
@@ -279,7 +279,7 @@ impl Reservations {
 
     /// The first `releases` of these slots have been used, by releases that were over at `now`; puts the others back.
     /// Returns a report of the releases that were late.
-    pub(super) fn commit(&mut self, now: Time, taken: Taken, releases: u64) -> Option<Task> {
+    pub(super) fn commit(&mut self, now: Time, taken: Taken, releases: u64) -> Option<Order> {
         self.version += 1;
         let Taken { key, costs, mut slots } = taken;
         let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
@@ -288,8 +288,7 @@ impl Reservations {
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
         (late > 0).then(|| {
             self.of(&key).reports += 1;
-            let report = Order { overrun: Some(now), ..Order::new(key, &*costs, late) };
-            Task::book(self.by_present_limits(report))
+            self.order_for(&key, &costs, Task::Late(late, now))
         })
     }
 
@@ -325,7 +324,7 @@ impl Reservations {
         self.ends = None;
         self.need_nothing();
         let claims: Vec<_> = demands.filter_map(|demand| self.need(&demand)).collect();
-        let mut steps = Steps { tasks: self.take_returned(now), ..Steps::default() };
+        let mut steps = Steps { orders: self.take_returned(now), ..Steps::default() };
         self.order(now, &claims, vacancies, &mut steps);
         steps
     }
@@ -355,7 +354,7 @@ impl Reservations {
             let known = keys.entry(key.clone()).or_default();
             let heard = known.heard.map(|heard| (heard, known.confirm_from));
             let lease = known.lease(costs);
-            let plan = pacing.plan(now, key, lease, heard, vacancies);
+            let plan = pacing.plan(now, lease, heard, vacancies);
             let has_slot = !lease.slots.is_empty() && lease.demand.since <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
             if has_slot || plan.is_ok() {
@@ -363,11 +362,12 @@ impl Reservations {
             }
             match plan {
                 Err(again) => steps.again = steps.again.into_iter().chain(again).min(),
-                Ok(order) => {
-                    vacancies -= order.count;
-                    pacing.coming += order.count;
-                    lease.ordered = Some(Ordered::Coming(now, order.count));
-                    steps.tasks.push(Task::book(Order { changes: terms.changes, ..order }));
+                Ok(wanted) => {
+                    vacancies -= wanted.count;
+                    pacing.coming += wanted.count;
+                    lease.ordered = Some(Ordered::Coming(now, wanted.count));
+                    let (key, costs, changes) = (key.clone(), costs.as_ref().into(), terms.changes);
+                    steps.orders.push(Order { key, costs, changes, task: Task::Book(wanted) });
                 }
             }
         }
@@ -379,7 +379,7 @@ impl Reservations {
     }
 
     /// Takes out the slots to give back: those surrendered, and those that are not needed.
-    fn take_returned(&mut self, now: Time) -> Vec<Task> {
+    fn take_returned(&mut self, now: Time) -> Vec<Order> {
         let surplus = self.take_surplus(now);
         self.version += u64::from(!surplus.is_empty());
         self.surrendered.drain(..).chain(surplus).collect()
@@ -387,43 +387,44 @@ impl Reservations {
 
     /// Takes out the slots after `now` that are not needed, to be given back; keeps the earliest. Those taken out can
     /// no longer be used here.
-    fn take_surplus(&mut self, now: Time) -> Vec<Task> {
-        let mut surplus = Vec::new();
+    fn take_surplus(&mut self, now: Time) -> Vec<Order> {
+        let (mut surplus, changes) = (Vec::new(), self.terms.changes);
         self.keys.retain(|key, known| {
             // Until a report is answered, some may be too close to a release that was late.
             let may_be_used = known.may_use_slots();
             for lease in known.leases.iter_mut().filter(|_| may_be_used) {
                 let slots = lease.take_surplus(now);
                 if !slots.is_empty() {
-                    surplus.push((Order::new(key.clone(), &*lease.costs, slots.len() as u64), slots));
+                    let (key, costs, task) =
+                        (key.clone(), (&*lease.costs).into(), Task::GiveBack(slots, None));
+                    surplus.push(Order { key, costs, changes, task });
                 }
             }
             known.is_of_use()
         });
         // A hash map iterates in random order.
-        surplus.sort_by(|(a, _), (b, _)| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
-        let surplus = surplus.into_iter().map(|(order, slots)| (self.by_present_limits(order), slots));
-        surplus.map(|(order, slots)| Task::GiveBack(order.into(), slots)).collect()
+        surplus.sort_by(|a, b| (&a.key, &a.costs).cmp(&(&b.key, &b.costs)));
+        surplus
     }
 
     /// Gives back all slots, as nothing more is released. Slots still to come are awaited, too: call it again as long
     /// as [`Steps::again`] is an instant.
     pub fn close(&mut self, now: Time) -> Steps {
         self.need_nothing();
-        let mut tasks = self.take_returned(now);
-        tasks.extend(self.take_turns());
-        Steps { tasks, again: self.last_answer(now), ..Steps::default() }
+        let mut orders = self.take_returned(now);
+        orders.extend(self.take_turns());
+        Steps { orders, again: self.last_answer(now), ..Steps::default() }
     }
 
     /// Gives up the turns of all orders that were turned away.
-    fn take_turns(&mut self) -> Vec<Task> {
+    fn take_turns(&mut self) -> Vec<Order> {
         let (mut turns, changes) = (Vec::new(), self.terms.changes);
         for (key, known) in &mut self.keys {
             for lease in &mut known.leases {
                 if let Some(Ordered::NotBefore(at, turn @ Some(_))) = lease.ordered {
                     lease.ordered = Some(Ordered::NotBefore(at, None));
-                    let order = Order { turn, changes, ..Order::new(key.clone(), &*lease.costs, 0) };
-                    turns.push(Task::GiveBack(order.into(), Vec::new()));
+                    let task = Task::GiveBack(Vec::new(), turn);
+                    turns.push(Order { key: key.clone(), costs: (&*lease.costs).into(), changes, task });
                 }
             }
         }
@@ -454,19 +455,20 @@ impl Reservations {
         if answer.booked_by.is_some() {
             self.keep_booked_by(now, answer.booked_by);
         }
-        if order.is_for_slots() && order.changes == self.terms.changes {
+        let wanted = order.wanted();
+        if let Some(Wanted { count, .. }) = wanted.filter(|_| order.changes == self.terms.changes) {
             let ordered = self.of(&order.key).lease(&order.costs).ordered;
-            let ordered = self.pacing.answered(now, ordered, order, answer);
+            let ordered = self.pacing.answered(now, ordered, count, answer);
             self.of(&order.key).lease(&order.costs).ordered = ordered;
         }
         let known = self.of(&order.key);
         let (was_held, is_unconfirmed) = (known.held_until > now, known.has_unconfirmed());
         self.apply(now, order, answer);
         self.version += 1;
-        if !order.is_for_slots() || was_held || answer.held.is_some() {
+        if wanted.is_none() || was_held || answer.held.is_some() {
             self.may_be_sooner(now, &order.key);
         }
-        if is_unconfirmed || order.within == 0 && answer.next.is_some() {
+        if is_unconfirmed || wanted.is_some_and(|wanted| wanted.within == 0) && answer.next.is_some() {
             self.may_be_sooner(Time::NEVER, &order.key);
         }
         // New slots may be earlier than those held: slots that other runs gave back.
@@ -494,14 +496,14 @@ impl Reservations {
 
     /// Releases nothing like `request` before `until`, in any run that shares the limits. Returns the report to the
     /// other runs; until that is answered, no slot is used.
-    pub fn hold(&mut self, now: Time, request: &Request, until: Time) -> Task {
+    pub fn hold(&mut self, now: Time, request: &Request, until: Time) -> Order {
         let (key, costs) = (Key::from(self.key_of(request)), self.costs(request));
         let known = self.of(&key);
         known.reports += 1;
         known.hold(until.max(known.held_until));
         self.version += 1;
         self.may_be_sooner(now, &key);
-        Task::book(self.by_present_limits(Order { hold: Some(until), ..Order::new(key, costs, 0) }))
+        self.order_for(&key, costs, Task::Hold(until))
     }
 
     /// Notes that answers for this key from `at` on may have become more lenient.

@@ -24,60 +24,72 @@ impl Slot {
     }
 }
 
-/// An order for slots for releases with the same key and costs, or a report.
+/// Something that a store is to do for releases with the same key and costs.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Order {
     /// The key whose limits are charged; empty if no limit goes by key.
     pub key: Key,
     /// The cost of one release under each limit of the policy. At least one is not 0.
     pub costs: Box<[u64]>,
-    /// The number of slots wanted. With 0, the order only asks about overruns.
+    /// The number of changes of the limits that the costs are by.
+    pub changes: u64,
+    /// What is to be done.
+    pub task: Task,
+}
+
+/// What a store is to do.
+#[derive(Clone, PartialEq, Eq, Debug)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+pub enum Task {
+    /// Book slots.
+    Book(Wanted),
+    /// Take back slots, which are no longer used, and a turn. It is not answered.
+    GiveBack(#[cfg_attr(feature = "cli", serde(skip))] Vec<Slot>, Option<Turn>),
+    /// Take a report: this number of releases were not over until this instant, after their slots had ended.
+    Late(u64, Time),
+    /// Hold the key, as a server asked for it: nothing is released before this instant.
+    Hold(Time),
+}
+
+/// Slots that are wanted.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+pub struct Wanted {
+    /// Their number. With 0, the order only asks about overruns.
     pub count: u64,
     /// Slots further ahead than this, in nanoseconds, are of no use and not booked. With 0, only a slot that is free at
     /// once is booked.
     pub within: u64,
     /// The turn in the last answer, if the order was turned away.
     pub turn: Option<Turn>,
-    /// Not an order for slots but a report: `count` releases of these costs were not over until this instant, after
-    /// their slots had ended.
-    pub overrun: Option<Time>,
-    /// Not an order for slots but a hold that a server asked for: nothing with this key is released before this
-    /// instant.
-    pub hold: Option<Time>,
-    /// The number of changes of the limits that the costs are by.
-    pub changes: u64,
 }
 
 impl Order {
     /// An order for `count` slots, however far ahead.
     pub fn new(key: Key, costs: impl Into<Box<[u64]>>, count: u64) -> Self {
-        let (within, turn, overrun, hold, changes) = (u64::MAX, None, None, None, 0);
-        Order { key, costs: costs.into(), count, within, turn, overrun, hold, changes }
+        let task = Task::Book(Wanted { count, within: u64::MAX, turn: None });
+        Order { key, costs: costs.into(), changes: 0, task }
     }
 
-    /// True if it asks for slots and is not a report.
-    pub fn is_for_slots(&self) -> bool {
-        self.overrun.is_none() && self.hold.is_none()
+    /// For the same key and costs, this task.
+    pub fn with(&self, task: Task) -> Self {
+        Order { task, ..self.clone() }
     }
-}
 
-/// What a store is to do.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Task {
-    /// Book slots, or take a report. It is answered.
-    Book(Box<Order>),
-    /// Take back slots that were booked for such an order. They are no longer used.
-    GiveBack(Box<Order>, Vec<Slot>),
-}
+    /// The slots that it asks for; `None` if it is for something else.
+    pub fn wanted(&self) -> Option<Wanted> {
+        if let Task::Book(wanted) = self.task { Some(wanted) } else { None }
+    }
 
-impl Task {
-    pub(super) fn book(order: Order) -> Self {
-        Task::Book(Box::new(order))
+    /// True if it is a report, which other runs must learn of.
+    pub fn is_report(&self) -> bool {
+        matches!(self.task, Task::Late(..) | Task::Hold(_))
     }
 }
 
 /// A place in the queue of orders that were turned away. The store defines what the number means.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
+#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
 pub struct Turn(pub u64);
 
 /// The state of the order for a claim.
@@ -153,7 +165,7 @@ impl Overruns {
     /// The costs added since they were `before`, in the answer to `order`. At least those that `order` reports, as a
     /// store that has lost its state counts from 0 again.
     pub(super) fn since(&self, before: &[u64], order: &Order) -> Box<[u64]> {
-        let reported = if order.overrun.is_some() { order.count } else { 0 };
+        let reported = if let Task::Late(count, _) = order.task { count } else { 0 };
         let before = before.iter().copied().chain(std::iter::repeat(0));
         let costs = self.costs.iter().zip(before).zip(&order.costs);
         let since = |((now, before), cost): ((&u64, u64), &u64)| {

@@ -1,8 +1,7 @@
 //! The size and timing of orders for slots.
 
 use super::lease::{Lease, TotalDemand};
-use super::order::{Answer, Order, Ordered};
-use crate::charge::Key;
+use super::order::{Answer, Ordered, Turn, Wanted};
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds by which the next slots are ordered before the last one held is due; more if answers take longer.
@@ -67,7 +66,7 @@ impl Pacing {
         2 * self.longest_span
     }
 
-    /// The order for what is needed of a key's lease, when only `vacancies` more slots can be used. `heard` is the
+    /// The slots to order of what a key's lease needs, when only `vacancies` more slots can be used. `heard` is the
     /// instant at which the store last answered for the key, as of which slots before another instant are good.
     ///
     /// # Errors
@@ -75,16 +74,15 @@ impl Pacing {
     pub(super) fn plan(
         &self,
         now: Time,
-        key: &Key,
         lease: &Lease,
         heard: Option<Heard>,
         vacancies: u64,
-    ) -> Result<Order, Option<Time>> {
+    ) -> Result<Wanted, Option<Time>> {
         let TotalDemand { count, since, .. } = lease.demand;
         let held = lease.slots.len() as u64;
         let lacking = count.min(2 * self.span()).saturating_sub(held).min(vacancies).min(self.span());
         if lacking == 0 {
-            return self.check(now, key, lease, heard);
+            return self.check(now, lease, heard);
         }
         let look = heard.map_or(Time(u64::MAX), |(heard, _)| heard.saturating_add(LONGEST_UNASKED));
         // An item that backs off needs no slot before `since`.
@@ -96,20 +94,14 @@ impl Pacing {
             None => (when, None),
         };
         if when > now {
-            let check = self.check(now, key, lease, heard);
+            let check = self.check(now, lease, heard);
             return check.map_err(|again| again.into_iter().chain([when]).min());
         }
-        Ok(Order { turn, ..self.order(key, lease, lacking) })
+        Ok(self.wanted(lease, lacking, turn))
     }
 
     /// Slots booked long ago may be too close to a later overrun, so the store is asked before they are used.
-    fn check(
-        &self,
-        now: Time,
-        key: &Key,
-        lease: &Lease,
-        heard: Option<Heard>,
-    ) -> Result<Order, Option<Time>> {
+    fn check(&self, now: Time, lease: &Lease, heard: Option<Heard>) -> Result<Wanted, Option<Time>> {
         let first = lease.slots.front().map(|first| first.at);
         let (first, (heard, confirm_from)) = first.zip(heard).ok_or(None)?;
         let is_confirmed = confirm_from.is_none_or(|from| first < from);
@@ -118,20 +110,19 @@ impl Pacing {
             return Err(None);
         }
         let when = Time(first.0.saturating_sub(self.lead())).min(heard.saturating_add(LONGEST_UNASKED));
-        if when > now { Err(Some(when)) } else { Ok(self.order(key, lease, 0)) }
+        if when > now { Err(Some(when)) } else { Ok(self.wanted(lease, 0, None)) }
     }
 
-    fn order(&self, key: &Key, lease: &Lease, count: u64) -> Order {
-        let within = if self.waits { lease.demand.within } else { 0 };
-        Order { within, ..Order::new(key.clone(), &*lease.costs, count) }
+    fn wanted(&self, lease: &Lease, count: u64, turn: Option<Turn>) -> Wanted {
+        Wanted { count, within: if self.waits { lease.demand.within } else { 0 }, turn }
     }
 
-    /// Notes the answer to an order. Returns what is `ordered` for its claim from now on.
+    /// Notes the answer to an order for this number of slots. Returns what is `ordered` for its claim from now on.
     pub(super) fn answered(
         &mut self,
         now: Time,
         ordered: Option<Ordered>,
-        order: &Order,
+        wanted: u64,
         answer: &Answer,
     ) -> Option<Ordered> {
         if let Some(Ordered::Coming(since, count)) = ordered {
@@ -143,18 +134,17 @@ impl Pacing {
         let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
         if !answer.slots.is_empty() {
             let booked = answer.slots.len() as u64;
-            self.booked = if booked < order.count { booked } else { self.booked.max(booked) };
+            self.booked = if booked < wanted { booked } else { self.booked.max(booked) };
             let next = now.saturating_add(LEAD);
             let are_due = answer.slots.iter().all(|slot| slot.at <= next);
-            self.is_behind = is_in_time && are_due && booked == order.count;
+            self.is_behind = is_in_time && are_due && booked == wanted;
         }
         if is_in_time {
             self.halvings = self.halvings.saturating_sub(1);
         } else if !answer.slots.is_empty() {
             self.halvings = (self.halvings + 1).min(16);
         }
-        let pause =
-            if answer.slots.is_empty() && order.count > 0 { now.checked_add(PAUSE.into()) } else { None };
+        let pause = if answer.slots.is_empty() && wanted > 0 { now.checked_add(PAUSE.into()) } else { None };
         answer.ask_again.or(pause).map(|not_before| Ordered::NotBefore(not_before, answer.turn))
     }
 }
@@ -177,8 +167,8 @@ mod tests {
             Asker { pacing: Pacing::new(20, 30, true), ordered: None }
         }
 
-        fn answered(&mut self, now: Time, order: &Order, answer: &Answer) {
-            self.ordered = self.pacing.answered(now, self.ordered, order, answer);
+        fn answered(&mut self, now: Time, wanted: u64, answer: &Answer) {
+            self.ordered = self.pacing.answered(now, self.ordered, wanted, answer);
         }
     }
 
@@ -194,10 +184,10 @@ mod tests {
         let heard = Some((now, None)).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, next: None };
-        let order = pacing.plan(now, &Key::new(), &lease, heard, vacancies)?;
-        pacing.coming += order.count;
-        *ordered = Some(Ordered::Coming(now, order.count));
-        Ok(order.count)
+        let Wanted { count, .. } = pacing.plan(now, &lease, heard, vacancies)?;
+        pacing.coming += count;
+        *ordered = Some(Ordered::Coming(now, count));
+        Ok(count)
     }
 
     #[test]
@@ -226,11 +216,10 @@ mod tests {
     fn less_is_asked_for_while_slots_come_too_late() {
         let [_, one, two, three] = SECONDS;
         let mut asker = Asker::new();
-        let order = Order::new(Key::new(), [1], 20);
         let slots = |until| Answer { slots: vec![Slot { at: until, until }; 20], ..Answer::default() };
         let mut spans = Vec::new();
         for until in [one, one, three, three] {
-            asker.answered(two, &order, &slots(until));
+            asker.answered(two, 20, &slots(until));
             spans.push(asker.pacing.span());
         }
         assert_eq!(spans, [10, 5, 10, 20]);
@@ -241,9 +230,8 @@ mod tests {
         let [_, one, two, _] = SECONDS;
         let mut pacing = Pacing::new(10, 4000, true);
         let mut answered = |(asked, got, at): (u64, usize, Time)| {
-            let order = Order::new(Key::new(), [1], asked);
             let answer = Answer { slots: vec![Slot { at, until: two }; got], ..Answer::default() };
-            pacing.answered(one, None, &order, &answer);
+            pacing.answered(one, None, asked, &answer);
             pacing.span()
         };
         let all_due = [(10, 10, one), (20, 20, one), (40, 40, one), (320, 320, one), (640, 640, one)];
@@ -257,14 +245,13 @@ mod tests {
     fn one_order_at_a_time_and_none_before_it_makes_sense() {
         let [_, one, two, three] = SECONDS;
         let mut asker = Asker::new();
-        let order = Order::new(Key::new(), [1], 3);
         assert_eq!(plan(&mut asker, one, 3, 9, &[]), Ok(3));
         assert_eq!((plan(&mut asker, one, 9, 9, &[]), asker.pacing.coming), (Err(None), 3));
-        asker.answered(two, &order, &Answer { ask_again: Some(three), ..Answer::default() });
+        asker.answered(two, 3, &Answer { ask_again: Some(three), ..Answer::default() });
         assert_eq!(plan(&mut asker, two, 3, 9, &[]), Err(Some(three)));
         assert_eq!(plan(&mut asker, three, 3, 9, &[]), Ok(3));
         // After an answer without slots, it does not ask again at once.
-        asker.answered(three, &order, &Answer::default());
+        asker.answered(three, 3, &Answer::default());
         assert_eq!(plan(&mut asker, three, 3, 9, &[]), Err(Some(Time(3_010_000_000))));
         // The second that the first answer took no longer counts.
         assert_eq!((asker.pacing.took, asker.pacing.lead()), (0, LEAD));

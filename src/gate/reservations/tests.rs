@@ -29,13 +29,6 @@ fn keyed(limits: usize) -> Reservations {
     reservations(limits, "9/s,key=col:1")
 }
 
-fn order_of(task: Task) -> Order {
-    match task {
-        Task::Book(order) => *order,
-        Task::GiveBack(..) => panic!("{task:?}"),
-    }
-}
-
 /// The first slot of a request.
 fn first(claims: &Reservations, request: &Request) -> Time {
     claims.opening(request, request.since).from
@@ -47,7 +40,7 @@ fn take(claims: &mut Reservations, now: u64, request: &Request, most: u64) -> Ve
 }
 
 /// Takes slots, of which one is used by a release that is over at `end`.
-fn use_one(claims: &mut Reservations, now: u64, request: &Request, most: u64, end: u64) -> Option<Task> {
+fn use_one(claims: &mut Reservations, now: u64, request: &Request, most: u64, end: u64) -> Option<Order> {
     let taken = take(claims, now, request, most).remove(0);
     claims.commit(Time(end), taken, 1)
 }
@@ -131,7 +124,8 @@ fn what_arrived_before_a_slot_is_free_is_refused() {
     let mut claims = shared(1);
     let early = request(6, &[1], &[]);
     assert_eq!(claims.expected(&early), None);
-    let order = |within| Order { within, ..Order::new(Key::new(), [1], 1) };
+    let task = |within| Task::Book(Wanted { count: 1, within, turn: None });
+    let order = |within| Order::new(Key::new(), [1], 1).with(task(within));
     let next = |at| Answer { next: Some(Time(at)), ..Answer::default() };
     claims.apply(Time(5), &order(0), &next(7));
     assert_eq!(claims.expected(&early), Some(Time(7)));
@@ -170,7 +164,7 @@ fn a_hold_is_lifted_by_an_answer_that_knows_of_its_report() {
     let mut claims = shared(1);
     let one = request(0, &[1], &[]);
     put(&mut claims, &Key::new(), &[1], &[(5, 7), (20, 22)]);
-    let report = order_of(claims.hold(Time(0), &one, Time(15)));
+    let report = claims.hold(Time(0), &one, Time(15));
     put(&mut claims, &Key::new(), &[1], &[]);
     assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(15), 0));
     claims.apply(Time(1), &report, &Answer { held: Some(Time(16)), ..Answer::default() });
@@ -232,8 +226,8 @@ fn no_slot_is_used_until_a_report_is_answered() {
     let one = request(0, &[1], &[]);
     put(&mut claims, &Key::new(), &[1], &[(5, 7), (5, 7), (9, 11), (20, 22)]);
     let taken = take(&mut claims, 6, &one, 2).remove(0);
-    let report = order_of(claims.commit(Time(8), taken, 2).expect("both were late"));
-    assert_eq!((report.overrun, report.count), (Some(Time(8)), 2));
+    let report = claims.commit(Time(8), taken, 2).expect("both were late");
+    assert_eq!(report.task, Task::Late(2, Time(8)));
     // The answer to an earlier order.
     put(&mut claims, &Key::new(), &[1], &[(10, 12)]);
     assert_eq!((first(&claims, &one), usable(&mut claims, 10, &one)), (Time::NEVER, 0));
@@ -266,7 +260,7 @@ fn slots_are_given_up_for_a_report_whatever_the_store_has_counted() {
         };
         let slots = slots(&[(5, 7), (9, 11), (20, 22)]);
         claims.apply(Time(0), &Order::new(Key::new(), [1], 3), &answer(slots, 5, 0));
-        let report = order_of(use_one(&mut claims, 5, &one, 1, 8).expect("it was late"));
+        let report = use_one(&mut claims, 5, &one, 1, 8).expect("it was late");
         claims.apply(Time(8), &report, &answer(Vec::new(), counted, 15));
         assert_eq!(first(&claims, &one), Time(20), "{counted}");
     }
@@ -286,7 +280,7 @@ fn the_end_waits_for_an_answer_for_a_while() {
     let mut slots = shared(1);
     assert_eq!(slots.last_answer(Time(0)), None);
     let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX };
-    assert_eq!(slots.want(Time(1), [demand].into_iter(), 9).tasks.len(), 1);
+    assert_eq!(slots.want(Time(1), [demand].into_iter(), 9).orders.len(), 1);
     assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
     assert_eq!(slots.last_answer(Time(8)), None);
 }
@@ -313,10 +307,10 @@ fn slots_are_given_up_once_the_wall_clock_is_set() {
     slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
     assert_eq!(count(&slots), 0);
     let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX };
-    let tasks = slots.want(Time(4), [demand].into_iter(), 9).tasks;
+    let orders = slots.want(Time(4), [demand].into_iter(), 9).orders;
     // The first one had begun.
-    assert_eq!(tasks[0], Task::GiveBack(order(1).into(), vec![booked[1]]));
-    assert!(tasks.len() == 2 && matches!(tasks[1], Task::Book(_)));
+    assert_eq!(orders[0], order(1).with(Task::GiveBack(vec![booked[1]], None)));
+    assert!(orders.len() == 2 && orders[1].wanted().is_some());
     // Those on their way were booked by the clock as it was.
     slots.heard(Time(5), &order(2), &answer(50));
     slots.set_wall(Time(5), Wall::new(Time(5), Time(57)));

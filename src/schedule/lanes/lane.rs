@@ -121,11 +121,6 @@ impl Lane {
         parts.map(|items| items.segment.items()).sum::<u64>().min(most)
     }
 
-    /// The cost of the next release under each limit, as far as it is formed.
-    pub(crate) fn costs(&self) -> Option<&[u64]> {
-        Some(&self.open.as_ref()?.costs)
-    }
-
     /// The number of items in the next release, as far as it is formed.
     pub(crate) fn formed(&self) -> u64 {
         self.open.as_ref().map_or(0, |open| open.items)

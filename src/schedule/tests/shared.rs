@@ -194,8 +194,8 @@ fn batch_composed_anew(answer: &Answer) -> Scene {
     scene.schedule.booked(Time(2), &order, answer.clone());
     scene.happens(Time(3), &EndedAndAsks(1, 1, 20));
     scene.actions(3);
-    let hold = Order { hold: Some(Time(23)), ..Order::new(Key::new(), [0], 0) };
-    scene.schedule.booked(Time(4), &hold, Answer { held: hold.hold, ..Answer::default() });
+    let hold = Order::new(Key::new(), [0], 0).with(Task::Hold(Time(23)));
+    scene.schedule.booked(Time(4), &hold, Answer { held: Some(Time(23)), ..Answer::default() });
     scene.actions(4);
     scene.happens(Time(23), &Due);
     assert_eq!(scene.actions(23), "send 0 x; wait 23 or input");
@@ -241,7 +241,7 @@ fn what_a_server_asks_for_is_told_to_the_store_and_no_slot_is_used_before() {
         // An earlier order, booked before the hold.
         (12, Booked(&[20]), "wait - or input"),
     ]);
-    let hold = Order { hold: Some(Time(61)), ..Order::new(Key::new(), [1], 0) };
+    let hold = Order::new(Key::new(), [1], 0).with(Task::Hold(Time(61)));
     scene.schedule.booked(Time(13), &hold, Answer { held: Some(Time(90)), ..Answer::default() });
     assert_eq!(scene.actions(13), "book 1; wait - or input");
     let order = Order::new(Key::new(), [1], 1);
@@ -373,7 +373,8 @@ fn limits_for_some_items_hold_up_no_others() {
     let mut scene = Scene { schedule: scene.schedule.with_bookings(terms), ..scene };
     let answer = |costs: [u64; 2], slots: &[u64], next: Option<u64>| {
         let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-        let order = Order { within: 0, ..Order::new(Key::new(), costs, 2) };
+        let wanted = Wanted { count: 2, ..Wanted::default() };
+        let order = Order::new(Key::new(), costs, 2).with(Task::Book(wanted));
         (order, Answer { slots, ask_again: next.map(Time), next: next.map(Time), ..Answer::default() })
     };
     scene.happens(Time(0), &Input("a 1\nb\na 2\nc\n"));

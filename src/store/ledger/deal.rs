@@ -1,7 +1,7 @@
 //! Booking for several orders at once: all get the same, as far as they want it.
 
 use super::{BookingRules, Ledger, NEAR};
-use crate::store::{Answer, Order};
+use crate::store::{Answer, Order, Task, Wanted};
 use crate::time::Time;
 
 /// The most slots that are booked in turn: it should not take long, as others wait.
@@ -13,21 +13,25 @@ impl BookingRules {
     pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
         let (few, near) = (self.policy.far_span(), NEAR.max(from.since(now)));
         let most = (MAX_SLOTS / orders.len().max(1) as u64).max(few);
-        let part = |order: &Order, has: usize| Order {
-            count: order.count.min((has as u64).saturating_add(few)),
-            ..order.clone()
+        let part = |wanted: Wanted, has: usize| Wanted {
+            count: wanted.count.min((has as u64).saturating_add(few)),
+            ..wanted
         };
-        let first = |order: &Order| self.book_from(ledger, now, from, &part(order, 0));
+        let first = |order: &Order| {
+            let task =
+                order.wanted().map_or_else(|| order.task.clone(), |wanted| Task::Book(part(wanted, 0)));
+            self.book_from(ledger, now, from, &order.with(task))
+        };
         let mut answers: Vec<_> = orders.iter().map(first).collect();
         let mut is_over = false;
         while !is_over {
             is_over = true;
             for (order, answer) in orders.iter().zip(&mut answers) {
-                let has = answer.slots.len();
+                let (has, wanted) = (answer.slots.len(), order.wanted().unwrap_or_default());
                 let may_get_more =
-                    has > 0 && (has as u64) < order.count.min(most) && answer.ask_again.is_none();
-                if may_get_more && self.earliest(ledger, from, order).since(from) <= near {
-                    self.book_new(ledger, from, &part(order, has), answer);
+                    has > 0 && (has as u64) < wanted.count.min(most) && answer.ask_again.is_none();
+                if may_get_more && self.earliest(ledger, from, &order.costs).since(from) <= near {
+                    self.book_new(ledger, from, &order.costs, part(wanted, has), answer);
                     is_over = false;
                 }
             }
@@ -102,5 +106,16 @@ mod tests {
         let few = usize::try_from(rules.policy().far_span()).unwrap();
         let got: Vec<_> = far.iter().map(|answer| answer.slots.len()).collect();
         assert!(got.iter().sum::<usize>() >= 297 && got[0].abs_diff(got[1]) <= few, "{got:?}");
+    }
+    /// However few slots each gets in turn.
+    #[test]
+    fn what_is_reported_with_the_orders_of_others_is_charged_in_full() {
+        let rules = rules("10/s");
+        let now = Time(1 << 40);
+        let mut ledger = rules.begin(now);
+        let report = Order::new(Key::new(), [1], 0).with(Task::Late(9, now));
+        let answers = rules.deal(&mut ledger, now, now, &[report, Order::new(Key::new(), [1], 1)]);
+        assert!(rules.policy().far_span() < 9);
+        assert_eq!(answers[0].overruns.costs, [9].into());
     }
 }

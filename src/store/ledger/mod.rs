@@ -17,8 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use self::change::Change;
 pub(super) use self::change::GOOD_FOR;
 pub use self::returned::ReturnedSlots;
-use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot};
-use crate::charge::Key;
+use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot, Task, Wanted};
 use crate::rule::{AnyState, Ask, Extra, RuleInHours};
 use crate::time::{SECOND, Time, Wall};
 
@@ -183,16 +182,17 @@ impl BookingRules {
     /// As [`BookingRules::book`], but no slot before `from`.
     fn book_from(&self, ledger: &mut Ledger, now: Time, from: Time, order: &Order) -> Answer {
         self.expire(ledger, now);
-        if let Some(over) = order.overrun {
-            self.overrun(ledger, over.min(now), order);
+        if let Task::Late(count, over) = order.task {
+            self.overrun(ledger, over.min(now), &order.costs, count);
             return Answer { overruns: ledger.overruns.clone(), ..Answer::default() };
         }
+        let wanted = order.wanted().unwrap_or_default();
         ledger.hold = ledger.hold.after(now, order);
         if let Some(until) = ledger.hold.in_force(now) {
-            return self.answer_held(ledger, now, until, order);
+            return self.answer_held(ledger, now, until, wanted);
         }
-        let mut answer = self.hand_on(ledger, from, order);
-        self.book_new(ledger, from, order, &mut answer);
+        let mut answer = self.hand_on(ledger, from, &order.costs, wanted);
+        self.book_new(ledger, from, &order.costs, wanted, &mut answer);
         answer
     }
 
@@ -204,30 +204,30 @@ impl BookingRules {
 
     /// An answer with the slots that were given back, as many as the order can use. None is later than the newest slot,
     /// and so than any that is booked now.
-    fn hand_on(&self, ledger: &mut Ledger, now: Time, order: &Order) -> Answer {
-        let most = usize::try_from(order.count).unwrap_or(usize::MAX);
+    fn hand_on(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted) -> Answer {
+        let most = usize::try_from(wanted.count).unwrap_or(usize::MAX);
         ledger.returned.forget(now);
-        let returned = ledger.returned.take(&order.costs, most, now.saturating_add(order.within));
+        let returned = ledger.returned.take(costs, most, now.saturating_add(wanted.within));
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let booked_by = self.policy.goes_by_wall().then_some(BookedBy::Wall(self.wall));
         Answer { slots, booked_by, overruns: ledger.overruns.clone(), ..Answer::default() }
     }
 
     /// Books the slots that an answer lacks, until the order has to ask again.
-    fn book_new(&self, ledger: &mut Ledger, now: Time, order: &Order, answer: &mut Answer) {
-        let mut lacking = order.count - answer.slots.len() as u64;
+    fn book_new(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
+        let mut lacking = wanted.count - answer.slots.len() as u64;
         let mut is_first = true;
         while lacking > 0 {
-            let at = self.earliest(ledger, now, order);
-            if self.put_off(ledger, now, at, is_first, order, answer) {
+            let at = self.earliest(ledger, now, costs);
+            if self.put_off(ledger, now, at, is_first, (costs, wanted), answer) {
                 break;
             }
             if std::mem::take(&mut is_first) {
-                self.leave_queue(ledger, order);
+                self.leave_queue(ledger, costs, wanted.turn);
                 lacking = self.share(lacking, at.since(now));
             }
             lacking -= 1;
-            self.book_at(ledger, at, order);
+            self.book_at(ledger, at, costs);
             answer.slots.push(self.slot(at));
         }
     }
@@ -239,21 +239,21 @@ impl BookingRules {
         now: Time,
         at: Time,
         is_first: bool,
-        order: &Order,
+        (costs, wanted): (&[u64], Wanted),
         answer: &mut Answer,
     ) -> bool {
-        let is_turned_away = is_first && self.is_turned_away(ledger, now, at, order);
-        let at = if is_turned_away { self.turn(ledger, now, at, order) } else { at };
-        if at > now.saturating_add(order.within) {
+        let is_turned_away = is_first && self.is_turned_away(ledger, now, at, wanted);
+        let at = if is_turned_away { self.turn(ledger, now, at, wanted) } else { at };
+        if at > now.saturating_add(wanted.within) {
             // A slot that was given back is before all new ones.
-            let next = ledger.returned.of(&order.costs).first().map_or(at, |slot| at.min(*slot));
-            (answer.next, answer.ask_again) = (Some(next), Some(Time(next.0 - order.within)));
+            let next = ledger.returned.of(costs).first().map_or(at, |slot| at.min(*slot));
+            (answer.next, answer.ask_again) = (Some(next), Some(Time(next.0 - wanted.within)));
             return true;
         }
         let is_put_off = is_turned_away || at > self.horizon(now);
         if is_put_off {
             (answer.next, answer.ask_again) = (Some(at), Some(self.ask_again(now, at)));
-            answer.turn = is_turned_away.then(|| self.queue(ledger, at, order));
+            answer.turn = is_turned_away.then(|| self.queue(ledger, at, costs));
         }
         is_put_off
     }
@@ -262,24 +262,23 @@ impl BookingRules {
     /// to this limit alone, or was given back and charges 1 to each limit. It is the next one for a run without a turn:
     /// runs that have turns may be gone.
     pub fn left(&self, ledger: &Ledger, now: Time, (limit, most): (usize, u64)) -> (u64, Time) {
-        let order = |cost| {
-            let costs: Vec<_> =
-                (0..self.rules.len()).map(|other| if other == limit { cost } else { 0 }).collect();
-            Order::new(Key::new(), costs, 1)
+        let costs = |cost| {
+            let costs = (0..self.rules.len()).map(|other| if other == limit { cost } else { 0 });
+            costs.collect::<Vec<u64>>()
         };
         // A cost that is allowed at once as a whole is also allowed in parts.
         let (mut left, mut too_much) = (0, most.saturating_add(1));
         while too_much - left > 1 {
             let cost = left + (too_much - left) / 2;
-            let is_free = self.earliest(ledger, now, &order(cost)) <= now;
+            let is_free = self.earliest(ledger, now, &costs(cost)) <= now;
             *(if is_free { &mut left } else { &mut too_much }) = cost;
         }
-        let one = order(1);
+        let one = costs(1);
         // Those that were given back and are due just now are charged already.
-        let due = ledger.returned.of(&one.costs).iter().filter(|at| **at == now).count() as u64;
+        let due = ledger.returned.of(&one).iter().filter(|at| **at == now).count() as u64;
         let left = left.saturating_add(due).min(most);
         // Most slots that were given back are from runs that were charged by all limits.
-        let returned = [&vec![1; self.rules.len()], &*one.costs].map(|costs| ledger.returned.of(costs));
+        let returned = [&vec![1; self.rules.len()], &one].map(|costs| ledger.returned.of(costs));
         if let Some(first) = returned.into_iter().flatten().filter(|at| **at >= now).min() {
             return (left, *first);
         }
@@ -287,10 +286,10 @@ impl BookingRules {
     }
 
     /// The answer to an order during a hold. The order keeps its turn.
-    pub fn answer_held(&self, ledger: &Ledger, now: Time, until: Time, order: &Order) -> Answer {
-        let ask_again = (order.count > 0).then(|| Hold::ask_again(now, until));
+    pub fn answer_held(&self, ledger: &Ledger, now: Time, until: Time, wanted: Wanted) -> Answer {
+        let ask_again = (wanted.count > 0).then(|| Hold::ask_again(now, until));
         let overruns = ledger.overruns.clone();
-        Answer { ask_again, turn: order.turn, held: Some(until), overruns, ..Answer::default() }
+        Answer { ask_again, turn: wanted.turn, held: Some(until), overruns, ..Answer::default() }
     }
 
     /// Takes back slots that were booked at `costs`. They stay charged, so no limit sees a difference when they are
@@ -307,15 +306,15 @@ impl BookingRules {
         ledger.returned.add(costs, slots.into_iter().filter(|at| *at > now && *at >= until));
     }
 
-    /// Charges the releases of an order once more, as they were over only at `over`.
-    fn overrun(&self, ledger: &mut Ledger, over: Time, order: &Order) {
+    /// Charges `count` releases once more, as they were over only at `over`.
+    fn overrun(&self, ledger: &mut Ledger, over: Time, costs: &[u64], count: u64) {
         // Booked slots stay booked, and accounts are in time order.
         let at = over.max(ledger.newest);
         if ledger.overruns.costs.is_empty() {
             ledger.overruns.costs = vec![0; ledger.accounts.len()].into();
         }
-        for debit in self.debits(order) {
-            let debit = Debit { cost: debit.cost.saturating_mul(order.count), ..debit };
+        for debit in self.debits(costs) {
+            let debit = Debit { cost: debit.cost.saturating_mul(count), ..debit };
             let Debit { limit, quota, rule, cost } = debit;
             rule.overrun(&mut ledger.accounts[limit], at, debit.ask(at));
             let overruns = &mut ledger.overruns;
@@ -351,19 +350,19 @@ impl BookingRules {
         self.policy.quotas.iter().zip(&*self.rules)
     }
 
-    fn debits<'a>(&'a self, order: &'a Order) -> impl Iterator<Item = Debit<'a>> {
-        let limits = self.limits().zip(&order.costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
+    fn debits<'a>(&'a self, costs: &'a [u64]) -> impl Iterator<Item = Debit<'a>> {
+        let limits = self.limits().zip(costs).enumerate().filter(|(_, (_, cost))| **cost > 0);
         limits.map(|(limit, ((quota, rule), &cost))| Debit { limit, quota, rule, cost })
     }
 
     /// The first instant that all limits allow.
     ///
     /// A limit that allows one instant may refuse a later one, so all are asked again until they agree.
-    fn earliest(&self, ledger: &Ledger, now: Time, order: &Order) -> Time {
+    fn earliest(&self, ledger: &Ledger, now: Time, costs: &[u64]) -> Time {
         let mut at = now.max(ledger.newest);
         loop {
             let first = |debit: Debit| debit.rule.earliest(&ledger.accounts[debit.limit], debit.ask(at));
-            let latest = self.debits(order).map(first).max().unwrap_or(at);
+            let latest = self.debits(costs).map(first).max().unwrap_or(at);
             if latest <= at {
                 return at;
             }
@@ -371,8 +370,8 @@ impl BookingRules {
         }
     }
 
-    fn book_at(&self, ledger: &mut Ledger, at: Time, order: &Order) {
-        for debit in self.debits(order) {
+    fn book_at(&self, ledger: &mut Ledger, at: Time, costs: &[u64]) {
+        for debit in self.debits(costs) {
             debit.rule.commit(&mut ledger.accounts[debit.limit], at, debit.ask(at));
         }
         ledger.newest = at;

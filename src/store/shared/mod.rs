@@ -12,7 +12,6 @@ mod request;
 mod returnable;
 mod trust;
 
-use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -21,13 +20,15 @@ use anyhow::anyhow;
 use self::agreement::Agreement;
 use self::queue::Messages;
 use self::request::{Reply, Request};
-use self::returnable::{BookedIn, Returnable};
+use self::returnable::{BookedIn, Returnable, Returned};
 use self::trust::Memory;
 use super::flaw::Flaw;
 use super::ledger::{BookingRules, GOOD_FOR};
 use super::record::Record;
 use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
-use super::{Answer, BookedBy, NewLimits, Order, Policy, Reach, Reserve, Slot, Store, StoreError, Tell};
+use super::{
+    Answer, BookedBy, NewLimits, Order, Policy, Reach, Reserve, Slot, Store, StoreError, Task, Tell,
+};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::time::{SECOND, Time};
@@ -389,13 +390,13 @@ impl<V: Vault> VaultStore<V> {
         booked_in: BookedIn,
         answer: Answer,
         reading: &Reading,
-    ) -> (Answer, Vec<Time>) {
+    ) -> (Answer, Vec<Returned>) {
         let good_for = self.vault.good_for(self.rules.policy().deadline);
         let (mut slots, mut late) = (Vec::new(), Vec::new());
         for Slot { at, .. } in answer.slots {
             let slot =
                 Slot { at: reading.not_before(at), until: reading.not_after(at).saturating_add(good_for) };
-            if slot.at <= slot.until { slots.push((slot, at)) } else { late.push(at) }
+            if slot.at <= slot.until { slots.push((slot, at)) } else { late.push(Returned { booked_in, at }) }
         }
         self.returnable.add(order, booked_in, &slots, reading.answered);
         let not_before = |at: Option<Time>| at.map(|at| reading.not_before(at));
@@ -477,14 +478,13 @@ impl Entry<'_> {
 impl<V: Vault> Store for VaultStore<V> {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.prepare()?;
-        let mut late: Vec<Time> = Vec::new();
+        let mut request = Request { order: order.clone(), returned: Vec::new() };
         for _ in 0..CORRECTIONS {
-            let request = Request::Book(order.clone(), mem::take(&mut late));
-            let (Reply { booked_in, answer, .. }, reading) = self.request(&order.key, &request)?;
+            let (Reply { booked_in, answer, .. }, reading) = self.request(&request)?;
             let is_empty = answer.slots.is_empty();
-            let (mut answer, too_late) = self.answer(order, booked_in, answer, &reading);
+            let (mut answer, late) = self.answer(order, booked_in, answer, &reading);
             if !is_empty && answer.slots.is_empty() {
-                late = too_late;
+                request.returned = late;
                 continue;
             }
             self.tell_reach();
@@ -512,14 +512,14 @@ impl<V: Vault> Store for VaultStore<V> {
         self.vault.tell_waits_to(tell);
     }
 
-    fn give_back(&mut self, order: &Order, slots: &[Slot]) -> Result<(), StoreError> {
-        let given = self.returnable.take(order, slots);
-        if given.is_empty() && order.turn.is_none() {
+    fn give_back(&mut self, order: &Order) -> Result<(), StoreError> {
+        let returned = self.returnable.take(order);
+        if returned.is_empty() && matches!(order.task, Task::GiveBack(_, None)) {
             return Ok(());
         }
         // Twice would be too often, and the answer to an attempt may be lost.
         self.vault.retry(false);
-        let done = self.request(&order.key, &Request::GiveBack(order.clone(), given));
+        let done = self.request(&Request { order: order.clone(), returned });
         self.vault.retry(true);
         done.map(drop)
     }

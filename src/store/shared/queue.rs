@@ -14,9 +14,8 @@ pub(super) struct Messages {
 }
 
 impl<V: Vault> VaultStore<V> {
-    /// Does what is requested with the record of `key`, or lets another process do it. Also returns the clock as of
-    /// then.
-    pub(super) fn request(&mut self, key: &[u8], request: &Request) -> Result<(Reply, Reading), StoreError> {
+    /// Does what is requested, or lets another process do it. Also returns the clock as of then.
+    pub(super) fn request(&mut self, request: &Request) -> Result<(Reply, Reading), StoreError> {
         let decide = |booking: &mut Booking<'_>, waiting: &[Waiting]| {
             let wire = request.encode(booking.changes, &booking.record.limits, booking.reading);
             let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
@@ -24,7 +23,7 @@ impl<V: Vault> VaultStore<V> {
             let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
             (reply, Messages { request: Some(wire), replies })
         };
-        self.swap(key, Some(request), decide, Some)
+        self.swap(&request.order.key, Some(request), decide, Some)
     }
 
     /// Lets others decide, or waits for the turn to do so.

@@ -9,10 +9,8 @@ use super::Booking;
 use super::returnable::{BookedIn, Returned};
 use crate::charge::Key;
 use crate::rule::{pack, unpack};
-use crate::store::ledger::BookingRules;
-use crate::store::record::Record;
 use crate::store::vault::{Reading, Value, between_looks};
-use crate::store::{Answer, BookedBy, Order, Overruns, Slot, Turn};
+use crate::store::{Answer, BookedBy, Order, Overruns, Slot, Task, Turn, Wanted};
 use crate::time::{Time, Wall};
 
 /// The most slots that another process may want at once.
@@ -21,13 +19,12 @@ const MAX_SLOTS: u64 = 1000;
 /// The most instants in a request or a reply.
 const MAX_INSTANTS: u64 = 8 * MAX_SLOTS;
 
-/// Something that a process wants of a record.
+/// What a process wants of a record.
 #[derive(Clone, Debug)]
-pub(super) enum Request {
-    /// Slots, or to report something; and slots that came too late are given back, by the clock of the vault.
-    Book(Order, Vec<Time>),
-    /// Slots that were booked at the costs of an order are given back.
-    GiveBack(Order, Vec<Returned>),
+pub(super) struct Request {
+    pub(super) order: Order,
+    /// The slots of these costs that it gives back.
+    pub(super) returned: Vec<Returned>,
 }
 
 /// What was decided on it. All instants are on the clock of the vault.
@@ -46,14 +43,7 @@ struct WireRequest {
     /// The checksum of the limits that it is made for.
     limits: u32,
     costs: Box<[u64]>,
-    /// `None` if only something is given back, with the turn.
-    count: Option<u64>,
-    within: u64,
-    turn: Option<u64>,
-    overrun: Option<Time>,
-    hold: Option<Time>,
-    /// Instants.
-    late: String,
+    task: Task,
     /// Instants, with what they were booked in.
     returned: Vec<(BookedIn, String)>,
 }
@@ -77,54 +67,22 @@ impl Request {
     /// The encoded request, with all instants on the clock of the vault, for these limits, after this number of
     /// changes: whoever has not heard of the last one needs to learn of it.
     pub(super) fn encode(&self, changes: u64, limits: &str, reading: &Reading) -> Value {
-        let (order, late, returned) = match self {
-            Request::Book(order, late) => (order, &late[..], &[][..]),
-            Request::GiveBack(order, returned) => (order, &[][..], &returned[..]),
-        };
-        if order.changes != changes {
+        let Order { costs, task, .. } = &self.order;
+        if self.order.changes != changes {
             return Value::new();
         }
-        let Order { costs, count, within, turn, overrun, hold, .. } = on_its_clock(order, reading);
-        let alike = returned.chunk_by(|one, next| one.booked_in == next.booked_in);
+        let alike = self.returned.chunk_by(|one, next| one.booked_in == next.booked_in);
         let instants = |alike: &[Returned]| pack_instants(alike.iter().map(|returned| returned.at));
         let returned: Vec<_> = alike.map(|alike| (alike[0].booked_in, instants(alike))).collect();
-        let count = if let Request::Book(..) = self { Some(count) } else { None };
-        let (limits, turn) = (crc32fast::hash(limits.as_bytes()), turn.map(|turn| turn.0));
-        let late = pack_instants(late.iter().copied());
-        let wire = (limits, costs, count, within, turn, overrun, hold, late, returned);
-        serde_json::to_vec(&wire).expect("it has no keys")
-    }
-
-    /// Reads a request that is kept for `key`. `None` if nobody else can decide on it.
-    fn decode(wire: &[u8], rules: &BookingRules, record: &Record) -> Option<WireRequest> {
-        let wire: WireRequest = serde_json::from_slice(wire).ok()?;
-        let quotas = &rules.policy().quotas;
-        let is_for_these = wire.limits == crc32fast::hash(record.limits.as_bytes());
-        let is_possible = wire.costs.len() == quotas.len()
-            && wire.costs.iter().any(|&cost| cost > 0)
-            && wire.costs.iter().zip(quotas).all(|(&cost, quota)| cost <= quota.most());
-        Some(wire).filter(|_| is_for_these && is_possible)
+        let wire = (crc32fast::hash(limits.as_bytes()), costs, on_its_clock(task, reading), returned);
+        serde_json::to_vec(&wire).expect("it has string keys only")
     }
 
     /// Whether this could be what was decided on it.
     pub(super) fn may_be_replied(&self, reply: &Reply) -> bool {
         let Answer { slots, ask_again, .. } = &reply.answer;
-        let Request::Book(order, _) = self else { return slots.is_empty() };
-        let needs_none = !order.is_for_slots() || order.count == 0;
-        slots.len() as u64 <= order.count && (needs_none || !slots.is_empty() || ask_again.is_some())
-    }
-}
-
-impl WireRequest {
-    fn order(&self) -> Order {
-        Order {
-            count: self.count.unwrap_or(0).min(MAX_SLOTS),
-            within: self.within,
-            turn: self.turn.map(Turn),
-            overrun: self.overrun,
-            hold: self.hold,
-            ..Order::new(Key::new(), self.costs.clone(), 0)
-        }
+        let Wanted { count, .. } = self.order.wanted().unwrap_or_default();
+        slots.len() as u64 <= count && (count == 0 || !slots.is_empty() || ask_again.is_some())
     }
 }
 
@@ -160,10 +118,11 @@ impl Booking<'_> {
     /// Decides on a request of this process and on those of others, which wait. Returns the replies; the request of
     /// another that cannot be decided on here gets an empty one.
     pub(super) fn decide(&mut self, own: &Request, others: &[&[u8]]) -> (Reply, Vec<Value>) {
-        let read: Vec<_> = others.iter().map(|wire| Request::decode(wire, self.rules, self.record)).collect();
-        read.iter().flatten().for_each(|wire| self.take_back_from(wire));
-        let own = self.prepare(own);
-        let theirs = read.iter().flatten().map(|wire| wire.count.map(|_| wire.order()));
+        let read: Vec<_> = others.iter().map(|wire| self.read(wire)).collect();
+        read.iter().flatten().chain([own]).for_each(|request| self.take_back(request));
+        let own = self.current(&own.order);
+        let own = own.map(|order| order.with(on_its_clock(&order.task, self.reading)));
+        let theirs = read.iter().flatten().map(|request| self.current(&request.order));
         let orders: Vec<_> = [own].into_iter().chain(theirs).collect();
         let placed: Vec<_> = orders.iter().flatten().cloned().collect();
         let mut answers = self.answers(&placed).into_iter();
@@ -174,34 +133,60 @@ impl Booking<'_> {
             Reply { booked_in, decided, answer }
         });
         let own = replies.next().expect("there is one for each order");
-        let reply_to = |wire: &Option<WireRequest>| {
-            wire.as_ref().and_then(|_| replies.next()).map_or_else(|| b"-".to_vec(), |reply| reply.encode())
+        let reply_to = |request: &Option<Request>| {
+            request
+                .as_ref()
+                .and_then(|_| replies.next())
+                .map_or_else(|| b"-".to_vec(), |reply| reply.encode())
         };
         (own, read.iter().map(reply_to).collect())
     }
 
-    /// Takes back what a request of this process gives back. Returns the order to serve; if limits were replaced since,
-    /// the process first has to learn of it.
-    fn prepare(&mut self, request: &Request) -> Option<Order> {
-        let (Request::Book(order, _) | Request::GiveBack(order, _)) = request;
-        let is_outdated = order.changes != self.changes;
-        match request {
-            Request::Book(_, late) if !is_outdated => self.take_back(&order.costs, late.iter().copied()),
-            Request::Book(..) => {}
-            Request::GiveBack(_, returned) => {
-                let returned = returned.iter().map(|returned| (returned.booked_in, returned.at));
-                self.take_back_booked(&order.costs, returned);
-                if !is_outdated {
-                    self.rules.give_up_turn(&mut self.record.ledger, order);
-                }
+    /// Reads the request of another process. `None` if only that one can decide on it.
+    fn read(&self, wire: &[u8]) -> Option<Request> {
+        let WireRequest { limits, costs, mut task, returned: packed } = serde_json::from_slice(wire).ok()?;
+        let quotas = &self.rules.policy().quotas;
+        let is_possible = limits == crc32fast::hash(self.record.limits.as_bytes())
+            && costs.len() == quotas.len()
+            && costs.iter().any(|&cost| cost > 0)
+            && costs.iter().zip(quotas).all(|(&cost, quota)| cost <= quota.most());
+        if let Task::Book(Wanted { count, .. }) | Task::Late(count, _) = &mut task {
+            *count = MAX_SLOTS.min(*count);
+        }
+        let mut returned = Vec::new();
+        for (booked_in, text) in packed {
+            returned.extend(unpack_instants(&text)?.into_iter().map(|at| Returned { booked_in, at }));
+            if returned.len() as u64 > MAX_INSTANTS {
                 return None;
             }
         }
-        if is_outdated && order.is_for_slots() {
-            return None;
+        let order = Order { key: Key::new(), costs, changes: self.changes, task };
+        is_possible.then_some(Request { order, returned })
+    }
+
+    /// Takes back what a request gives back: slots that were booked in the same history, under the same limits and by
+    /// the same wall clock, and a turn.
+    fn take_back(&mut self, Request { order, returned }: &Request) {
+        let (booked_in, now) = (self.booked_in(), self.reading.shown);
+        let Booking { rules, record, .. } = self;
+        let slots = returned.iter().filter(|returned| returned.booked_in == booked_in);
+        rules.give_back(&mut record.ledger, now, &order.costs, slots.map(|returned| returned.at));
+        if let Task::GiveBack(_, Some(turn)) = order.task
+            && order.changes == self.changes
+        {
+            rules.give_up_turn(&mut record.ledger, &order.costs, turn);
         }
-        let order = if is_outdated { self.rules.updated(order) } else { order.clone() };
-        Some(on_its_clock(&order, self.reading))
+    }
+
+    /// The order to answer, by the present limits. If these were replaced since, the process first has to learn of it,
+    /// unless it is a report.
+    fn current(&self, order: &Order) -> Option<Order> {
+        match order.task {
+            Task::GiveBack(..) => None,
+            _ if order.changes == self.changes => Some(order.clone()),
+            Task::Book(_) => None,
+            Task::Late(..) | Task::Hold(_) => Some(self.rules.updated(order)),
+        }
     }
 
     /// Books for orders, which were placed in this order.
@@ -217,8 +202,8 @@ impl Booking<'_> {
             let on_the_way = self.reading.took().saturating_mul(2).saturating_add(between_looks(deadline));
             return rules.deal(ledger, now, now.saturating_add(on_the_way.min(deadline)), orders);
         }
-        let mut answer = |order: &Order| match held.filter(|_| order.is_for_slots()) {
-            Some(until) => rules.answer_held(ledger, now, until, order),
+        let mut answer = |order: &Order| match held.zip(order.wanted()) {
+            Some((until, wanted)) => rules.answer_held(ledger, now, until, wanted),
             None => rules.book(ledger, now, order),
         };
         orders.iter().map(&mut answer).collect()
@@ -230,28 +215,6 @@ impl Booking<'_> {
 
     fn booked_in(&self) -> BookedIn {
         (self.record.epoch(), self.record.revision, self.record.wall)
-    }
-
-    fn take_back(&mut self, costs: &[u64], slots: impl Iterator<Item = Time>) {
-        self.rules.give_back(&mut self.record.ledger, self.reading.shown, costs, slots);
-    }
-
-    /// Takes back what a request of another process gives back.
-    fn take_back_from(&mut self, wire: &WireRequest) {
-        let instants = |text: &str| unpack_instants(text).unwrap_or_default().into_iter();
-        self.take_back(&wire.costs, instants(&wire.late));
-        for &(booked_in, ref text) in &wire.returned {
-            self.take_back_booked(&wire.costs, instants(text).map(|at| (booked_in, at)));
-        }
-        if wire.count.is_none() {
-            self.rules.give_up_turn(&mut self.record.ledger, &wire.order());
-        }
-    }
-
-    /// Takes back slots that were booked in the same history, under the same limits and by the same wall clock.
-    fn take_back_booked(&mut self, costs: &[u64], slots: impl Iterator<Item = (BookedIn, Time)>) {
-        let booked_in = self.booked_in();
-        self.take_back(costs, slots.filter(|(of, _)| *of == booked_in).map(|(_, at)| at));
     }
 }
 
@@ -284,17 +247,21 @@ fn unpack_instants(text: &str) -> Option<Vec<Time>> {
     Some(instants)
 }
 
-/// An order with its instants on the clock of the vault.
-fn on_its_clock(order: &Order, reading: &Reading) -> Order {
-    let of_ours = |at: Option<Time>| at.map(|at| reading.of_ours(at));
-    Order { overrun: of_ours(order.overrun), hold: of_ours(order.hold), ..order.clone() }
+/// A task with its instants on the clock of the vault.
+fn on_its_clock(task: &Task, reading: &Reading) -> Task {
+    match *task {
+        Task::Late(count, at) => Task::Late(count, reading.of_ours(at)),
+        Task::Hold(until) => Task::Hold(reading.of_ours(until)),
+        _ => task.clone(),
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::config::Rate;
-    use crate::store::ledger::Ledger;
+    use crate::store::ledger::{BookingRules, Ledger};
+    use crate::store::record::Record;
     use crate::store::vault::Origin;
     use crate::store::{Policy, Reserve};
 
@@ -304,6 +271,11 @@ mod tests {
 
     fn record(ledger: Ledger) -> Record {
         Record::new(&rules().policy().text, Origin::default(), Wall::EPOCH, Time(5), ledger)
+    }
+
+    fn nothing() -> Request {
+        let order = Order::new(Key::new(), [1], 0).with(Task::GiveBack(Vec::new(), None));
+        Request { order, returned: Vec::new() }
     }
 
     fn reading(shown: u64) -> Reading {
@@ -347,26 +319,23 @@ mod tests {
         let mut now = 1_000_000_000;
         for _ in 0..300 {
             now += random.u64(0..300_000_000);
-            let order = Order::new(Key::new(), [random.u64(1..3)], random.u64(0..6));
-            let order = Order { within: [0, now, u64::MAX][random.usize(..3)], ..order };
-            let at = Time(random.u64(90..110));
-            let order = match random.u8(0..8) {
-                0 => Order { overrun: Some(at), ..order },
-                1 => Order { hold: Some(Time(at.0 + 900_000)), ..order },
-                _ => order,
+            let (count, within) = (random.u64(0..6), [0, now, u64::MAX][random.usize(..3)]);
+            let (at, turn) = (Time(random.u64(90..110)), random.bool().then(|| Turn(random.u64(..2 * now))));
+            let newest = Returned { booked_in: (ours.epoch(), 0, Wall::EPOCH), at: ours.ledger.newest };
+            let (task, returned) = match random.u8(0..8) {
+                0 => (Task::Late(count, at), Vec::new()),
+                1 => (Task::Hold(Time(at.0 + 900_000)), Vec::new()),
+                2 => (Task::GiveBack(Vec::new(), turn), vec![newest]),
+                _ => (Task::Book(Wanted { count, within, turn: None }), Vec::new()),
             };
-            let given = vec![Returned { booked_in: (ours.epoch(), 0, Wall::EPOCH), at: ours.ledger.newest }];
-            let request = match random.u8(0..8) {
-                0 => Request::GiveBack(order, given),
-                _ => Request::Book(order, Vec::new()),
-            };
+            let order = Order::new(Key::new(), [random.u64(1..3)], 0).with(task);
+            let request = Request { order, returned };
             let reading = Reading { asked: Time(100), answered: Time(100), ..reading(now) };
             let booking =
                 |record| Booking { rules: &rules, record, reading: &reading, held: None, changes: 0 };
             let (own, _) = booking(&mut ours).decide(&request, &[]);
             let wire = request.encode(0, &theirs.limits, &reading);
-            let nothing = Request::GiveBack(Order::new(Key::new(), [1], 0), Vec::new());
-            let (_, replies) = booking(&mut theirs).decide(&nothing, &[&wire]);
+            let (_, replies) = booking(&mut theirs).decide(&nothing(), &[&wire]);
             let reply = Reply::decode(&replies[0]).expect("a reply");
             let slots = |reply: &Reply| reply.answer.slots.iter().map(|slot| slot.at).collect::<Vec<_>>();
             assert_eq!(slots(&own), slots(&reply), "{request:?}");
@@ -384,7 +353,7 @@ mod tests {
         let mut booking =
             Booking { rules: &rules, record: &mut record, reading: &reading, held: None, changes: 0 };
         let order = |costs: &[u64]| Order::new(Key::new(), costs, 1);
-        let request = |order| Request::Book(order, Vec::new());
+        let request = |order| Request { order, returned: Vec::new() };
         let limits = &rules.policy().text;
         let table = [
             request(order(&[1])).encode(0, "8/s", &reading),
@@ -395,8 +364,7 @@ mod tests {
             Vec::new(),
         ];
         let others: Vec<_> = table.iter().map(Vec::as_slice).collect();
-        let nothing = Request::GiveBack(order(&[1]), Vec::new());
-        let (_, replies) = booking.decide(&nothing, &others);
+        let (_, replies) = booking.decide(&nothing(), &others);
         assert_eq!((replies.len(), replies.iter().filter_map(|reply| Reply::decode(reply)).count()), (6, 0));
         assert_eq!(record, before);
     }
@@ -405,8 +373,9 @@ mod tests {
     fn random_words_are_no_request_and_no_reply() {
         let mut random = fastrand::Rng::with_seed(3);
         let (rules, reading) = (rules(), reading(7));
-        let record = record(rules.begin(Time(5)));
-        let request = Request::Book(Order::new(Key::new(), [1], 4), vec![Time(3)]);
+        let mut record = record(rules.begin(Time(5)));
+        let returned = vec![Returned { booked_in: (1, 0, Wall::EPOCH), at: Time(3) }];
+        let request = Request { order: Order::new(Key::new(), [1], 4), returned };
         let reply = Reply { booked_in: (1, 0, Wall::EPOCH), decided: Time(2), answer: Answer::default() };
         for wire in [request.encode(0, &record.limits, &reading), reply.encode()] {
             for _ in 0..5000 {
@@ -415,7 +384,8 @@ mod tests {
                     let at = random.usize(..wire.len());
                     wire[at] = random.u8(..);
                 });
-                Request::decode(&wire, &rules, &record);
+                let record = &mut record;
+                Booking { rules: &rules, record, reading: &reading, held: None, changes: 0 }.read(&wire);
                 Reply::decode(&wire);
             }
         }

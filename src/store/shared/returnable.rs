@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use crate::store::{Order, Slot};
+use crate::store::{Order, Slot, Task};
 use crate::time::{Time, Wall};
 
 /// The history, the revision of the limits, and the wall clock by which slots were booked.
@@ -27,8 +27,10 @@ impl Returnable {
         self.0.extend(slots.iter().map(returned));
     }
 
-    /// Takes the slots of an order, each once: there may be several at one instant, only some of which are given back.
-    pub(super) fn take(&mut self, order: &Order, slots: &[Slot]) -> Vec<Returned> {
+    /// Takes the slots that an order gives back, each once: there may be several at one instant, only some of which are
+    /// given back.
+    pub(super) fn take(&mut self, order: &Order) -> Vec<Returned> {
+        let Task::GiveBack(slots, _) = &order.task else { return Vec::new() };
         let mut take = |slot: &Slot| {
             let is_it = |(of, known, _): &(Arc<Order>, Slot, Returned)| {
                 known == slot && (&of.key, &of.costs) == (&order.key, &order.costs)

@@ -13,8 +13,8 @@ use nix::sys::signal::Signal;
 use throttle::charge::Key;
 use throttle::config::{Config, Rate};
 use throttle::exit::Exit;
-use throttle::runtime::{Event, Task, Wait, Wake, World};
-use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store};
+use throttle::runtime::{Event, Wait, Wake, World};
+use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store, Task};
 use throttle::time::{Time, Wall};
 
 use super::vault::{Change, InMemory, Trouble, Vault};
@@ -210,7 +210,7 @@ pub(crate) fn run_over(
             random: random.fork(),
             faults,
             arrivals,
-            tasks: VecDeque::new(),
+            orders: VecDeque::new(),
             answers: VecDeque::new(),
             pause_of_store: FIRST_PAUSE,
             death,
@@ -391,7 +391,7 @@ struct Member {
     faults: Faults,
     arrivals: Arrivals,
     /// Orders and returned slots on their way to the store, and when they arrive.
-    tasks: VecDeque<(u64, Task)>,
+    orders: VecDeque<(u64, Order)>,
     /// Answers on their way, and when they arrive.
     answers: VecDeque<(u64, Event)>,
     /// The next pause of a store that is refused.
@@ -438,25 +438,25 @@ impl Member {
             self.fleet.wait(self.process, at);
             self.tell_pause();
         }
-        while let Some((at, task)) = self.tasks.pop_front() {
+        while let Some((at, order)) = self.orders.pop_front() {
             self.fleet.wait(self.process, at);
-            if let Some(task) = self.unless_refused(task) {
-                match task {
-                    Task::Book(order) => _ = self.fleet.state().stores[self.process].book(&order),
-                    Task::GiveBack(order, slots) => self.take_back(&order, &slots),
+            if let Some(order) = self.unless_refused(order) {
+                match &order.task {
+                    Task::GiveBack(slots, _) => self.take_back(&order, slots),
+                    _ => _ = self.fleet.state().stores[self.process].book(&order),
                 }
             }
         }
     }
 
-    /// A task that the vault takes now. Others are put off.
-    fn unless_refused(&mut self, task: Task) -> Option<Task> {
+    /// An order that the vault takes now. Others are put off.
+    fn unless_refused(&mut self, order: Order) -> Option<Order> {
         let (now, state) = (self.fleet.now(), self.fleet.state());
         let (stopped, away) = (state.stopped, state.away);
         drop(state);
         if stopped <= now && away <= now {
             self.pause_of_store = FIRST_PAUSE;
-            return Some(task);
+            return Some(order);
         }
         let again = if stopped > now {
             stopped
@@ -466,22 +466,22 @@ impl Member {
             now + self.random.u64(pause / 2..=pause)
         };
         // Slots are given back once.
-        if stopped > now || matches!(task, Task::Book(_)) {
-            self.tasks.push_front((again, task));
+        if stopped > now || !matches!(order.task, Task::GiveBack(..)) {
+            self.orders.push_front((again, order));
         }
         None
     }
 
     fn tell_pause(&mut self) {
         if let Some((_, until)) = self.pause.take() {
-            let hold = Order { hold: Some(Time(until)), ..Order::new(Key::new(), [1], 0) };
+            let hold = Order::new(Key::new(), [1], 0).with(Task::Hold(Time(until)));
             self.fleet.state().stores[self.process].book(&hold).expect("told");
         }
     }
 
     fn take_back(&self, order: &Order, slots: &[Slot]) {
         let mut state = self.fleet.state();
-        state.stores[self.process].give_back(order, slots).expect("taken back");
+        state.stores[self.process].give_back(order).expect("taken back");
         state.slots.returned += slots.len() as u64;
         state.slots.unused.extend(slots.iter().map(|slot| slot.at.0));
     }
@@ -495,11 +495,11 @@ impl Member {
         if self.pause.is_some_and(|(at, _)| at <= now) {
             self.tell_pause();
         }
-        while let Some((_, task)) = pop_due(&mut self.tasks, |(at, _)| *at <= now) {
-            match self.unless_refused(task) {
-                Some(Task::Book(order)) => self.deliver(order),
-                Some(Task::GiveBack(order, slots)) => self.take_back(&order, &slots),
-                None => {}
+        while let Some((_, order)) = pop_due(&mut self.orders, |(at, _)| *at <= now) {
+            let Some(order) = self.unless_refused(order) else { continue };
+            match &order.task {
+                Task::GiveBack(slots, _) => self.take_back(&order, slots),
+                _ => self.deliver(order),
             }
         }
         if let Some((_, answer)) = pop_due(&mut self.answers, |(at, _)| *at <= now) {
@@ -520,12 +520,12 @@ impl Member {
     }
 
     /// An order has reached the store.
-    fn deliver(&mut self, order: Box<Order>) {
+    fn deliver(&mut self, order: Order) {
         let (now, mut state) = (self.fleet.now(), self.fleet.state());
         let answer = state.stores[self.process].book(&order);
         state.hear(now, self.process);
         state.slots.booked += answer.as_ref().map_or(0, |answer| answer.slots.len() as u64);
-        let mut wanted = order.count;
+        let mut wanted = order.wanted().unwrap_or_default().count;
         state.slots.unused.sort_unstable();
         state.slots.unused.retain(|&at| {
             let is_wanted = wanted > 0 && at >= now;
@@ -535,9 +535,9 @@ impl Member {
         drop(state);
         let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
         if self.random.u64(0..self.faults.loss) == 0 {
-            self.tasks.push_back((arrives + self.faults.delay, Task::Book(order)));
+            self.orders.push_back((arrives + self.faults.delay, order));
         } else {
-            self.answers.push_back((arrives, Event::Booked(order, answer)));
+            self.answers.push_back((arrives, Event::Booked(order.into(), answer)));
         }
     }
 
@@ -545,10 +545,10 @@ impl Member {
     fn next(&self, accepting: bool) -> Option<u64> {
         let arrival = self.arrivals.front().map_or(0, |(at, _)| *at);
         let arrival = (accepting && !self.has_ended).then_some(arrival);
-        let task = self.tasks.front().map(|(at, _)| *at);
+        let order = self.orders.front().map(|(at, _)| *at);
         let answer = self.answers.front().map(|(at, _)| *at);
         let pause = self.pause.map(|(at, _)| at);
-        [self.death, pause, arrival, task, answer].into_iter().flatten().min()
+        [self.death, pause, arrival, order, answer].into_iter().flatten().min()
     }
 }
 
@@ -581,10 +581,10 @@ impl World for Member {
         }
     }
 
-    fn give_store(&mut self, task: Task) {
+    fn give_store(&mut self, order: Order) {
         let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
-        let before = self.tasks.back().map_or(0, |(at, _)| *at);
-        self.tasks.push_back((arrives.max(before), task));
+        let before = self.orders.back().map_or(0, |(at, _)| *at);
+        self.orders.push_back((arrives.max(before), order));
     }
 }
 

@@ -10,7 +10,7 @@ use predicates::str::contains;
 
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
-use throttle::store::{FileStore, Keeper, Order, Policy, RedisStore, Slot, Store, keeper};
+use throttle::store::{FileStore, Keeper, Order, Policy, RedisStore, Slot, Store, Task, Wanted, keeper};
 use throttle::time::Time;
 
 use crate::memory_store::MemoryStore;
@@ -42,6 +42,11 @@ fn for_each_store(check: impl Fn(&str, Open<'_>)) {
         Box::new(RedisStore::on_server(url, policy, PATIENT, now))
     };
     check("a server", Box::new(on_server));
+}
+
+/// One slot, if it is free at once.
+fn at_once() -> Task {
+    Task::Book(Wanted { count: 1, ..Wanted::default() })
 }
 
 fn order(costs: &[u64], count: u64) -> Order {
@@ -110,7 +115,7 @@ fn nobody_gets_slots_of_a_key_that_is_held() {
         let keys = [b"a", b"b"].map(|key| Key::from_slice(key));
         let order = |key: &Key, count| Order::new(key.clone(), [1], count);
         assert_eq!(stores[1].book(&order(&keys[0], 1)).expect("booked").held, None, "{store}");
-        let begin = |until| Order { hold: Some(until), ..order(&keys[0], 0) };
+        let begin = |until| order(&keys[0], 0).with(Task::Hold(until));
         let mut length = SECOND / 3;
         let until = loop {
             let until = Time(now().0 + length);
@@ -154,9 +159,8 @@ fn orders_for_many_keys_are_booked_together() {
     for_each_store(|store, open| {
         let policy = policy(&["1/10m,key=col:1,margin=1m"]);
         let mut stores = [open("together", policy.clone()), open("together", policy)];
-        let orders: Vec<_> = (0..100u8)
-            .map(|key| Order { within: 0, ..Order::new(Key::from_slice(&[key]), [1], 1) })
-            .collect();
+        let orders: Vec<_> =
+            (0..100u8).map(|key| Order::new(Key::from_slice(&[key]), [1], 1).with(at_once())).collect();
         let mut left = &orders[..];
         while !left.is_empty() {
             let answers = stores[0].book_some(left).expect("booked");
@@ -173,7 +177,7 @@ fn with_a_slot_given_back(store: &mut dyn Store, costs: &[u64]) -> Slot {
     let one = order(costs, 1);
     store.book(&one).expect("booked");
     let slots = store.book(&one).expect("booked").slots;
-    store.give_back(&one, &slots).expect("given back");
+    store.give_back(&one.with(Task::GiveBack(slots.clone(), None))).expect("given back");
     slots[0]
 }
 
@@ -183,7 +187,7 @@ fn whoever_does_not_wait_hears_of_a_slot_that_was_given_back() {
         let policy = policy(&["1/10m,margin=1m"]);
         let mut stores = [open("returned", policy.clone()), open("returned", policy)];
         let returned = with_a_slot_given_back(&mut *stores[0], &[1]);
-        let told = stores[1].book(&Order { within: 0, ..order(&[1], 1) }).expect("told");
+        let told = stores[1].book(&order(&[1], 1).with(at_once())).expect("told");
         assert!(told.next.is_some_and(|next| next < returned.until), "{store}: {told:?}, {returned:?}");
         assert_eq!(told.next.max(told.ask_again), told.ask_again, "{store}");
         assert!(told.ask_again.is_some_and(|at| at < returned.until), "{store}: {told:?}, {returned:?}");

@@ -4,6 +4,7 @@ use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use super::*;
+use crate::store::Wanted;
 
 const LOST: &str = "was removed, replaced or reset during the run";
 
@@ -79,7 +80,8 @@ fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
         let (.., told) = book(&mut other, 0);
         assert_eq!(told.booked_by == booked.booked_by, set_by.abs() <= 150, "{set_by}");
         if is_given_back {
-            one.give_back(&order(2), &booked.slots[1..]).expect("given back");
+            one.give_back(&order(0).with(Task::GiveBack(booked.slots[1..].into(), None)))
+                .expect("given back");
         }
         let (at, found, _) = book(&mut other, 9);
         assert_eq!((&*at, found), (expected, next), "{set_by} {is_given_back}");
@@ -105,7 +107,8 @@ fn a_wall_clock_that_is_set_back_opens_no_period_again_for_a_key() {
         let policy =
             Policy::new(&[told::rate("1/d,algo=calendar,tz=UTC,key=col:1")], crate::store::Reserve::LOCAL);
         let book = |key: u8| {
-            let order = Order { key: Key::from_slice(&[key]), within: 0, ..order(1) };
+            let wanted = Task::Book(Wanted { count: 1, ..Wanted::default() });
+            let order = Order { key: Key::from_slice(&[key]), task: wanted, ..order(1) };
             let answer = stage.try_open(policy.clone()).expect("a state").book(&order).expect("booked");
             (answer.slots.len(), answer.next.map(|next| next.0 / SECOND))
         };
@@ -135,12 +138,12 @@ fn slots_of_a_lost_state_are_not_handed_on() {
     let mut store = stage.open();
     let booked = store.book(&order(9)).expect("booked").slots;
     fs::remove_file(stage.path()).expect("removed");
-    store.give_back(&order(9), &booked).expect("given back");
+    store.give_back(&giving_back(&booked)).expect("given back");
     stage.wait(HORIZON);
     assert_eq!(slots(&mut store, 4), [10, 10, 10, 10]);
     let mut stage = Stage::new();
     let booked = stage.open().book(&order(9)).expect("booked").slots;
-    stage.open().give_back(&order(9), &booked).expect("given back");
+    stage.open().give_back(&giving_back(&booked)).expect("given back");
     stage.setting.origin.boot = "2".to_owned();
     stage.clock.store(1000 * SECOND, Relaxed);
     assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
@@ -174,7 +177,7 @@ fn a_loss_is_told_once_it_is_known_until_when_a_quarantine_ends() {
     let mut store = stage.open();
     slots(&mut store, 1);
     fs::remove_file(stage.path()).expect("removed");
-    let report = Order { overrun: Some(now(&store)), ..order(1) };
+    let report = order(1).with(Task::Late(1, now(&store)));
     assert_eq!(store.book(&report).expect("booked").warning, None);
     let answer = store.book(&order(1)).expect("booked");
     assert!(answer.warning.expect("told").contains(LOST));
@@ -225,10 +228,11 @@ fn a_key_that_was_forgotten_and_is_held_is_no_loss() {
     stage.wait(HORIZON);
     // Adding a key evicts the idle ones.
     other.book(&by_key(2)).expect("booked");
-    let hold = Order { hold: Some(Time(now(&other).0 + SECOND)), count: 0, ..by_key(1) };
+    let until = Time(now(&other).0 + SECOND);
+    let hold = by_key(1).with(Task::Hold(until));
     other.book(&hold).expect("held");
     let answer = store.book(&by_key(1)).expect("booked");
-    assert_eq!((answer.warning, answer.held), (None, hold.hold));
+    assert_eq!((answer.warning, answer.held), (None, Some(until)));
 }
 
 #[test]

@@ -21,7 +21,7 @@ use crate::charge::Key;
 use crate::rule::Algorithm;
 use crate::rule::Terms;
 use crate::store::memory_store::MemoryStore;
-use crate::store::{Answer, Order, Quota, Store};
+use crate::store::{Answer, Order, Quota, Slot, Store, Task};
 use crate::time::SECOND;
 
 /// What the wall clock shows at noon, in seconds.
@@ -134,6 +134,10 @@ fn order(count: u64) -> Order {
     Order::new(Key::new(), [1], count)
 }
 
+fn giving_back(slots: &[Slot]) -> Order {
+    order(0).with(Task::GiveBack(slots.into(), None))
+}
+
 /// The next slots, in whole seconds from now.
 fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
     let now = now(store);
@@ -189,12 +193,12 @@ fn what_is_given_back_goes_to_the_next_who_asks() {
     let (mut one, mut other) = (stage.open(), stage.open());
     assert_eq!(slots(&mut other, 4), [0, 0, 0, 0]);
     let booked = one.book(&order(3)).expect("booked").slots;
-    one.give_back(&order(3), &booked).expect("given back");
+    one.give_back(&giving_back(&booked)).expect("given back");
     stage.wait(SECOND);
     assert_eq!(slots(&mut other, 2), [9, 9]);
     assert_eq!(slots(&mut one, 3), [9, 9, 19]);
     // Only until the slot is past.
-    other.give_back(&order(3), &booked[..1]).expect("given back");
+    other.give_back(&giving_back(&booked[..1])).expect("given back");
     stage.wait(10 * SECOND);
     assert_eq!(slots(&mut one, 1), [9]);
 }

@@ -11,7 +11,7 @@ use super::{for_each_seed, order};
 use crate::config::Rate;
 use crate::rule::Algorithm;
 use crate::store::memory_store::MemoryStore;
-use crate::store::{Policy, Reserve, Slot, Store};
+use crate::store::{Policy, Reserve, Slot, Store, Task};
 use crate::time::Time;
 
 const RESERVE: Reserve =
@@ -67,7 +67,7 @@ fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
             // Some processes are killed; others give their slots back.
             if random.bool() {
                 let order = order(&vec![1; rates.len()], 1);
-                store.give_back(&order, &process.slots).expect("in memory");
+                store.give_back(&order.with(Task::GiveBack(process.slots.clone(), None))).expect("in memory");
                 history.returned += process.slots.len();
             }
             process.slots.clear();

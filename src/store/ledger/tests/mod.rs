@@ -15,6 +15,7 @@ use crate::charge::Key;
 use crate::gate::Limit;
 use crate::random::for_each_seed;
 use crate::rule::{Algorithm, Extra, Terms};
+use crate::store::Turn;
 use crate::time::Time;
 
 /// Calendar rules have their own tests.
@@ -36,6 +37,10 @@ fn policy(quotas: &[Quota]) -> Policy {
 
 fn order(costs: &[u64], count: u64) -> Order {
     Order::new(Key::new(), costs, count)
+}
+
+fn with_turn(count: u64, turn: Option<Turn>) -> Order {
+    order(&[1], 0).with(Task::Book(Wanted { count, within: u64::MAX, turn }))
 }
 
 /// A state: its rules and ledger.
@@ -124,7 +129,7 @@ fn slots_are_the_instants_at_which_the_limits_would_release() {
             if random.u8(0..8) == 0 {
                 let (over, count) = (Time(random.u64(0..=now)), random.u64(1..=3));
                 previous = previous.max(over);
-                state.book(now, &Order { overrun: Some(over), ..order(&costs, count) });
+                state.book(now, &order(&costs, 0).with(Task::Late(count, over)));
                 charged().for_each(|(limit, cost)| {
                     overrun(&quotas[limit], &mut limits[limit], previous, cost * count);
                 });
@@ -230,7 +235,7 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
         let mut state = Books::new(Policy { horizon, ..policy(&[quota]) });
         let (mut now, mut booked, mut turn) = (0, 0, None);
         while booked < 30 {
-            let answer = state.book(now, &Order { turn, ..order(&[1], 4) });
+            let answer = state.book(now, &with_turn(4, turn));
             assert!(answer.slots.iter().all(|slot| slot.at.0 >= now && slot.at.0 <= now + horizon));
             booked += answer.slots.len();
             assert_eq!(answer.turn.is_some(), answer.slots.is_empty());
@@ -239,7 +244,7 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
                 assert!(again >= Time(now + PAUSE));
                 now = again.0;
                 // At that time, the next free slot is just within the horizon.
-                let slot = state.clone().book(now, &Order { turn, ..order(&[1], 1) }).slots[0];
+                let slot = state.clone().book(now, &with_turn(1, turn)).slots[0];
                 assert!(slot.at.0 >= now + horizon - PAUSE, "{algorithm}: {slot:?} at {now}");
             }
         }

@@ -34,7 +34,7 @@ fn a_slot_that_is_too_close_to_what_was_overrun_is_not_handed_on() {
     for algorithm in of_any_period() {
         let mut state = Books::new(policy(&[quota(algorithm, 1, 100)]));
         let booked = state.book(0, &order(&[1], 4)).slots;
-        let late = Order { overrun: Some(Time(50)), ..order(&[1], 1) };
+        let late = order(&[1], 1).with(Task::Late(1, Time(50)));
         let until = state.book(60, &late).overruns.until;
         state.give_back(60, &late, &booked);
         let kept: Vec<_> = booked.into_iter().filter(|slot| slot.at >= until).collect();

@@ -14,7 +14,7 @@ fn those_who_are_turned_away_are_served_in_their_order() {
     for at in [0, 10, 20] {
         assert_eq!(state.book(0, &order(&[1], 1)).slots[0].at, Time(at * SECOND));
     }
-    let mut ask = |now: u64, turn| state.book(now * SECOND, &Order { turn, ..order(&[1], 1) });
+    let mut ask = |now: u64, turn| state.book(now * SECOND, &with_turn(1, turn));
     let turned_away = |answer: &Answer| answer.ask_again.map(|at| at.0 / SECOND).zip(answer.turn);
     let queue: Vec<_> = (0..3).map(|_| turned_away(&ask(0, None)).expect("a turn")).collect();
     assert_eq!(queue.iter().map(|(again, _)| *again).collect::<Vec<_>>(), [10, 20, 30]);
@@ -44,8 +44,8 @@ fn nobody_waits_for_the_turn_of_one_who_has_left() {
         state.book(0, &order(&[1], 1));
     }
     let turns = [(); 3].map(|()| state.book(0, &order(&[1], 1)).turn);
-    let leave = |state: &mut Books, turn| {
-        state.rules.give_up_turn(&mut state.ledger, &Order { turn, ..order(&[1], 0) });
+    let leave = |state: &mut Books, turn: Option<Turn>| {
+        state.rules.give_up_turn(&mut state.ledger, &[1], turn.expect("one"));
     };
     leave(&mut state, turns[0]);
     assert_eq!(state.book(0, &order(&[1], 1)).turn, turns[2]);

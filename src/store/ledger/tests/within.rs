@@ -8,7 +8,7 @@ fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
     let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 2, 100)]));
     let mut ledger = rules.begin(Time(0));
     let mut book = |now, count| {
-        let order = Order { within: 0, ..order(&[1], count) };
+        let order = order(&[1], 0).with(Task::Book(Wanted { count, ..Wanted::default() }));
         let answer = rules.book(&mut ledger, Time(now), &order);
         (answer.slots.len(), answer.ask_again)
     };
@@ -31,9 +31,10 @@ fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
         for _ in 0..30 {
             now += random.u64(0..=40);
             let within = random.choice([0, 1, 7, 60]).expect("one");
-            let order = Order { within, ..order(&costs(random, quotas), random.u64(1..=3)) };
-            let mut patient = state.clone();
-            let first = patient.book(now, &Order { within: u64::MAX, ..order.clone() });
+            let patient = order(&costs(random, quotas), random.u64(1..=3));
+            let wanted = patient.wanted().expect("slots");
+            let order = patient.with(Task::Book(Wanted { within, ..wanted }));
+            let first = state.clone().book(now, &patient);
             let first =
                 first.slots.first().map(|slot| slot.at).or(first.next).expect("a slot or the next one");
             let mut before = state.clone();
@@ -54,7 +55,6 @@ fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
                 }
             }
             if random.u8(..) < 50 {
-                let patient = Order { within: u64::MAX, ..order };
                 let booked = state.book(now, &patient).slots;
                 let returned = if random.bool() { booked } else { Vec::new() };
                 state.give_back(now, &patient, &returned);

@@ -12,7 +12,9 @@ use throttle::config::Rate;
 use throttle::store::ledger::BookingRules;
 use throttle::store::record::Record;
 use throttle::store::vault::Origin;
-use throttle::store::{Answer, Hold, Order, Policy, RedisStore, Reserve, Store, Turn, book_over};
+use throttle::store::{
+    Answer, Hold, Order, Policy, RedisStore, Reserve, Store, Task, Turn, Wanted, book_over,
+};
 use throttle::time::{SECOND, Time, Wall};
 
 /// Whatever a server answers, there is an error, or slots as asked for: not beyond the horizon, and not good for longer
@@ -79,7 +81,8 @@ impl Client {
     /// Returns the number of slots it got.
     fn check_booking(&mut self, answers: &[u8], count: u64) -> usize {
         let costs = vec![1; self.policy.quotas.len()];
-        let order = Order { turn: self.turn, ..Order::new(self.key.clone(), costs, count) };
+        let task = Task::Book(Wanted { count, within: u64::MAX, turn: self.turn });
+        let order = Order::new(self.key.clone(), costs, count).with(task);
         // Every connection gives the same answers.
         let (ours, _theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| answering(answers)).unzip();
         let answer = book_over(&mut self.store, ours, &order);
@@ -89,7 +92,8 @@ impl Client {
                 self.check(&answer, count, Time(after));
                 self.turn = answer.turn;
                 let unused = answer.slots.get(1..).unwrap_or_default();
-                if let Err(error) = self.store.give_back(&order, unused) {
+                let back = order.with(Task::GiveBack(unused.into(), answer.turn));
+                if let Err(error) = self.store.give_back(&back) {
                     check_words(&error.to_string());
                 }
                 answer.slots.len()

@@ -7,7 +7,7 @@ use throttle::config::Rate;
 use throttle::store::ledger::BookingRules;
 use throttle::store::record::Record;
 use throttle::store::vault::Origin;
-use throttle::store::{Order, Policy, Reserve};
+use throttle::store::{Order, Policy, Reserve, Task};
 use throttle::time::{SECOND, Time, Wall};
 
 use super::damaged;
@@ -55,7 +55,7 @@ fn used(limits: &str) -> (Vec<u8>, Record) {
         let (now, order) = (Time(seconds * SECOND), Order::new(Key::new(), vec![1; rates.len()], 2));
         let slots = rules.book(&mut ledger, now, &order).slots;
         rules.give_back(&mut ledger, now, &order.costs, slots.iter().skip(1).map(|slot| slot.at));
-        rules.book(&mut ledger, now, &Order { overrun: Some(now), ..order });
+        rules.book(&mut ledger, now, &order.with(Task::Late(2, now)));
     }
     let mut record = Record::new(&rules.policy().text, Origin::default(), Wall::EPOCH, Time(SECOND), ledger);
     (record.encode(KEY, Time(1007 * SECOND)), record)

@@ -1,6 +1,6 @@
 //! Processes that share a limit, each doing anything it may, at any time.
 
-use throttle::store::{Order, Slot};
+use throttle::store::{Order, Slot, Task, Wanted};
 use throttle::time::Time;
 
 use super::explore::Model;
@@ -335,8 +335,8 @@ impl Protocol {
         }
         // A count of 0 asks only for overruns.
         let count = self.terms.policy.span.saturating_sub(process.slots.count());
-        let order =
-            Order { turn: process.turn, within: if process.waits { u64::MAX } else { 0 }, ..order(count) };
+        let within = if process.waits { u64::MAX } else { 0 };
+        let order = order(count).with(Task::Book(Wanted { count, within, turn: process.turn }));
         let mut next = state.clone();
         self.send(&mut next, index, order);
         steps.push((Action::Ask(index), next));
@@ -482,11 +482,11 @@ impl Protocol {
             return;
         }
         let terms = self.terms_of(log.is_replaced);
-        let answer = match order.within > 0 {
+        let answer = match order.wanted().is_none_or(|wanted| wanted.within > 0) {
             true => log.book(terms, now, &order),
             false => log.book_at_once(terms, now, &order),
         };
-        let is_it = |late: &&mut Late| late.whose == index && Some(late.over) == order.overrun;
+        let is_it = |late: &&mut Late| late.whose == index && Task::Late(1, late.over) == order.task;
         state.lates.iter_mut().filter(is_it).for_each(|late| late.is_reported = true);
         // Overruns from before a loss are no longer told, and later ones may look the same.
         let is_told = |late: &&Late| late.is_reported && !state.has_lost;
@@ -504,12 +504,12 @@ impl Protocol {
         if self.broken == Some(Broken::Deadline) {
             answer.slots.iter_mut().for_each(|slot| slot.until = Time(u64::MAX));
         }
-        if self.broken == Some(Broken::Overruns) && order.overrun.is_none() {
+        if self.broken == Some(Broken::Overruns) && !order.is_report() {
             answer.overruns = process.slots.overruns.clone();
         }
         process.slots.put(now, &order, &answer);
         process.knows.extend(told);
-        if order.overrun.is_none() {
+        if !order.is_report() {
             process.ask_at = answer.ask_again.unwrap_or_default();
             process.turn = answer.turn;
         }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 
 use throttle::gate::Overruns;
-use throttle::store::{Answer, Order, Slot, Turn};
+use throttle::store::{Answer, Order, Slot, Task, Turn, Wanted};
 use throttle::time::Time;
 
 use super::log::{Head, Log, TICK, ticks};
@@ -91,7 +91,7 @@ impl Message {
     }
 
     pub(super) fn is_report(&self) -> bool {
-        self.order.overrun.is_some()
+        self.order.is_report()
     }
 }
 
@@ -228,6 +228,16 @@ impl KeyWriter<'_> {
         self.key.extend(lates.iter().map(|late| u8::from(known.contains(late))));
     }
 
+    fn task(&mut self, task: &Task) {
+        let (count, over) = match *task {
+            Task::Book(Wanted { count, .. }) => (count, Time::ZERO),
+            Task::Late(count, over) => (count, over),
+            _ => panic!("{task:?}"),
+        };
+        self.number(count);
+        self.time(over);
+    }
+
     fn message(&mut self, message: &Message, lates: &[LateId]) {
         let Message { order, stage } = message;
         let is_outdated = matches!(stage, Stage::Outdated(_));
@@ -235,12 +245,10 @@ impl KeyWriter<'_> {
         self.flags(&[true, message.is_report(), is_answered, is_loaded, is_outdated]);
         match stage {
             Stage::Question => {
-                self.number(order.count);
-                self.time(order.overrun.unwrap_or_default());
+                self.task(&order.task);
             }
             Stage::Loaded(load) => {
-                self.number(order.count);
-                self.time(order.overrun.unwrap_or_default());
+                self.task(&order.task);
                 // What was loaded only matters if the swap is not refused; then it is what is kept.
                 let is_current = load.version == self.version;
                 self.flags(&[load.head != Head::First]);

@@ -3,8 +3,8 @@
 use std::rc::Rc;
 
 use throttle::charge::Key;
-use throttle::gate::{BookingTerms, Gate, Overruns, Pending, Request, Reservations, Task};
-use throttle::store::{Answer, Order, Slot};
+use throttle::gate::{BookingTerms, Gate, Overruns, Pending, Request, Reservations};
+use throttle::store::{Answer, Order, Slot, Task};
 use throttle::time::{Time, Wall};
 
 /// The cost of a release.
@@ -77,7 +77,7 @@ impl Slots {
     pub(super) fn put(&mut self, now: Time, order: &Order, answer: &Answer) {
         slots_mut(&mut self.held).heard(now, order, answer);
         self.overruns = answer.overruns.clone();
-        if order.overrun.is_some() {
+        if order.is_report() {
             self.report = None;
         }
     }
@@ -92,10 +92,7 @@ impl Slots {
     /// Ends the release. Returns a report if that is too late for its slot.
     pub(super) fn finish(&mut self, now: Time) -> Option<Order> {
         let held = Rc::make_mut(&mut self.held);
-        self.report = held.commit(&mut self.begun, now, 1, true).pop().map(|task| match task {
-            Task::Book(report) => *report,
-            Task::GiveBack(..) => panic!("{task:?}"),
-        });
+        self.report = held.commit(&mut self.begun, now, 1, true).pop();
         self.report.clone()
     }
 
@@ -107,10 +104,10 @@ impl Slots {
 
     /// Removes the slots that are still to come, to give them back.
     pub(super) fn take_surplus(&mut self, now: Time) -> Vec<Slot> {
-        let tasks = slots_mut(&mut self.held).close(now).tasks.into_iter();
-        let slots = tasks.map(|task| match task {
-            Task::GiveBack(_, slots) => slots,
-            Task::Book(_) => panic!("{task:?}"),
+        let orders = slots_mut(&mut self.held).close(now).orders.into_iter();
+        let slots = orders.map(|order| match order.task {
+            Task::GiveBack(slots, _) => slots,
+            task => panic!("{task:?}"),
         });
         slots.flatten().collect()
     }

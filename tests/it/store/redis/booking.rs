@@ -6,10 +6,10 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, keeper};
+use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, Task, Turn, Wanted, keeper};
 use throttle::time::{SECOND, Time};
 
-use super::client::{PATIENT, book_out, failure, keyed, now, policy, some, store, store_at};
+use super::client::{PATIENT, book_out, failure, giving_back, keyed, now, policy, some, store, store_at};
 use super::server::{Clock, RedisServer};
 use crate::memory_store::MemoryStore;
 use crate::support::{of_any_period, seeds};
@@ -108,10 +108,9 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
         let key = if random.u8(0..4) == 0 { &b"\r\n{other}\0\xff"[..] } else { b"" };
         let costs = random_costs(random, &policy);
         let order = Order::new(Key::from_slice(key), costs.clone(), random.u64(1..20));
-        let report = Order { count: random.u64(1..=2), ..order.clone() };
+        let late = random.u64(1..=2);
         if random.u8(0..16) == 0 {
-            let over =
-                |ahead| Order { overrun: Some(Time(frozen.local.load(Relaxed) + ahead)), ..report.clone() };
+            let over = |ahead| order.with(Task::Late(late, Time(frozen.local.load(Relaxed) + ahead)));
             let told = random.choice(&mut stores).unwrap().book(&over(0)).unwrap();
             assert_eq!((told.slots, memory.book(&over(ahead)).unwrap().slots), (vec![], vec![]));
         }
@@ -145,7 +144,7 @@ fn a_bucket_owes_what_was_overrun() {
     };
     // It holds three, as one is held back; one is used before the report.
     assert_eq!(slots(&mut store, &frozen, 1), [0]);
-    let report = Order { overrun: Some(Time(frozen.local.load(Relaxed))), ..some(4) };
+    let report = some(0).with(Task::Late(4, Time(frozen.local.load(Relaxed))));
     let answer = store.book(&report).unwrap();
     assert_eq!((answer.slots, answer.overruns.costs), (vec![], [4].into()));
     // It owes two, and has one again after 0.3 s.
@@ -153,6 +152,10 @@ fn a_bucket_owes_what_was_overrun() {
     frozen.pass(1_000_000);
     // It is full again with three; the fourth takes another 0.1 s.
     assert_eq!(slots(&mut store, &frozen, 4), [0, 0, 0, 100_000]);
+}
+
+fn wanting(count: u64, within: u64, turn: Option<Turn>) -> Order {
+    some(0).with(Task::Book(Wanted { count, within, turn }))
 }
 
 /// Mostly 1; sometimes a high cost, or 0 under some limits.
@@ -203,8 +206,8 @@ fn those_who_are_turned_away_are_served_in_their_order() {
     assert_eq!(again, [150, 225, 300, 375]);
     frozen.pass(1_500_000);
     // There is a slot within the horizon, but it belongs to the first in the queue, even if another process asks first.
-    assert!(stores[1].book(&Order { turn: queue[1].turn, ..some(1) }).unwrap().slots.is_empty());
-    let served = stores[0].book(&Order { turn: queue[0].turn, ..some(1) }).unwrap();
+    assert!(stores[1].book(&wanting(1, u64::MAX, queue[1].turn)).unwrap().slots.is_empty());
+    let served = stores[0].book(&wanting(1, u64::MAX, queue[0].turn)).unwrap();
     assert_eq!(frozen.server_time(served.slots[0]) - START, 4_500_000);
 }
 
@@ -218,11 +221,11 @@ fn what_is_given_back_goes_to_the_next_who_asks_for_the_same() {
     let first = stores[0].book(&some(4)).unwrap();
     assert_eq!(of(&first), [0, 0, 1_500_000, 1_500_000]);
     // One of the two at the same instant, and one that is over.
-    stores[0].give_back(&some(2), &[first.slots[3], first.slots[0]]).unwrap();
+    stores[0].give_back(&giving_back(&[first.slots[3], first.slots[0]])).unwrap();
     let other = Order { costs: [2].into(), ..some(1) };
     assert_eq!(of(&stores[1].book(&other).unwrap()), [3_000_000]);
     // No more is taken back than was booked: there is another slot at that instant, but no third.
-    stores[0].give_back(&some(3), &[first.slots[3]; 3]).unwrap();
+    stores[0].give_back(&giving_back(&[first.slots[3]; 3])).unwrap();
     assert_eq!(of(&stores[1].book(&some(9)).unwrap()), [1_500_000, 1_500_000]);
     let none = stores[1].book(&some(1)).unwrap();
     assert_eq!((of(&none), none.turn.is_some()), (vec![], true));
@@ -268,20 +271,20 @@ fn a_server_is_woken_before_it_is_asked_for_slots_that_are_good_for_a_short_time
 fn whoever_does_not_wait_gets_what_is_free_or_nothing() {
     let Some(mut frozen) = Frozen::start() else { return };
     let mut store = frozen.store("web", two_in_a_second_and_a_half());
-    let at_once = |count| Order { within: 0, ..some(count) };
+    let at_once = |count| wanting(count, 0, None);
     assert_eq!(store.book(&at_once(3)).unwrap().slots.len(), 2);
     let none = store.book(&at_once(1)).unwrap();
     let again = none.ask_again.unwrap().0 - frozen.local.load(Relaxed);
     assert_eq!((none.slots.len(), none.turn, again / 10_000_000), (0, None, 150));
-    let too_late = store.book(&Order { within: SECOND, ..some(1) }).unwrap();
+    let too_late = store.book(&wanting(1, SECOND, None)).unwrap();
     let [again, next] =
         [too_late.ask_again, too_late.next].map(|at| at.unwrap().0 - frozen.local.load(Relaxed));
     assert_eq!((too_late.slots.len(), again / 10_000_000, next / 10_000_000), (0, 50, 150));
     frozen.pass(1_500_000);
     assert_eq!(store.book(&at_once(1)).unwrap().slots.len(), 1, "nothing was booked");
     // The other one of the pair comes next, and the one after it 1.5 s later.
-    assert_eq!(store.book(&Order { within: SECOND, ..some(2) }).unwrap().slots.len(), 1);
-    assert_eq!(store.book(&Order { within: 2 * SECOND, ..some(1) }).unwrap().slots.len(), 1);
+    assert_eq!(store.book(&wanting(2, SECOND, None)).unwrap().slots.len(), 1);
+    assert_eq!(store.book(&wanting(1, 2 * SECOND, None)).unwrap().slots.len(), 1);
 }
 
 #[test]
@@ -291,7 +294,7 @@ fn what_is_given_back_is_lost_with_the_state_that_it_was_of() {
     let slots = stores[0].book(&some(4)).unwrap().slots;
     frozen.server.ask::<String>("FLUSHALL");
     assert_eq!(stores[1].book(&some(2)).unwrap().slots.len(), 2);
-    stores[0].give_back(&some(1), &slots[3..]).unwrap();
+    stores[0].give_back(&giving_back(&slots[3..])).unwrap();
     assert!(stores[1].book(&some(1)).unwrap().slots.is_empty(), "all is silent");
 }
 
@@ -417,6 +420,6 @@ fn a_name_lasts_as_long_as_a_key_is_held() {
     let mut store = store(&server.url("web"), &["9/s,key=col:1"]);
     store.book(&keyed(b"a", 1)).unwrap();
     let hold = Time(now().0 + 3_600_000_000_000);
-    store.book(&Order { hold: Some(hold), ..keyed(b"a", 0) }).unwrap();
+    store.book(&keyed(b"a", 0).with(Task::Hold(hold))).unwrap();
     assert!(server.ask::<u64>("PTTL throttle:web") > 3_600_000);
 }

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use throttle::charge::Key;
 use throttle::config::Rate;
 use throttle::exit::Exit;
-use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Slot, Store};
+use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Slot, Store, Task};
 use throttle::time::Time;
 
 use super::server::RedisServer;
@@ -63,6 +63,11 @@ pub(crate) fn some(count: u64) -> Order {
     keyed(b"", count)
 }
 
+/// An order that gives back such slots.
+pub(crate) fn giving_back(slots: &[Slot]) -> Order {
+    some(0).with(Task::GiveBack(slots.into(), None))
+}
+
 pub(crate) fn keyed(key: &[u8], count: u64) -> Order {
     Order::new(Key::from_slice(key), [1], count)
 }
@@ -73,7 +78,7 @@ pub(crate) fn book_out(store: &mut RedisStore, order: &Order) -> (Vec<Slot>, Ans
     loop {
         let answer = store.book(order).unwrap();
         slots.extend(&answer.slots);
-        if (answer.slots.len() as u64) < order.count {
+        if (answer.slots.len() as u64) < order.wanted().unwrap_or_default().count {
             return (slots, answer);
         }
         assert!(slots.len() < 10_000, "there is no end of slots");

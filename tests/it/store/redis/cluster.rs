@@ -10,7 +10,7 @@ use ::redis::FromRedisValue;
 use throttle::exit::Exit;
 use throttle::store::Store;
 
-use super::client::{book_out, failure, impatient, impatient_failure, keyed, some, store};
+use super::client::{book_out, failure, giving_back, impatient, impatient_failure, keyed, some, store};
 use super::crowds::goes_on_without_a_burst;
 use super::proxy::listen;
 use super::server::RedisServer;
@@ -185,7 +185,7 @@ fn a_slot_is_not_given_back_to_another_node() {
     let mut owner = store(&url(&cluster.nodes[2], "web"), &rates);
     let slots = [0; 4].map(|_| owner.book(&some(1)).unwrap().slots[0]);
     cluster.migrate("throttle:web", cluster.keeper("throttle:web"), 2, || ());
-    owner.give_back(&some(1), &slots[2..]).unwrap();
+    owner.give_back(&giving_back(&slots[2..])).unwrap();
     let next = store(&url(&cluster.nodes[2], "web"), &rates).book(&some(1)).unwrap();
     let at = next.slots.first().map(|slot| slot.at).or(next.next).unwrap();
     assert!(at > slots[2].at, "{next:?}, {slots:?}");

@@ -7,7 +7,7 @@ use ::redis::{Client, Value, cmd};
 
 use throttle::store::Store as _;
 
-use super::client::{now, some, store, writes};
+use super::client::{giving_back, now, some, store, writes};
 use super::server::RedisServer;
 
 const SCRIPT: &str = include_str!("../../../../src/store/redis/vault.lua");
@@ -85,7 +85,7 @@ fn slots_are_given_back_with_one_attempt_that_nobody_waits_for() {
         scope.spawn(|| server.stop_for(Duration::from_secs(5)));
         thread::sleep(Duration::from_millis(200));
         let start = Instant::now();
-        store.give_back(&order, &slots[slots.len() - 1..]).unwrap_err();
+        store.give_back(&giving_back(&slots[slots.len() - 1..])).unwrap_err();
         assert!(start.elapsed() < Duration::from_secs(4), "{:?}", start.elapsed());
     });
 }

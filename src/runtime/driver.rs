@@ -23,15 +23,12 @@ pub struct Driver<'a> {
     log: Option<(JobLog, Delimiter)>,
     metrics: Option<TextFile>,
     failed: Option<FailedItems>,
-    /// True if commands may have left output that was not passed on. It waits until nothing more can be sent: a worker
-    /// is at the next item while the answer to the last is printed.
-    has_output: bool,
 }
 
 impl<'a> Driver<'a> {
     /// A driver that logs nothing.
     pub fn new(world: &'a mut dyn World, sink: &'a mut dyn Sink, reporter: &'a Reporter) -> Self {
-        Driver { world, sink, reporter, log: None, metrics: None, failed: None, has_output: false }
+        Driver { world, sink, reporter, log: None, metrics: None, failed: None }
     }
 
     /// Logs the ends of commands, with the delimiter of their items, and keeps `metrics` up to date.
@@ -63,8 +60,7 @@ impl<'a> Driver<'a> {
                 }
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
-                Action::Retire { first, next } => self.retire(first, next),
-                Action::Wait { .. } if std::mem::take(&mut self.has_output) => self.flush(schedule),
+                Action::Retire { first, next } => self.retire(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
                 Action::Finish(exit) => {
                     if self.finish(schedule) {
@@ -124,9 +120,10 @@ impl<'a> Driver<'a> {
         self.sink.jobs().into_iter().for_each(|jobs| jobs.signal(signal));
     }
 
-    fn retire(&mut self, first: u64, next: u64) {
-        self.sink.jobs().into_iter().for_each(|jobs| jobs.retire(first, next));
-        self.has_output = true;
+    fn retire(&mut self, schedule: &mut Schedule, first: u64, next: u64) {
+        let Some(jobs) = self.sink.jobs() else { return };
+        jobs.retire(first, next);
+        self.flush(schedule);
     }
 
     fn wait(&mut self, schedule: &mut Schedule, due: Option<Time>, accepting: bool) {
@@ -228,20 +225,19 @@ impl<'a> Driver<'a> {
 
     /// Handles what commands have printed. A worker ends an item so.
     fn outputs(&mut self, schedule: &mut Schedule) {
-        self.has_output = self.lingers() && self.reap(schedule);
-        if !self.has_output {
-            self.flush(schedule);
+        if self.lingers() {
+            self.reap(schedule);
         }
+        self.flush(schedule);
     }
 
-    /// Collects the commands that have ended, with an instant read after that. Returns whether all have succeeded.
-    fn reap(&mut self, schedule: &mut Schedule) -> bool {
-        let Some(jobs) = self.sink.jobs() else { return false };
+    /// Collects the commands that have ended, with an instant read after that.
+    fn reap(&mut self, schedule: &mut Schedule) {
+        let Some(jobs) = self.sink.jobs() else { return };
         let ended = jobs.reap();
         // Ctrl-C and a reader that goes away end commands, too. That is no failure, and nothing more is started.
         self.hear_signal(schedule);
-        let have_succeeded = ended.iter().all(|ended| ended.end == End::Exited(0));
-        if !have_succeeded && self.world.has_lost_reader() {
+        if ended.iter().any(|ended| ended.end != End::Exited(0)) && self.world.has_lost_reader() {
             self.stop_without_reader(schedule);
         }
         let now = self.world.now();
@@ -254,7 +250,6 @@ impl<'a> Driver<'a> {
                 self.sink.jobs().into_iter().for_each(|jobs| jobs.supersede(ended.first));
             }
         }
-        have_succeeded
     }
 
     fn record_end(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {

@@ -282,9 +282,7 @@ impl Workers {
 impl Sink for Workers {
     fn capacity(&self) -> Capacity {
         let busy = self.running.iter().filter(|worker| !worker.is_idle()).count();
-        // Once one has failed, the next flush ends the run.
-        let jobs = if self.report.cause.is_some() { 0 } else { self.run.jobs.get() };
-        let vacancies = jobs.saturating_sub(busy) as u64;
+        let vacancies = self.run.jobs.get().saturating_sub(busy) as u64;
         let before = self.outputs.bound(busy).unwrap_or(u64::MAX);
         Capacity { vacancies, before, at_once: 1, ..Capacity::UNLIMITED }
     }

@@ -208,7 +208,7 @@ mod tests {
     fn exhausted_starts_at_nothing() {
         let mut limiter = bucket(1, 10, 3);
         limiter.exhaust(5);
-        assert_eq!(limiter.instants(&[5, 5]), [15, 25]);
+        assert_eq!(limiter.instants(&[0, 5]), [15, 25]);
     }
 
     #[test]
@@ -251,7 +251,8 @@ mod tests {
 
     #[test]
     fn a_count_of_0_releases_nothing_however_much_is_in_it() {
-        let limiter = bucket(0, 10, 3);
+        let mut limiter = bucket(0, 10, 3);
+        assert_eq!((limiter.last_of(5, 4, 2), limiter.idle_at()), (None, Time(0)));
         assert_eq!((limiter.earliest(one(5)), limiter.available(Time(5), one(5), 0)), (Time::NEVER, 0));
     }
 }

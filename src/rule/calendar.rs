@@ -23,7 +23,7 @@ pub struct Calendar {
     wall: Wall,
 }
 
-/// The last period in which something was released; there was none if `used` is 0. Instants are those that the wall
+/// The last period in which something was released; all is 0 if there was none. Instants are those that the wall
 /// clock shows, so they stay right when it is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
@@ -40,7 +40,7 @@ pub struct LastPeriod {
 impl LastPeriod {
     /// The end of all periods in which something was released.
     fn last_end(&self) -> Time {
-        if self.used > 0 { self.forgotten.max(self.end) } else { self.forgotten }
+        self.forgotten.max(self.end)
     }
 }
 
@@ -57,13 +57,13 @@ impl Calendar {
     }
 
     fn used(state: &LastPeriod, period: &Range<i128>) -> u64 {
-        if state.used > 0 && Time::clamped(period.start) == state.start { state.used } else { 0 }
+        if Time::clamped(period.start) == state.start { state.used } else { 0 }
     }
 
     /// The time on the wall clock at `at`, but none before the last period: a clock that was set back does not reopen
     /// one.
     fn shown(&self, state: &LastPeriod, at: Time) -> i128 {
-        self.wall.nanos(at).max(if state.used > 0 { state.start.0.into() } else { i128::MIN })
+        self.wall.nanos(at).max(state.start.0.into())
     }
 
     /// The first stretch, on the wall clock, in which a release of this cost is allowed. It must be in its period even
@@ -198,14 +198,14 @@ impl Rule for Calendar {
     /// then all of it counts as used, whatever the new count.
     fn carry_over(&self, state: &mut Box<LastPeriod>, new: &Self, now: Time, unknown: Option<Time>) {
         let is_same = (self.civil, self.zone) == (new.civil, new.zone);
-        if is_same && state.used > 0 && state.forgotten <= state.end {
+        if is_same && state.forgotten <= state.end {
             return;
         }
         // A clock that was set back does not reopen what is over.
-        let last = if state.used > 0 { state.last } else { Time::ZERO };
+        let last = state.last;
         let known = i128::from(last.0).max(i128::from(state.forgotten.0) - 1);
         let period = LastPeriod { last, ..new.state_at(new.wall.nanos(now).max(known), u64::MAX) };
-        let is_within = state.used > 0 && state.end > period.start;
+        let is_within = state.end > period.start;
         let forgotten = if is_within { state.forgotten } else { state.last_end() };
         **state = match is_within {
             _ if forgotten > period.start || unknown.is_some() && !is_same => {
@@ -278,6 +278,12 @@ mod tests {
         let mut limiter = Stateful::new(rule);
         let at = limiter.instants(&[0, DAY - HOUR, DAY - HOUR, DAY + 2 * HOUR, 2 * DAY - HOUR - 1]);
         assert_eq!(at, [HOUR, DAY + HOUR, DAY + HOUR, 2 * DAY + HOUR, 2 * DAY + HOUR]);
+        assert_eq!([0, DAY].map(|at| limiter.rule.closes(Time(at))), [DAY - HOUR, 2 * DAY - HOUR].map(Time));
+        assert_eq!(limiter.rule.closes(Time::NEVER), Time::NEVER);
+        assert_eq!(utc(2, DAY).rule.closes(Time(0)), Time::NEVER);
+        // A week that began before 1970.
+        let week = Calendar::new(Terms { margin: HOUR, ..terms(2, 7 * DAY, "UTC") });
+        assert_eq!(Stateful::new(week).instants(&[0, 1, 2]), [0, 1, 4 * DAY + HOUR]);
         // With a margin of 14 days at both ends, nothing is left of the 28 days of February 1970.
         let month = Calendar::new(Terms { margin: 14 * DAY, ..terms(1, 2_630_016 * SECOND, "UTC") });
         assert_eq!(Stateful::new(month).instants(&[DAY * 20, DAY * 20]), [DAY * (59 + 14), DAY * (90 + 14)]);
@@ -351,6 +357,35 @@ mod tests {
         let mut third = used(&[DAY, 5 * DAY]);
         third.retune(5 * DAY, week(2));
         assert_eq!(third.instants(&[5 * DAY; 2]), [5 * DAY, 11 * DAY]);
+        // What others may have released counts only if it may have been in another period.
+        for (new, next) in [(week(4), 4 * DAY), (terms(4, DAY, "UTC"), DAY + 2)] {
+            let mut fourth = used(&[]);
+            fourth.retune_after(Some(DAY), DAY + 1, new);
+            assert_eq!(fourth.instants(&[DAY + 2]), [next]);
+        }
+    }
+
+    #[test]
+    fn exhausted_it_forgets_no_earlier_period() {
+        for (released, expected) in [(&[][..], [DAY + 7, DAY + 7, 4 * DAY]), (&[5], [4 * DAY; 3])] {
+            let mut limiter = utc(2, DAY);
+            limiter.instants(released);
+            limiter.exhaust(DAY + 5);
+            limiter.exhaust(DAY + 6);
+            limiter.retune(DAY + 7, terms(4, 7 * DAY, "UTC"));
+            assert_eq!(limiter.instants(&[DAY + 7; 3]), expected);
+        }
+    }
+
+    /// Nobody tells a shared limit that a clock was set.
+    #[test]
+    fn another_count_does_not_reopen_a_period_that_is_over() {
+        let mut limiter = utc(2, DAY);
+        limiter.instants(&[5, 6]);
+        limiter.retune(2 * DAY, terms(3, DAY, "UTC"));
+        let wall = Wall::new(Time(2 * DAY), Time(7));
+        limiter.rule = Calendar::new(Terms { wall, ..terms(3, DAY, "UTC") });
+        assert_eq!(limiter.instants(&[2 * DAY, 2 * DAY]), [2 * DAY, 3 * DAY - 7]);
     }
 
     #[test]
@@ -372,8 +407,9 @@ mod tests {
             (1..=20).for_each(|cost| _ = limiter.last_of(15, cost, count));
         }
         assert_eq!(limiter.last_of(15, 21, 1), None);
-        let far = limiter.rule.last_of(&limiter.state, one(15), 20 * 10_000);
-        assert!(far >= Time(9_999 * 6 * HOUR), "{far:?}");
+        let far = Ask { cost: 3, ..one(15) };
+        let far = limiter.rule.last_of(&limiter.state, far, 6 * 10_000 + 1);
+        assert_eq!(far, Time(10_000 * 6 * HOUR));
     }
 
     #[test]

@@ -186,6 +186,7 @@ mod tests {
         assert!(cubic.answered(Time(3 * SECOND), Time(now), true));
         assert!(is_near(cubic.rate(), 0.7 * 8.0));
         assert!(!cubic.answered(Time(4 * SECOND), Time(now + 3 * SECOND), true));
+        assert!(!cubic.answered(Time(now), Time(now + 3 * SECOND), true));
         assert!(!cubic.answered(Time(now + 1), Time(now + SECOND / 2), true));
         // Four answers of about two seconds.
         let k = 4.0 * cubic.answer;
@@ -201,11 +202,39 @@ mod tests {
         cubic.released(Time(0), true);
         run(&mut cubic, &mut now, 5);
         assert!(cubic.answered(Time(now), Time(now), true));
-        for attempt in 1..10 {
-            assert!(!cubic.answered(Time(now + attempt), Time(now + attempt + 1), attempt > 5));
+        let fallen = cubic.clone();
+        // The number served, that of all attempts, and the part that this tells.
+        for (served, all, part) in
+            [(1, 3, BETA), (1, 4, 0.25), (4, 10, 0.4), (6, 10, 0.6), (8, 10, BETA), (0, 10, LEAST_PART)]
+        {
+            let mut cubic = fallen.clone();
+            for attempt in 1..all {
+                assert!(!cubic.answered(Time(now + attempt), Time(now + attempt + 1), attempt > served));
+            }
+            assert!(cubic.answered(Time(now + all), Time(now + SECOND), true));
+            assert!(is_near(cubic.rate(), 0.7 * 32.0 * part), "{served} of {all}: {}", cubic.rate());
         }
-        assert!(cubic.answered(Time(now + 10), Time(now + 2 * SECOND), true));
-        assert!(is_near(cubic.rate(), 0.7 * 32.0 * 0.5));
+    }
+
+    #[test]
+    fn k_is_the_longest_of_three_times() {
+        for (rate, answer, k) in [(10_000.0, 1.0, 7500f64.cbrt()), (10_000.0, 9.0, 36.0), (1.0, 1.0, 30.0)] {
+            let cubic = Cubic { rate, answer, peak: Some(rate), ..Cubic::new(1.0, 1e9) };
+            assert!(is_near(cubic.k(), k), "{rate}: {}", cubic.k());
+        }
+    }
+
+    #[test]
+    fn the_usual_answer_follows_the_last_ones_slowly() {
+        let mut cubic = Cubic::new(1.0, 100.0);
+        let usual = [1, 9, 2, 10].map(|seconds| {
+            cubic.answered(Time(0), Time(seconds * SECOND), false);
+            cubic.answer
+        });
+        assert!(
+            usual.iter().zip([1.0, 2.0, 2.0, 3.0]).all(|(found, usual)| is_near(*found, usual)),
+            "{usual:?}"
+        );
     }
 
     #[test]

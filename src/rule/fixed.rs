@@ -179,6 +179,14 @@ mod tests {
         let mut limiter = Stateful::new(Fixed::new(terms(2, 10)));
         limiter.retune_after(Some(7), 17, terms(3, 20));
         assert_eq!(limiter.instants(&[17]), [27]);
+        // All of the present window, and no less than is known of it.
+        for counts in [[1, 3], [4, 4]] {
+            let mut limiter = Stateful::new(Fixed::new(terms(3, 10)));
+            limiter.instants(&[1, 1, 1]);
+            limiter.retune_after(Some(0), 5, terms(counts[0], 20));
+            limiter.retune(6, terms(counts[1], 20));
+            assert_eq!(limiter.instants(&[6]), [21]);
+        }
     }
 
     #[test]

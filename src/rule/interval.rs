@@ -151,6 +151,25 @@ mod tests {
         assert_eq!(limiter.idle_at(), Time(75));
     }
 
+    #[test]
+    fn in_quarantine_a_whole_count_was_used() {
+        for (count, idle_at) in [(1, 15), (3, 35), (0, 15)] {
+            let mut limiter = Stateful::new(Interval::new(terms(count, 30)));
+            limiter.rule.quarantine(&mut limiter.state, Time(5));
+            limiter.retune(6, terms(1, 10));
+            assert_eq!(limiter.idle_at(), Time(idle_at));
+        }
+    }
+
+    #[test]
+    fn of_those_evicted_the_latest_counts_as_the_dearest() {
+        let (rule, mut evicted) = (Interval::new(terms(1, 10)), Usage::default());
+        for (at, cost) in [(3, 2), (7, 1), (5, 4)] {
+            rule.note_evicted(&mut evicted, &Usage { at: Time(at), cost });
+        }
+        assert_eq!(evicted, Usage { at: Time(7), cost: 4 });
+    }
+
     /// Without a limit's hours, none would be before the gap of another has ended.
     #[test]
     fn each_slot_keeps_its_gap_as_it_may_be_used_after_later_ones() {
@@ -185,6 +204,11 @@ mod tests {
         assert_eq!(limiter.idle_at(), Time(100));
         limiter.retune(5, terms(2, 10));
         assert_eq!(limiter.instants(&[5]), [5]);
+        limiter.retune_after(Some(5), 5, terms(1, 10));
+        assert_eq!(limiter.idle_at(), Time(15));
+        let mut unused = Stateful::new(Interval::new(terms(1, 10)));
+        unused.retune_after(Some(3), 5, terms(1, 10));
+        assert_eq!(unused.idle_at(), Time(13));
     }
 
     #[test]

@@ -158,9 +158,6 @@ impl ReleaseLog {
 
     /// Adds a run that is not later than any other.
     pub(super) fn push_oldest(&mut self, run: Usage) {
-        if self.len() == 0 {
-            return self.push(run);
-        }
         let many = self.many();
         many.used += run.cost;
         many.runs.push_front(run);
@@ -387,6 +384,34 @@ mod tests {
                 assert_eq!(log, ReleaseLog::try_from(String::from(log.clone())).unwrap());
                 assert_eq!(log, queue.iter().copied().collect());
             }
+        }
+    }
+
+    /// Two to four cheap releases, as many keys have, need no memory of their own.
+    #[test]
+    fn a_log_takes_memory_only_once_it_must() {
+        let mut log = ReleaseLog::default();
+        let mut are_ones = Vec::new();
+        for at in 0..6 {
+            log.push(Usage { at: Time(at << 30), cost: 1 });
+            are_ones.push((matches!(log.runs, Runs::Ones(_)), log.is_full()));
+        }
+        let [ones, last] = [(true, false), (true, true)];
+        assert_eq!(are_ones, [(false, true), ones, ones, last, (false, false), (false, false)]);
+        log.expire(|run| run.at < Time(4 << 30));
+        assert!(matches!(log.runs, Runs::Ones(_)) && log.len() == 2);
+    }
+
+    #[test]
+    fn what_is_no_log_is_refused() {
+        let packed = |numbers: &[u64]| {
+            let mut text = String::new();
+            numbers.iter().for_each(|number| pack(&mut text, *number));
+            ReleaseLog::try_from(text)
+        };
+        assert!(packed(&[5, 1, 0, 2]).is_ok());
+        for numbers in [&[5][..], &[5, 0], &[u64::MAX, 1, 1, 1], &[5, u64::MAX, 1, 1]] {
+            assert!(packed(numbers).is_err(), "{numbers:?}");
         }
     }
 }

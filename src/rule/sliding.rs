@@ -106,7 +106,7 @@ impl Rule for Sliding {
             *log = ReleaseLog::of(now, u64::MAX);
             return;
         };
-        if newest.cost == 0 || (newest.cost >= self.grain && newest.at != now) {
+        if newest.cost >= self.grain && newest.at != now {
             log.push(Usage { at: now, cost: ask.cost });
         } else {
             log.replace_newest(Usage { at: now, cost: newest.cost + ask.cost });
@@ -136,12 +136,12 @@ impl Rule for Sliding {
     }
 
     /// A run counts as made at its last instant, so the first one after `at` may have begun before. Beyond the count,
-    /// what was before the runs is part of the first one.
+    /// the first run is also what was before the runs, so all of it counts as used.
     fn recede(&self, log: &mut ReleaseLog, at: Time) {
         let mut runs: Vec<_> = log.iter().collect();
         let known = runs.partition_point(|run| run.at <= at);
         let unknown = match runs.get(known) {
-            Some(_) if known == 0 && log.used() > self.count => self.count,
+            Some(_) if log.used() > self.count => self.count,
             Some(run) if self.grain > 1 => run.cost,
             _ => 0,
         };
@@ -189,6 +189,10 @@ mod tests {
         let mut limiter = Stateful::new(Sliding::new(terms(1, 10)));
         limiter.commit(7, one(0));
         assert_eq!(limiter.instants(&[8]), [17]);
+        // Since a loss, all counts as used at a later instant than that of what is reported.
+        limiter.exhaust(30);
+        limiter.commit(20, one(0));
+        assert_eq!(limiter.idle_at(), Time(40));
     }
 
     #[test]
@@ -221,6 +225,10 @@ mod tests {
         limiter.commit(3, one(3));
         limiter.exhaust(5);
         assert_eq!(limiter.idle_at(), Time(15));
+        // What is over by then is not counted, whatever the count becomes.
+        limiter.exhaust(20);
+        limiter.retune(21, terms(2, 10));
+        assert_eq!(limiter.instants(&[21, 21]), [21, 30]);
     }
 
     #[test]
@@ -296,10 +304,8 @@ mod tests {
                 let [found, exact] = [&log, &known].map(|log| rule.earliest(log, ask));
                 assert!(found >= exact && (found == exact || !is_exact), "{log:?}, not {known:?}");
             }
-            assert!(
-                log.iter().all(|run| run.at <= at)
-                    && log.used() == log.iter().map(|run| run.cost).sum::<u64>()
-            );
+            assert!(log.iter().all(|run| run.at <= at && run.cost > 0));
+            assert_eq!(log.used(), log.iter().map(|run| run.cost).sum::<u64>());
         }
     }
 
@@ -330,6 +336,11 @@ mod tests {
         assert_eq!(limiter.instants(&[15; 4]), [35, 35, 35, 42]);
         limiter.retune_after(Some(13), 43, terms(5, 30));
         assert_eq!(limiter.instants(&[43]), [43]);
+        // What is over by the old terms is among what is not known.
+        let mut limiter = Stateful::new(Sliding::new(terms(2, 10)));
+        limiter.instants(&[0, 1, 12]);
+        limiter.retune_after(Some(5), 15, terms(3, 30));
+        assert_eq!(limiter.instants(&[15; 3]), [35, 35, 42]);
     }
 
     #[test]

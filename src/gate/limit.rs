@@ -104,7 +104,7 @@ impl Limit {
     }
 
     /// True if all items share it.
-    pub(super) fn is_common(&self) -> bool {
+    pub(crate) fn is_common(&self) -> bool {
         self.key.is_none()
     }
 
@@ -114,7 +114,7 @@ impl Limit {
     }
 
     /// The key of a request that it charges; empty if all items share it.
-    pub(super) fn key_of<'a>(&self, request: &Request<'a>) -> &'a [u8] {
+    pub(crate) fn key_of<'a>(&self, request: &Request<'a>) -> &'a [u8] {
         self.key.map_or(&[], |key| request.keys[key].as_slice())
     }
 
@@ -283,7 +283,7 @@ impl Limit {
     }
 
     /// True if a release that `request` would have to wait for has begun and not ended.
-    pub(super) fn runs(&self, request: &Request) -> bool {
+    pub(crate) fn runs(&self, request: &Request) -> bool {
         self.running(self.key_of(request)) > 0
     }
 

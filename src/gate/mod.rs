@@ -130,6 +130,11 @@ impl Gate {
         &self.charged
     }
 
+    /// The limit of this run alone that has this index.
+    pub fn limit(&self, at: usize) -> &Limit {
+        &self.limits[at - self.shared()]
+    }
+
     /// The limits of this run alone, with their indices.
     pub fn limits(&self) -> impl Iterator<Item = (usize, &Limit)> {
         self.limits.iter().enumerate().map(|(at, limit)| (self.shared() + at, limit))
@@ -165,13 +170,12 @@ impl Gate {
         }
     }
 
-    /// True if [`Scope::Keyed`] has something to ask.
-    pub fn is_keyed(&self) -> bool {
-        self.reservations.is_some() || self.limits.iter().any(|limit| !limit.is_common())
-    }
-
-    /// The first opening for a release at or after `from`, by these limits.
+    /// The first opening for a release at or after `from`, by these limits; of one that does not wait, the opening in
+    /// which it can be decided whether it is allowed.
     pub fn opening(&self, scope: Scope, request: &Request, from: Time) -> Opening {
+        if !request.waits {
+            return self.judged(request);
+        }
         let from = request.since.max(from);
         let slots = self.reservations.as_ref().filter(|_| matches!(scope, Scope::Keyed | Scope::All));
         let asked = self.asked(scope, request).map(Some).chain(slots.map(|_| None));
@@ -180,6 +184,16 @@ impl Gate {
             (None, Some(slots)) => slots.opening(request, from),
             (None, None) => Opening::at(from),
         })
+    }
+
+    fn judged(&self, request: &Request) -> Opening {
+        let waiting = Request { waits: true, ..*request };
+        let is_judged = |slots: &&Reservations| {
+            slots.expected(request).is_none()
+                && self.opening(Scope::Local, &waiting, request.since).from <= request.since
+        };
+        let slots = self.reservations.as_ref().filter(is_judged);
+        slots.map_or(Opening::at(request.since), |slots| slots.opening(request, request.since))
     }
 
     /// The limits of this run that a request asks, and its costs.
@@ -199,18 +213,11 @@ impl Gate {
         })
     }
 
-    /// The opening in which it can be decided whether a release that does not wait is allowed.
-    pub fn judged(&self, request: &Request) -> Opening {
-        let is_judged = |slots: &&Reservations| {
-            slots.expected(request).is_none()
-                && self.opening(Scope::Local, request, request.since).from <= request.since
-        };
-        let slots = self.reservations.as_ref().filter(is_judged);
-        slots.map_or(Opening::at(request.since), |slots| slots.opening(request, request.since))
-    }
-
     /// The parts of a request that the answer of the common limits depends on.
     pub fn kind(&self, request: &Request) -> Kind {
+        if !request.waits {
+            return Kind::default();
+        }
         let shared = self.shared();
         let common = self.limits.iter().zip(&request.costs[shared..]);
         let common = common.map(|(limit, &cost)| if limit.is_common() { cost } else { 0 });
@@ -258,27 +265,19 @@ impl Gate {
         latest.filter(|(_, answer)| *answer > from)
     }
 
-    /// Checks whether `request` would be admitted at `now`, after those in `pending`.
+    /// Checks whether `request` would be admitted at `now`, after those in `pending`. One that does not wait is judged as
+    /// of when it became next in line or, if it needs a slot, as of now, as it had to wait for one.
     ///
     /// # Errors
-    /// What does not allow it.
+    /// What does not allow it; of one that does not wait, what refuses it.
     pub fn check(&mut self, pending: &mut Pending, now: Time, request: &Request) -> Result<(), Blocked> {
+        let at = if request.waits || self.reservations.is_some() { now } else { request.since };
         let row = pending.begin(&self.limits);
-        let available = self.available(pending, now, request, 1);
+        let available = self.available(pending, at, request, 1);
         pending.rows.truncate(row);
-        available?;
-        self.reservations.as_ref().map_or(Ok(()), |slots| slots.check(now, request))
-    }
-
-    /// Judges at `now` whether a release that does not wait is refused, after those in `pending`: as of when it became
-    /// next in line or, if it needs a slot, as of now, as it had to wait for one.
-    ///
-    /// # Errors
-    /// What refuses it.
-    pub fn judge(&mut self, pending: &mut Pending, now: Time, request: &Request) -> Result<(), Blocked> {
-        let at = if self.reservations.is_some() { now } else { request.since };
-        self.check(pending, at, request)
-            .or_else(|blocked| if blocked.is_known() { Err(blocked) } else { Ok(()) })
+        let slots = self.reservations.as_ref();
+        let checked = available.and_then(|_| slots.map_or(Ok(()), |slots| slots.check(at, request)));
+        checked.or_else(|blocked| if request.waits || blocked.is_known() { Err(blocked) } else { Ok(()) })
     }
 
     /// Admits releases like `request` at `now`, after those in `pending`: as many as are allowed, up to `most`.
@@ -321,8 +320,9 @@ impl Gate {
         most: u64,
     ) -> Result<u64, Blocked> {
         let (mut count, shared) = (most, self.shared());
-        for (at, (limit, &cost)) in self.limits.iter_mut().zip(&request.costs[shared..]).enumerate() {
-            let mut account = 0;
+        let costs = &request.costs[shared..];
+        for (at, limit) in self.limits.iter_mut().enumerate() {
+            let (cost, mut account) = (costs[at], 0);
             if cost > 0 {
                 account = limit.account(limit.key_of(request), now);
                 let before = pending.sum(at, account);
@@ -336,11 +336,6 @@ impl Gate {
         Ok(count)
     }
 
-    /// True if it is a limit of this run that all items share.
-    pub fn is_common(&self, by: By) -> bool {
-        matches!(by, By::Limit(limit) if self.limits[limit - self.shared()].is_common())
-    }
-
     /// Charges a release that begins at `now`, if the limits of this run allow it. They count it until it ends, unless
     /// it is `over` at once.
     ///
@@ -348,50 +343,10 @@ impl Gate {
     /// The first limit that does not. Nothing has changed then.
     #[inline]
     pub(crate) fn begin(&mut self, now: Time, request: &Request, over: bool) -> Result<(), Blocked> {
-        let shared = self.shared();
-        let costs = &request.costs[shared..];
+        let costs = &request.costs[self.shared()..];
         self.versions = (self.versions.0 + 1, self.versions.1 + 1);
-        if let ([limit], &[cost]) = (&mut self.limits[..], costs)
-            && cost > 0
-        {
-            let account = limit.account(limit.key_of(request), now);
-            let allowance = limit.allowance(account, now, request.ask(cost));
-            if allowance == Allowance::None {
-                return Err(Blocked::by_limit(shared));
-            }
-            limit.begin((account, allowance), now, request.ask(cost), over);
-            return Ok(());
-        }
-        let mut found: SmallVec<[_; 4]> = SmallVec::new();
-        for (at, (limit, &cost)) in self.limits.iter_mut().zip(costs).enumerate() {
-            if cost > 0 {
-                let account = limit.account(limit.key_of(request), now);
-                let allowance = limit.allowance(account, now, request.ask(cost));
-                if allowance == Allowance::None {
-                    return Err(Blocked::by_limit(shared + at));
-                }
-                found.push((account, allowance));
-            }
-        }
-        let charged = self.limits.iter_mut().zip(costs).filter(|(_, cost)| **cost > 0).zip(found);
-        charged.for_each(|((limit, &cost), found)| limit.begin(found, now, request.ask(cost), over));
-        Ok(())
-    }
-
-    /// The key of a request that a limit of this run charges; empty if all items share it.
-    pub(crate) fn key_of<'a>(&self, limit: usize, request: &Request<'a>) -> &'a [u8] {
-        self.limits[limit - self.shared()].key_of(request)
-    }
-
-    /// The first opening for a release at or after `from`, by one limit of this run.
-    pub(crate) fn opening_of(&self, limit: usize, request: &Request, from: Time) -> Opening {
-        let (limit, cost) = (&self.limits[limit - self.shared()], request.costs[limit]);
-        limit.opening(limit.key_of(request), request.ask(cost), request.since.max(from))
-    }
-
-    /// True if a release that counts for a limit of this run, for the same key, has not ended.
-    pub(crate) fn runs(&self, limit: usize, request: &Request) -> bool {
-        self.limits[limit - self.shared()].runs(request)
+        let begun = begin(&mut self.limits, costs, now, request, over);
+        begun.map_err(|others| Blocked::by_limit(self.rates.len() - 1 - others))
     }
 
     /// Charges the first `left` of the releases, which have left by `now`; the others count as never admitted. If
@@ -513,14 +468,16 @@ impl Gate {
         self.answers_change(Time::ZERO);
     }
 
-    /// The instant at which to call [`Gate::evict`].
-    pub fn evict_at(&self) -> Time {
-        self.limits.iter().map(Limit::evict_at).min().unwrap_or(Time::NEVER)
-    }
-
-    /// At `now`, frees the accounts that were idle by `horizon`. No later request may be as of an instant before that.
-    pub fn evict(&mut self, now: Time, horizon: Time) {
-        self.limits.iter_mut().for_each(|limit| limit.evict(now, horizon));
+    /// At `now`, if it is time for it, evicts the keys that were idle by `horizon`: no later request may be as of an
+    /// instant before that. Returns when it is time again.
+    #[inline]
+    pub fn tidy(&mut self, now: Time, horizon: impl FnOnce() -> Time) -> Time {
+        let next = |limits: &[Limit]| limits.iter().map(Limit::evict_at).min().unwrap_or(Time::NEVER);
+        if next(&self.limits) <= now {
+            let horizon = horizon();
+            self.limits.iter_mut().for_each(|limit| limit.evict(now, horizon));
+        }
+        next(&self.limits)
     }
 
     /// The limits from which to forecast the end of the run. If some are shared, other runs may take slots that the
@@ -594,4 +551,26 @@ impl Gate {
         }
         (allowed, opens)
     }
+}
+
+/// Charges a release that begins, if all of `limits` allow it.
+///
+/// # Errors
+/// The number of limits after the first that does not. Nothing has changed then.
+#[inline]
+fn begin(limits: &mut [Limit], costs: &[u64], now: Time, request: &Request, over: bool) -> Result<(), usize> {
+    let ([limit, others @ ..], [cost, other_costs @ ..]) = (limits, costs) else { return Ok(()) };
+    let ask = request.ask(*cost);
+    let found = (*cost > 0).then(|| {
+        let account = limit.account(limit.key_of(request), now);
+        (account, limit.allowance(account, now, ask))
+    });
+    if let Some((_, Allowance::None)) = found {
+        return Err(others.len());
+    }
+    if !others.is_empty() {
+        begin(others, other_costs, now, request, over)?;
+    }
+    found.into_iter().for_each(|found| limit.begin(found, now, ask, over));
+    Ok(())
 }

@@ -67,7 +67,8 @@ impl Pending {
     pub(super) fn add(&mut self, release: Admitted) {
         let limits = self.sums.len();
         let row = self.rows.len() - limits;
-        for (sum, &(cost, account)) in self.sums.iter_mut().zip(&self.rows[row..]) {
+        for (at, sum) in self.sums.iter_mut().enumerate() {
+            let (cost, account) = self.rows[row + at];
             if cost > 0 {
                 sum.add(account, cost.saturating_mul(release.count));
             }

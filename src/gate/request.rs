@@ -15,15 +15,17 @@ pub struct Request<'a> {
     pub costs: &'a [u64],
     /// The values of the limits' key selectors.
     pub keys: &'a [Key],
+    /// False if it is refused unless it may go as soon as it is next in line.
+    pub waits: bool,
 }
 
 impl<'a> Request<'a> {
-    /// A release that is charged this, and became next in line at `since`.
+    /// A release that is charged this, became next in line at `since`, and may wait.
     pub fn new(since: Time, charge: &'a Charge) -> Self {
-        Request { since, costs: &charge.costs, keys: &charge.keys }
+        Request { since, costs: &charge.costs, keys: &charge.keys, waits: true }
     }
 
-    pub(super) fn ask(&self, cost: u64) -> Ask {
+    pub(crate) fn ask(&self, cost: u64) -> Ask {
         Ask { since: self.since, cost }
     }
 }

@@ -20,7 +20,7 @@ fn gate(limits: impl IntoIterator<Item = Limit>) -> Gate {
 }
 
 fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
-    Request { since: Time(since), costs, keys }
+    Request { since: Time(since), costs, keys, waits: true }
 }
 
 fn release(limits: &mut Gate, at: u64, request: &Request) {

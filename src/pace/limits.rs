@@ -18,7 +18,7 @@ pub(super) struct Waiting {
 
 impl Waiting {
     pub(super) fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.charges.costs, keys: &self.charges.keys }
+        Request { since: self.since, costs: &self.charges.costs, keys: &self.charges.keys, waits: true }
     }
 
     /// All that may block it: a pause, and the limits that charge it.
@@ -98,15 +98,18 @@ impl Limits {
     /// The line of those whom the same limit blocks.
     pub(super) fn line(&self, blocked: Blocked, item: &Waiting) -> Line {
         let limit = blocked.limit();
-        (limit, limit.map_or(Key::new(), |limit| Key::from_slice(self.gate.key_of(limit, &item.request()))))
+        let key = |limit| Key::from_slice(self.gate.limit(limit).key_of(&item.request()));
+        (limit, limit.map_or(Key::new(), key))
     }
 
     /// The first instant from `now` on at which what blocks a release no longer does, which may be never; `None` if it
     /// depends on the end of another release.
     pub(super) fn unblocks(&self, blocked: Blocked, item: &Waiting, now: Time) -> Option<Time> {
-        let Some(limit) = blocked.limit() else { return blocked.until };
-        let at = self.gate.opening_of(limit, &item.request(), now.max(self.latest)).from;
-        Some(at).filter(|at| *at < Time::NEVER || !self.gate.runs(limit, &item.request()))
+        let Some(at) = blocked.limit() else { return blocked.until };
+        let (limit, request) = (self.gate.limit(at), item.request());
+        let from = now.max(self.latest).max(request.since);
+        let opens = limit.opening(limit.key_of(&request), request.ask(request.costs[at]), from).from;
+        Some(opens).filter(|opens| *opens < Time::NEVER || !limit.runs(&request))
     }
 
     /// The number of releases like this that may be admitted at `now`.
@@ -149,11 +152,8 @@ impl Limits {
     /// Drops idle keys when it is time, except for those that an item which waits depends on.
     #[inline]
     fn evict(&mut self, now: Time) {
-        if self.gate.evict_at() <= now {
-            let waiting = self.marks.iter().filter_map(Weak::upgrade);
-            let horizon = waiting.map(|since| *since).fold(now, Time::min);
-            self.gate.evict(now, horizon);
-        }
+        let waiting = || self.marks.iter().filter_map(Weak::upgrade);
+        self.gate.tidy(now, || waiting().map(|since| *since).fold(now, Time::min));
     }
 
     /// Ends a release by the next instant that is told.

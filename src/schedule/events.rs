@@ -272,7 +272,7 @@ impl Schedule {
         let Some(slots) = self.gate.reservations_mut() else { return };
         // Another run may have begun a hold.
         let keys = [order.key.clone()];
-        let known = slots.held_until(&Request { since: now, costs: &order.costs, keys: &keys });
+        let known = slots.held_until(&Request { since: now, costs: &order.costs, keys: &keys, waits: true });
         let begun = answer.held.filter(|until| *until > now && known <= now && order.wanted().is_some());
         begun.into_iter().for_each(|until| self.actions.tell(Notice::SharedHold(until)));
         slots.heard(now, order, &answer);

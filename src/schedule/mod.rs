@@ -85,7 +85,7 @@ impl Schedule {
         let gate = Gate::new(rates, now, wall);
         Schedule {
             options: plan.queue,
-            lanes: Lanes::new(plan.queue, input.delimiter().clone(), gate.properties().batches.clone()),
+            lanes: Lanes::new(plan.queue, input.delimiter().clone(), &gate),
             input,
             gate,
             jobs: Jobs::default(),
@@ -142,7 +142,7 @@ impl Schedule {
         if let Some(action) = self.actions.next() {
             return action;
         }
-        self.update(now, capacity);
+        let tidy_at = self.update(now, capacity);
         if let Some(action) = self.end_in_time(now) {
             return action;
         }
@@ -173,40 +173,42 @@ impl Schedule {
         }
         // First look for input that has already arrived: it may go sooner.
         let again = if is_too_late { Some(now) } else { again };
-        self.wait(now, again)
+        self.wait(now, [again, tidy_at])
     }
 
-    /// Brings everything that changes with time up to `now`, before anything is decided.
-    fn update(&mut self, now: Time, capacity: Capacity) {
+    /// Brings everything that changes with time up to `now`, before anything is decided. Returns when to tidy up again.
+    fn update(&mut self, now: Time, capacity: Capacity) -> Option<Time> {
         self.account.end_wait(now);
         self.lanes.set_capacity(capacity);
         self.count_rejects();
-        self.evict(now);
+        let tidy_at = self.tidy(now);
         while let Some(segments) = self.jobs.take_due(now) {
             self.requeue(now, segments);
         }
         if let Some(news) = self.gate.take_news() {
             self.lanes.reconsider(&news, &self.gate, now);
         }
+        tidy_at
     }
 
-    /// Lets the limits evict what no item will ask about any more.
+    /// Lets the limits evict what no item will ask about any more. Returns when to call it again.
     ///
     /// A waiting item asks as of when it became next in line, so what was not idle by then is kept. While the input is
     /// not read, items may also be waiting outside.
-    fn evict(&mut self, now: Time) {
+    fn tidy(&mut self, now: Time) -> Option<Time> {
         // An admission that is being sent will be charged to accounts that must still exist.
-        if self.spare.is_some() && self.gate.evict_at() <= now {
-            let input = &self.input;
-            let is_accepting = input.is_empty() && self.has_room();
+        self.spare.as_ref()?;
+        let Schedule { input, lanes, gate, .. } = self;
+        let next = gate.tidy(now, || {
+            let is_accepting = input.is_empty() && has_room(lanes, input);
             let is_waited_for = !input.has_ended() && !is_accepting;
             let outside = Some(input.newest()).filter(|_| is_waited_for);
-            let waiting = self.lanes.oldest().into_iter().chain(input.arrival()).chain(outside);
+            let waiting = lanes.oldest().into_iter().chain(input.arrival()).chain(outside);
             // An arrival may not have been reported yet: a wake-up may be late by a fraction of a second, but not by a
             // whole one.
-            let untold = Time(now.0.saturating_sub(SECOND));
-            self.gate.evict(now, waiting.fold(untold, Time::min));
-        }
+            waiting.fold(Time(now.0.saturating_sub(SECOND)), Time::min)
+        });
+        next.known()
     }
 
     /// Orders slots for waiting items, or gives slots back at the end. Returns when to look again.
@@ -228,8 +230,8 @@ impl Schedule {
         if has_fixed { Some(now) } else { steps.again }
     }
 
-    /// Waits for something to happen, or for an instant: `again` or any other that is known.
-    fn wait(&mut self, now: Time, again: Option<Time>) -> Action {
+    /// Waits for something to happen, or for an instant: to look again, to tidy up, or any other that is known.
+    fn wait(&mut self, now: Time, [again, tidy_at]: [Option<Time>; 2]) -> Action {
         let accepting = self.is_accepting();
         (self.is_due, self.listens) = (false, accepting);
         if self.ending.is_stopping() {
@@ -242,12 +244,12 @@ impl Schedule {
             self.account.begin_wait(now, awaited);
         }
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
-        let evict_at = self.gate.evict_at().known().filter(|_| self.lanes.is_empty());
+        let tidy_at = tidy_at.filter(|_| self.lanes.is_empty());
         let (deadline, patience_ends) = (self.lanes.deadline(), self.ending.patience_ends(now));
         let over = self.ending.over().filter(|_| !self.has_released_all());
         // From then on, it waits for limits.
         let delay = self.next_lane().and_then(|at| self.lanes.lane(at).delayed_until(now));
-        let times = [again, self.next_known(), delay, backoff, evict_at, patience_ends, over, deadline];
+        let times = [again, self.next_known(), delay, backoff, tidy_at, patience_ends, over, deadline];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }
 
@@ -346,7 +348,7 @@ impl Schedule {
     }
 
     fn has_room(&self) -> bool {
-        self.lanes.have_room(self.input.is_single()) && !self.input.is_full()
+        has_room(&self.lanes, &self.input)
     }
 
     fn is_accepting(&self) -> bool {
@@ -438,4 +440,8 @@ impl Schedule {
         let waiting = self.lanes.offset().into_iter().chain(self.jobs.offset());
         waiting.fold(self.input.done_until(), u64::min)
     }
+}
+
+fn has_room(lanes: &Lanes, input: &Input) -> bool {
+    lanes.have_room(input.is_single()) && !input.is_full()
 }

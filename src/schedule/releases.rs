@@ -8,7 +8,7 @@ use anyhow::anyhow;
 use super::{Admission, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
 use crate::exit::Exit;
-use crate::gate::{Blocked, Request, Scope};
+use crate::gate::{Blocked, By, Request, Scope};
 use crate::source::{Segment, Unfit};
 use crate::time::Time;
 
@@ -176,11 +176,13 @@ impl Schedule {
         let needs_requests = self.need_requests();
         let Schedule { lanes, gate, options, .. } = self;
         let (now, pending) = (admission.checked, &mut admission.pending);
-        let Some((is_judged, request)) = lanes.request(at) else { return Break(()) };
-        if is_judged && let Err(blocked) = gate.judge(pending, now, &request) {
+        let Some(request) = lanes.request(at) else { return Break(()) };
+        if !request.waits
+            && let Err(blocked) = gate.check(pending, now, &request)
+        {
             return self.refuse_next(at, blocked.limit(), admission);
         }
-        let since = request.since;
+        let (since, request) = (request.since, Request { waits: true, ..request });
         let mut fits = |costs: &[u64]| gate.check(pending, now, &Request { costs, ..request }).is_ok();
         let Some((items, charge)) = lanes.complete(at, &mut fits) else { return Break(()) };
         let most = if options.forms_batches() { 1 } else { items.min(*left) };
@@ -196,7 +198,11 @@ impl Schedule {
                 Continue(())
             }
             // Another lane may cost the common limits less, but it must not overtake this one.
-            Err(blocked) if gate.is_common(blocked.by) && !admission.batch.is_empty() => Break(()),
+            Err(Blocked { by: By::Limit(at), .. })
+                if gate.limit(at).is_common() && !admission.batch.is_empty() =>
+            {
+                Break(())
+            }
             Err(_) => {
                 lanes.pass_over(at);
                 admission.deferred.push(at);
@@ -209,12 +215,9 @@ impl Schedule {
     fn begin_delay(&mut self, at: usize, admission: &mut Admission) -> bool {
         let Some(jitter) = self.options.jitter else { return false };
         let Some((item, attempt)) = self.lanes.undelayed(at) else { return false };
-        let Some((is_judged, request)) = self.lanes.request(at) else { return false };
-        let (pending, now) = (&mut admission.pending, admission.checked);
-        let begins = match is_judged {
-            true => self.gate.judge(pending, now, &request),
-            false => self.gate.check(pending, now, &request),
-        };
+        let Some(request) = self.lanes.request(at) else { return false };
+        let now = admission.checked;
+        let begins = self.gate.check(&mut admission.pending, now, &request);
         if begins.is_ok() {
             self.lanes.delay(at, now.saturating_add(jitter.delay(item, attempt)), &self.gate, now);
         }
@@ -232,7 +235,7 @@ impl Schedule {
         {
             let since = self.input.arrival().unwrap_or(now);
             let draft = self.input.draft();
-            let request = Request { since, costs: &draft.costs, keys: &draft.keys };
+            let request = Request { since, costs: &draft.costs, keys: &draft.keys, waits: true };
             let may_pass = self.lanes.would_be_alone(request.keys);
             if may_pass && self.gate.admit(&mut admission.pending, now, &request, 1).is_ok() {
                 self.input.pass().into_iter().for_each(|segment| admission.batch.push(segment));
@@ -259,7 +262,8 @@ impl Schedule {
             return Break(());
         }
         let request = self.lanes.request(at).filter(|_| fails);
-        let early = request.and_then(|(_, request)| {
+        let early = request.and_then(|request| {
+            let request = Request { waits: true, ..request };
             let opening = self.gate.opening(Scope::All, &request, request.since);
             // Without a slot, it is known when the next one might be.
             let next = || self.gate.blocked(&request, request.since)?.until;

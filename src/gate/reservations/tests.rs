@@ -50,7 +50,7 @@ fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
 }
 
 fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
-    Request { since: Time(since), costs, keys }
+    Request { since: Time(since), costs, keys, waits: true }
 }
 
 /// The answer of a store to an order at 0, with nothing overrun.
@@ -146,7 +146,7 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
     let (cheap, dear): (Arc<[u64]>, Arc<[u64]>) = ([1].into(), [2].into());
     let mut firsts = Vec::new();
     for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
-        let request = Request { since, costs, keys: &[] };
+        let request = Request { since, costs, keys: &[], waits: true };
         firsts.extend(claims.need(&Demand { request, count, within: 0 }));
     }
     assert_eq!(firsts, [(Key::new(), Arc::clone(&cheap)), (Key::new(), Arc::clone(&dear))]);

@@ -26,7 +26,7 @@ use self::size::Size;
 use self::turns::{Position, Turns};
 use super::Admission;
 use crate::charge::{Charge, Key};
-use crate::config::{OnLimit, QueueOptions};
+use crate::config::{OnLimit, QueueOptions, keys};
 use crate::gate::{BatchTerms, Blocked, Gate, Scope};
 use crate::source::{Capacity, Delimiter, Items, Segment, Segments};
 use crate::time::Time;
@@ -43,20 +43,25 @@ pub(super) struct Lanes {
     /// For each lane, its first item that was never sent, which need not be its front; if each has a deadline.
     fresh: BTreeSet<Position>,
     size: Size,
+    /// All items wait in one lane: the whole gate is asked about its next release, and nothing needs sorting.
+    is_sole: bool,
 }
 
 impl Lanes {
-    pub(super) fn new(options: QueueOptions, delimiter: Delimiter, terms: BatchTerms) -> Self {
-        Lanes {
+    pub(super) fn new(options: QueueOptions, delimiter: Delimiter, gate: &Gate) -> Self {
+        let mut lanes = Lanes {
             options,
-            batcher: Batcher::new(options.batch, terms),
+            batcher: Batcher::new(options.batch, BatchTerms::default()),
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),
             lingering: BTreeSet::new(),
             fresh: BTreeSet::new(),
             size: Size::default(),
-        }
+            is_sole: false,
+        };
+        lanes.set_terms(gate);
+        lanes
     }
 
     /// Keeps track of the fronts in input order, for [`Lanes::first`].
@@ -76,6 +81,7 @@ impl Lanes {
     /// Forms releases under the present limits. All that waits must be taken out first.
     pub(super) fn set_terms(&mut self, gate: &Gate) {
         self.batcher.terms = gate.properties().batches.clone();
+        self.is_sole = self.options.in_order || keys(gate.rates()).is_empty();
     }
 
     /// The capacity of the sink is this now.
@@ -124,8 +130,8 @@ impl Lanes {
     }
 
     pub(super) fn would_be_alone(&self, keys: &[Key]) -> bool {
-        let name = if self.options.in_order { &[] } else { keys };
-        self.directory.get(name).is_none_or(|at| self.lane(at).front().is_none())
+        let at = if self.is_sole { Some(0) } else { self.directory.get(keys) };
+        at.is_none_or(|at| !self.holds(at))
     }
 
     /// True if items wait in this lane.
@@ -148,7 +154,8 @@ impl Lanes {
 
     /// The number of the first waiting item, if fronts are tracked.
     pub(super) fn first(&self) -> Option<u64> {
-        self.turns.fronts.as_ref()?.first().map(|(first, _)| *first)
+        let sole = self.sole().map(|(first, _)| *first);
+        sole.or_else(|| self.turns.fronts.as_ref()?.first().map(|(first, _)| *first))
     }
 
     /// The first deadline of a waiting item.
@@ -320,10 +327,8 @@ impl Lanes {
 
     /// Makes no batch wait for more items from `now` on, as none can be read, if the sink takes its first one.
     pub(super) fn flush(&mut self, now: Time, gate: &Gate) {
-        let lanes: Vec<_> = match self.turns.before(self.batcher.capacity.before) {
-            Some(positions) => positions.map(|&(_, at)| at).collect(),
-            None => std::mem::take(&mut self.lingering).into_iter().collect(),
-        };
+        let few = self.few().map(|few| few.map(|&(_, at)| at).collect::<Vec<_>>());
+        let lanes = few.unwrap_or_else(|| std::mem::take(&mut self.lingering).into_iter().collect());
         for at in lanes {
             if self.lane(at).lingers() {
                 self.directory.entries[at].lane.flush(now);
@@ -428,7 +433,7 @@ mod tests {
     fn what_gives_way_to_something_newer_is_not_counted_any_more() {
         let config = cli::parse(["throttle", "-r", "1/s", "--on-limit", "latest"].map(Into::into)).unwrap();
         let gate = Gate::new(Vec::new(), Time(0), Wall::EPOCH);
-        let mut lanes = Lanes::new(config.queue, Delimiter::new(b"\n"), BatchTerms::default());
+        let mut lanes = Lanes::new(config.queue, Delimiter::new(b"\n"), &gate);
         for number in 10..15u64 {
             let block = Segment::of(format!("{number}\n").into_bytes(), 1, Time(5));
             let charge = Charge { costs: Rc::default(), keys: Rc::default() };

@@ -16,32 +16,26 @@ impl Lanes {
         gate.properties().depends_on_since || self.options.on_limit != OnLimit::Wait
     }
 
-    /// The request for the next release of a lane, and whether it is judged at once instead of waiting.
-    pub(crate) fn request(&self, at: usize) -> Option<(bool, Request<'_>)> {
+    /// The request for the next release of a lane.
+    pub(crate) fn request(&self, at: usize) -> Option<Request<'_>> {
         let lane = self.lane(at);
         let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
         // A retry may wait.
-        let is_judged = !self.options.may_wait() && front.segment.attempt() == 1;
+        let waits = self.options.may_wait() || front.segment.attempt() > 1;
         // An item that never waits is judged again as of the end of its delay.
-        let since = if is_judged { since.max(lane.delay.unwrap_or_default()) } else { since };
-        Some((is_judged, Request { since, costs: &open.costs, keys: &front.charge.keys }))
+        let since = if waits { since } else { since.max(lane.delay.unwrap_or_default()) };
+        Some(Request { since, costs: &open.costs, keys: &front.charge.keys, waits })
     }
 
     /// Asks the gate, or a part of it, about the next release of a lane, from `now` on.
     pub(crate) fn ask(&self, at: usize, gate: &Gate, scope: Scope, now: Time) -> Opening {
-        match self.request(at) {
-            // Judged as soon as it is complete.
-            Some((true, request)) => gate.judged(&request),
-            Some((false, request)) => {
-                gate.opening(scope, &request, now.max(self.lane(at).delay.unwrap_or_default()))
-            }
-            None => Opening::NEVER,
-        }
+        let from = now.max(self.lane(at).delay.unwrap_or_default());
+        self.request(at).map_or(Opening::NEVER, |request| gate.opening(scope, &request, from))
     }
 
     /// Why a lane still waits at `now`, as far as the gate knows.
     pub(crate) fn blocked(&self, at: usize, gate: &Gate, now: Time) -> Option<Blocked> {
-        gate.blocked(&self.request(at)?.1, now)
+        gate.blocked(&self.request(at)?, now)
     }
 
     /// The number of the next item of a lane and of its attempt, if its random delay has not begun.
@@ -63,12 +57,10 @@ impl Lanes {
 
     /// Puts a lane in its place, as of `now`.
     pub(super) fn place(&mut self, at: usize, gate: &Gate, now: Time) {
-        let lane = self.lane(at);
-        // In input order, there is one lane for all, so the whole gate is asked at once, later.
-        let opening = match self.options.in_order || !gate.is_keyed() {
-            true => Opening::at(lane.since().max(lane.delay).unwrap_or_default()),
-            false => self.ask(at, gate, Scope::Keyed, Time::ZERO),
-        };
+        if self.is_sole {
+            return self.put(at, now, gate, now);
+        }
+        let opening = self.ask(at, gate, Scope::Keyed, Time::ZERO);
         self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed, self.lane(at).since());
         self.put(at, opening.from, gate, now);
     }
@@ -76,23 +68,23 @@ impl Lanes {
     /// Puts a lane where it is known to wait until `bound` at least.
     pub(super) fn put(&mut self, at: usize, bound: Time, gate: &Gate, now: Time) {
         let Some(position) = self.position(at) else { return self.unplace(at) };
+        self.directory.entries[at].whole.set(Kept::default());
+        if self.is_sole {
+            self.directory.entries[at].place = Some((position, Place::Waiting(bound)));
+            return;
+        }
         let place = if bound <= now { Place::Ready(self.kind(at, gate)) } else { Place::Waiting(bound) };
         if self.lane(at).lingers() {
             self.lingering.insert(at);
         }
-        // Answers of all limits are for this item.
-        if self.options.in_order {
-            self.turns.ready.values_mut().for_each(|group| group.kept = Kept::default());
-        }
         let entry = &mut self.directory.entries[at];
-        entry.whole.set(Kept::default());
         let before = entry.place.replace((position, place));
         self.turns.replace(before, entry.place.as_ref());
     }
 
     /// Takes a lane out of its place.
     pub(super) fn unplace(&mut self, at: usize) {
-        let before = self.directory.entries[at].place.take();
+        let before = self.directory.entries[at].place.take().filter(|_| !self.is_sole);
         self.turns.replace(before, None);
     }
 
@@ -105,10 +97,24 @@ impl Lanes {
         }
     }
 
+    /// The place of the only lane, unless it is empty or passed over.
+    pub(super) fn sole(&self) -> Option<&Position> {
+        let sole = self.directory.entries.first().filter(|_| self.is_sole);
+        sole.and_then(|entry| entry.place.as_ref()).map(|(position, _)| position)
+    }
+
+    /// The lanes that may be next, if these are so few that each is asked: the only one, or those that the sink takes.
+    pub(super) fn few(&self) -> Option<impl Iterator<Item = &Position>> {
+        let before = self.batcher.capacity.before;
+        let sole = self.sole().into_iter().filter(move |(first, _)| *first < before);
+        let fronts = self.turns.fronts.iter().flat_map(move |fronts| fronts.range(..(before, 0)));
+        (self.is_sole || before < u64::MAX).then(|| sole.chain(fronts))
+    }
+
     /// The lane whose turn it is at `now`: of those that may release, the one whose front is first in the input.
     pub(crate) fn next(&mut self, gate: &Gate, now: Time) -> Option<usize> {
-        if let Some(mut few) = self.turns.before(self.batcher.capacity.before) {
-            return few.find(|(_, at)| self.ask(*at, gate, Scope::All, now).from <= now).map(|(_, at)| *at);
+        if let Some(mut few) = self.few() {
+            return few.find(|(_, at)| self.whole(*at, gate, now).from <= now).map(|(_, at)| *at);
         }
         while let Some(&(_, (_, at))) = self.turns.waiting.first().filter(|(bound, _)| *bound <= now) {
             self.put(at, now, gate, now);
@@ -121,8 +127,7 @@ impl Lanes {
     /// Has ready lanes that would be next wait if the limits by key do not admit them now: their hours have come, or
     /// another lane has used up a limit that they share by one of several keys.
     fn demote(&mut self, gate: &Gate, now: Time) {
-        // With one lane for all, the whole gate is asked at once.
-        while !self.options.in_order {
+        loop {
             let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
             let unknown = firsts.map(|&(_, at)| at).find(|&at| {
                 let entry = &self.directory.entries[at];
@@ -142,12 +147,11 @@ impl Lanes {
 
     /// The ready lane that the common limits admit first, and when they do, `now` at the earliest.
     fn first_ready(&mut self, gate: &Gate, now: Time) -> Option<(Time, Position)> {
-        let scope = if self.options.in_order { Scope::All } else { Scope::Common };
         let mut first: Option<(Time, Position)> = None;
         let mut ready = std::mem::take(&mut self.turns.ready);
         for Group { positions, kept } in ready.values_mut() {
             let Some(&position) = positions.first() else { continue };
-            *kept = self.refreshed(*kept, position.1, gate, scope, now);
+            *kept = self.refreshed(*kept, position.1, gate, Scope::Common, now);
             let answer = (kept.opening.from.max(now), position);
             first = Some(first.map_or(answer, |first| first.min(answer)));
         }
@@ -157,8 +161,8 @@ impl Lanes {
 
     /// The lane that is the first to release, as things stand, if none may at `now`, and when: never later than that.
     pub(crate) fn soonest(&mut self, gate: &Gate, now: Time) -> Option<(Time, usize)> {
-        if let Some(few) = self.turns.before(self.batcher.capacity.before) {
-            return few.map(|&(_, at)| (self.ask(at, gate, Scope::All, now).from, at)).min();
+        if let Some(few) = self.few() {
+            return few.map(|&(_, at)| (self.whole(at, gate, now).from, at)).min();
         }
         let mut soonest = self.first_ready(gate, now).map(|(from, (_, at))| (from, at));
         for (asked, &(bound, (_, at))) in self.turns.waiting.iter().enumerate() {
@@ -170,10 +174,9 @@ impl Lanes {
             }
             // The common limits may make it later, and so may other lanes that share a key.
             let entry = &self.directory.entries[at];
-            let is_whole = self.options.in_order || self.kind(at, gate).0.iter().any(|&cost| cost > 0);
+            let is_whole = self.kind(at, gate).0.iter().any(|&cost| cost > 0);
             let opening = if is_whole {
-                entry.whole.set(self.refreshed(entry.whole.get(), at, gate, Scope::All, now));
-                entry.whole.get().opening
+                self.whole(at, gate, now)
             } else {
                 self.refreshed(entry.kept, at, gate, Scope::Keyed, now).opening
             };
@@ -223,7 +226,7 @@ impl Lanes {
             let open = if sums { lane.composed() } else { lane.open.as_ref() }?;
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
-            let request = Request { since, costs: &open.costs, keys: &front.charge.keys };
+            let request = Request { since, costs: &open.costs, keys: &front.charge.keys, waits: true };
             let latest = latest.into_iter().chain(self.deadline_of(&front.segment)).min();
             let within = latest.map_or(u64::MAX, |latest| latest.since(now));
             Some(Demand { request, count, within })
@@ -239,8 +242,14 @@ impl Lanes {
         }
     }
 
+    /// The answer of all limits to a lane.
+    fn whole(&self, at: usize, gate: &Gate, now: Time) -> Opening {
+        let whole = &self.directory.entries[at].whole;
+        whole.set(self.refreshed(whole.get(), at, gate, Scope::All, now));
+        whole.get().opening
+    }
+
     fn kind(&self, at: usize, gate: &Gate) -> Kind {
-        let request = self.request(at).filter(|(is_judged, _)| !is_judged);
-        request.map_or_else(Kind::default, |(_, request)| gate.kind(&request))
+        self.request(at).map_or_else(Kind::default, |request| gate.kind(&request))
     }
 }

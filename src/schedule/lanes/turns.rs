@@ -64,12 +64,6 @@ pub(super) struct Turns {
 }
 
 impl Turns {
-    /// The lanes whose fronts have smaller numbers than `before`; `None` if that bounds nothing.
-    pub(super) fn before(&self, before: u64) -> Option<impl Iterator<Item = &Position>> {
-        let fronts = self.fronts.iter().flat_map(move |fronts| fronts.range(..(before, 0)));
-        (before < u64::MAX).then_some(fronts)
-    }
-
     /// Removes all lanes.
     pub(super) fn clear(&mut self) {
         let fronts = self.fronts.take().map(|_| BTreeSet::new());

@@ -10,7 +10,7 @@ use throttle::time::{Time, Wall};
 /// The cost of a release.
 pub(super) const COSTS: [u64; 1] = [1];
 
-const REQUEST: Request<'static> = Request { since: Time::ZERO, costs: &COSTS, keys: &[] };
+const REQUEST: Request<'static> = Request { since: Time::ZERO, costs: &COSTS, keys: &[], waits: true };
 
 /// A gate of one shared limit. Nothing is asked for here.
 fn gate() -> Gate {

@@ -136,3 +136,70 @@ fn charges_alike(a: &Rate, b: &Rate) -> bool {
 fn has_same_history(a: &Rate, b: &Rate) -> bool {
     (a.algorithm, a.from) == (b.algorithm, b.from) && charges_alike(a, b)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::tests::{release, request};
+    use super::super::{Gate, Scope};
+    use super::*;
+    use crate::config::{Defaults, RateText};
+    use crate::time::SECOND;
+
+    fn rates(texts: &[&str]) -> Vec<Rate> {
+        let rate =
+            |text: &&str| RateText::parse_pausing(text).unwrap().resolve(&Defaults::default()).unwrap();
+        texts.iter().map(rate).collect()
+    }
+
+    #[test]
+    fn a_history_is_continued_from_itself_or_the_nearest_of_its_kind() {
+        for (rate, known, expected) in [
+            ("5/30s", &["5/1s", "5/100s"][..], Some(1)),
+            ("5/3s", &["5/1s", "5/100s"], Some(0)),
+            ("40/s", &["5/s", "50/s", "41/2s"], Some(1)),
+            ("9/s,algo=bucket,burst=5", &["9/s,algo=bucket,burst=9", "9/s,algo=bucket,burst=4"], Some(1)),
+            ("9/s", &["9/s,start=empty", "9/s"], Some(1)),
+            ("9/s", &["0/s,during=Mon,tz=UTC", "1/h"], Some(1)),
+            ("9/s", &["0/s,during=Mon,tz=UTC"], Some(0)),
+            ("9/s", &["9/s,algo=fixed", "9/s,cost=col:1", "9/s,key=col:1", "9/s,from=exit"], None),
+            ("0/s", &["9/s"], None),
+        ] {
+            assert_eq!(predecessor(&rates(&[rate])[0], rates(known).iter()), expected, "{rate} of {known:?}");
+        }
+    }
+
+    /// In seconds: when one release at 5 and changes of the limits at 10 and 20 allow the next.
+    #[test]
+    fn a_change_forgets_no_release_and_invents_none() {
+        for (limits, next) in [
+            ([&["1/100s"][..], &["1/200s"], &["1/100s"]], 105),
+            ([&["1/200s"], &["1/100s"], &["1/100s"]], 105),
+            // What begins empty was not used before, unless what it continues is in force, too.
+            ([&["1/100s,start=empty"], &["1/100s,start=empty"], &["1/100s,start=empty"]], 100),
+            ([&["1/100s"], &["1/100s"], &["1/50s,start=empty"]], 55),
+            ([&["1/100s"], &["1/100s"], &["1/100s", "1/150s,start=empty"]], 170),
+            // A pause keeps what it pauses; so does one of several limits.
+            ([&["1/100s"], &["0/s"], &["1/100s"]], 105),
+            ([&["1/100s"], &["0/s", "9/s,algo=interval"], &["1/100s"]], 105),
+            ([&["1/100s"], &["1/100s", "0/s"], &["1/100s"]], 105),
+            ([&["1/100s"], &["9/s,algo=interval"], &["1/100s"]], 20),
+        ] {
+            let mut gate = Gate::new(rates(limits[0]), Time(0), Wall::EPOCH);
+            let costs = [1; 2];
+            let request = |at: u64, limits: &[&str]| request(at * SECOND, &costs[..limits.len()], &[]);
+            if !limits[0][0].contains("empty") {
+                release(&mut gate, 5 * SECOND, &request(5, limits[0]));
+            }
+            gate.set_limits(Time(10 * SECOND), rates(limits[1]));
+            gate.set_limits(Time(20 * SECOND), rates(limits[2]));
+            let found = gate.opening(Scope::All, &request(20, limits[2]), Time(0)).from;
+            assert_eq!(found, Time(next * SECOND), "{limits:?}");
+        }
+        // What was paused is what was in force last.
+        let mut gate = Gate::new(rates(&["1/100s"]), Time(0), Wall::EPOCH);
+        gate.set_limits(Time(1), rates(&["1/200s"]));
+        release(&mut gate, 5, &request(5, &[1], &[]));
+        gate.set_limits(Time(6), rates(&["1/100s"]));
+        assert_eq!(gate.opening(Scope::All, &request(6, &[1], &[]), Time(0)).from, Time(100 * SECOND + 5));
+    }
+}

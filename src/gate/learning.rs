@@ -7,7 +7,7 @@ use foldhash::fast::RandomState;
 
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::rule::{AnyRule, AnyState, Ask, Cubic, Extra, Terms};
+use crate::rule::{AnyRule, AnyState, Ask, Cubic, Terms};
 use crate::time::{SECOND, Time};
 
 /// The rate of a key that was not used for this long, in nanoseconds, is forgotten.
@@ -78,7 +78,7 @@ impl Learning {
     fn rule_at(&self, rate: f64) -> AnyRule {
         let terms = self.rate.padded_terms();
         let spec = self.rate.algorithm.spec();
-        let scale = if spec.accrues && !spec.takes(Extra::Burst) { SCALE } else { 1 };
+        let scale = if spec.accrues { SCALE } else { 1 };
         let scale = if terms.period.checked_mul(scale).is_some() { scale } else { 1 };
         let count = rate * terms.period as f64 / SECOND as f64 * scale as f64;
         let count = (count as u64).clamp(1, terms.count.saturating_mul(scale));
@@ -163,5 +163,106 @@ impl Learning {
     /// What was learned, by key.
     pub(super) fn all(&self) -> impl Iterator<Item = (&[u8], &Learned)> {
         self.keys.iter().map(|(key, learned)| (key.as_slice(), learned))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::VecDeque;
+
+    use super::super::{Limit, Request};
+    use super::*;
+    use crate::time::Wall;
+
+    /// What a run at a server that serves `bears` in any second, and answers after 50 ms, releases in two minutes:
+    /// whether each attempt was served, and when it was made.
+    fn run(limit: &mut Limit, key: &Key, bears: usize) -> Vec<(u64, bool)> {
+        let (keys, mut now) = ([key.clone()], 0);
+        let (mut answers, mut made) = (VecDeque::new(), Vec::<(u64, bool)>::new());
+        while now < 120 * SECOND {
+            let request = Request { since: Time(now), costs: &[1], keys: &keys, waits: true };
+            let at = limit.opening(key.as_slice(), request.ask(1), Time(now)).from;
+            let is_answered = |(started, _): &(u64, bool)| started + SECOND / 20 <= at.0;
+            if let Some((started, is_throttled)) = answers.front().copied().filter(is_answered) {
+                answers.pop_front();
+                now = now.max(started + SECOND / 20);
+                limit.answered(&request, Time(started), Time(now), is_throttled);
+                continue;
+            }
+            now = at.0;
+            let recent = made.iter().rev().take_while(|(at, _)| at + SECOND > now);
+            let is_served = recent.filter(|(_, is_served)| *is_served).count() < bears;
+            let account = limit.account(key.as_slice(), at);
+            limit.commit(account, at, request.ask(1), 1);
+            made.push((now, is_served));
+            answers.push_back((now, !is_served));
+        }
+        made.truncate(made.len() - answers.len());
+        made
+    }
+
+    fn rate(text: &str) -> Rate {
+        text.parse().unwrap()
+    }
+
+    #[test]
+    fn it_finds_what_a_server_bears_and_stays_within_its_bounds() {
+        let (found, low, high) = (36.0..41.0, 49.0..51.0, 99.0..101.0);
+        for (text, key, bears, rates, borne) in [
+            ("2..100/s,algo=sliding", &b""[..], 40, &found, Some(36.0..40.0)),
+            ("2..100/s,algo=interval", b"", 40, &found, Some(36.0..40.0)),
+            ("120..6000/m,algo=interval,key=col:1", b"a", 40, &found, Some(36.0..40.0)),
+            ("2..100/s,key=col:1", b"a", 1000, &high, None),
+            ("50..100/s,algo=interval", b"", 3, &low, Some(2.9..3.1)),
+        ] {
+            let rate = rate(text);
+            let mut limit = Limit::new(&rate, rate.is_by_key().then_some(0), Time(0), Wall::EPOCH);
+            let made = run(&mut limit, &Key::from_slice(key), bears);
+            let learned: Vec<_> = limit.learned().collect();
+            let [(of, learned)] = learned[..] else { panic!("{learned:?}") };
+            let throttled = made.iter().filter(|(_, is_served)| !is_served).count() as u64;
+            assert_eq!(
+                (of, learned.attempts, learned.throttled),
+                (key, made.len() as u64, throttled),
+                "{text}"
+            );
+            let of_a_minute = made.iter().filter(|(at, _)| *at >= 60 * SECOND).count();
+            let per_second = f64::from(u32::try_from(of_a_minute).unwrap()) / 60.0;
+            assert!(rates.contains(&per_second), "{text}: {per_second}");
+            assert!(
+                borne.is_none_or(|borne| borne.contains(&learned.borne().unwrap())),
+                "{text}: {:?}",
+                learned.borne()
+            );
+            assert!(made.windows(101).all(|window| window[100].0 - window[0].0 >= SECOND), "{text}");
+        }
+    }
+
+    /// In the first ten seconds, what was served tells nothing.
+    #[test]
+    fn what_a_server_bears_is_just_below_what_it_throttled_until_more_is_known() {
+        let mut learned = Learning::of(&rate("2..100/s")).unwrap().learned(b"").clone();
+        assert_eq!(learned.borne(), None);
+        learned.cubic.answered(Time(0), Time(1), true);
+        for (served_since, used_since, borne) in
+            [(1, TELLING - 1, 1.9), (1, TELLING, 0.1), (90, TELLING, 1.9), (30, 2 * TELLING, 1.5)]
+        {
+            let learned = Learned { served_since, used_since, ..learned.clone() };
+            assert!((learned.borne().unwrap() - borne).abs() < 1e-9, "{:?}", learned.borne());
+        }
+    }
+
+    #[test]
+    fn what_was_learned_is_kept_for_an_hour_and_while_the_bounds_are_the_same() {
+        let mut learning = Learning::of(&rate("2..100/s,key=col:1")).unwrap();
+        learning.learned(b"a").cubic.released(Time(5), true);
+        let count = |learning: &Learning| learning.all().count();
+        let other = learning.clone().set_rate(&rate("3..100/s,key=col:1")).unwrap();
+        let mut same = learning.set_rate(&rate("2..100/s,key=col:1,start=empty")).unwrap();
+        assert_eq!((count(&other), count(&same)), (0, 1));
+        for (after, left) in [(KEPT_FOR - 1, 1), (KEPT_FOR, 0)] {
+            same.evict(Time(5 + after));
+            assert_eq!(count(&same), left);
+        }
     }
 }

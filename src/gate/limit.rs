@@ -132,14 +132,8 @@ impl Limit {
     /// whichever is first.
     pub fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
         let Some(hours) = &self.hours else { return self.by_rule(key, ask, from) };
-        let end = hours.first(from, false);
-        if end > from {
-            let opening = self.by_rule(key, ask, from);
-            if opening.from < end {
-                return opening;
-            }
-        }
-        Opening { from: end, until: hours.first(end, true) }
+        let (opening, end) = (self.by_rule(key, ask, from), hours.first(from, false));
+        if opening.from < end { opening } else { Opening { from: end, until: hours.first(end, true) } }
     }
 
     /// *Never* may mean not before something ends.
@@ -224,11 +218,8 @@ impl Limit {
     /// The instant of the last of `count` releases, if each goes as soon as this limit alone allows it and commands
     /// take no time.
     pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Time {
-        let last = || self.rule(key).last_of(self.accounts.of(key), ask, count);
-        self.hours.as_ref().map_or_else(last, |hours| match hours.first(ask.since, false) {
-            end if end <= ask.since => end,
-            end => last().min(end),
-        })
+        let end = self.hours.as_ref().map_or(Time::NEVER, |hours| hours.first(ask.since, false));
+        self.rule(key).last_of(self.accounts.of(key), ask, count).min(end)
     }
 
     /// Charges `count` releases. A limit with hours charges them one by one, as those made outside its hours leave no
@@ -243,7 +234,6 @@ impl Limit {
     fn charge(&mut self, account: usize, now: Time, ask: Ask) {
         let Some(running) = &mut self.running else { return self.charge_end(account, now, ask) };
         running.add(self.accounts.key(account), ask.cost);
-        self.memory.note(now);
     }
 
     #[inline]
@@ -526,6 +516,67 @@ mod tests {
             available
         });
         assert_eq!(available, [2, 1, 0]);
+        (0..2).for_each(|_| limit.end(0, Time(0), one(0)));
+        assert_eq!([0, 1].map(|pending| limit.available(0, Time(10), one(10), pending, 9)), [1, 0]);
+    }
+
+    fn in_hours(text: &str) -> Limit {
+        let rate = text.parse().unwrap();
+        Limit::new(&rate, None, Time(0), Wall::EPOCH)
+    }
+
+    const MINUTE: u64 = 60 * SECOND;
+
+    /// From 00:00 to 00:10, in minutes.
+    #[test]
+    fn a_limit_in_its_hours_opens_when_they_end_and_owes_nothing_then() {
+        let at = |minute: u64| Time(minute * MINUTE);
+        let mut limit = in_hours("1/10m,during=00:00-00:10,tz=UTC");
+        limit.commit(0, at(0), one(0), 1);
+        let opening = limit.opening(b"", Ask { since: at(0), cost: 1 }, at(0));
+        assert_eq!(opening, Opening { from: at(10), until: at(24 * 60) });
+        assert_eq!(
+            [0, 10, 11].map(|from| limit.last_of(b"", Ask { since: at(from), cost: 1 }, 5)),
+            [10, 10, 11].map(at)
+        );
+        // Five at once outside the hours are five releases, not one that costs as much.
+        let mut limit = in_hours("1/20m,algo=interval,during=00:10-24:00,tz=UTC");
+        limit.commit(0, at(5), Ask { since: at(5), cost: 1 }, 5);
+        assert_eq!(limit.opening(b"", Ask { since: at(10), cost: 1 }, at(10)).from, at(25));
+        let mut limit = in_hours("1/20m,algo=bucket,burst=2,during=00:10-24:00,tz=UTC");
+        limit.commit(0, at(5), Ask { since: at(5), cost: 1 }, 5);
+        assert_eq!(limit.opening(b"", Ask { since: at(10), cost: 1 }, at(10)).from, at(25));
+    }
+
+    #[test]
+    fn hours_follow_the_wall_clock() {
+        let rate = "0/s,during=00:00-00:10,tz=UTC".parse::<crate::config::RateText>();
+        let rate = rate.unwrap().resolve(&crate::config::Defaults::default()).unwrap();
+        let mut limit = Limit::new(&rate, None, Time(0), Wall::EPOCH);
+        let opens = |limit: &Limit| limit.opening(b"", one(0), Time(0)).from.0 / MINUTE;
+        assert_eq!(opens(&limit), 10);
+        limit.set_wall(Time(0), &rate, Wall::new(Time(0), Time(4 * MINUTE)));
+        assert_eq!(opens(&limit), 6);
+        limit.set_rate(Time(0), &rate, Wall::new(Time(0), Time(9 * MINUTE)));
+        assert_eq!(opens(&limit), 1);
+    }
+
+    #[test]
+    fn what_used_a_limit_up_counts_under_longer_terms() {
+        let mut limit = common(Sliding, terms(1, 10));
+        limit.exhaust(Time(5));
+        retune(&mut limit, 20, Sliding, terms(1, 30));
+        assert_eq!(earliest(&limit, &[], one(20)), Time(35));
+    }
+
+    #[test]
+    fn a_new_key_may_be_one_that_was_evicted() {
+        let mut limit = keyed(Interval, terms(1, 10));
+        commit(&mut limit, b"a", 7);
+        limit.evict(Time(2 * SECOND), Time(SECOND));
+        assert_eq!(limit.accounts.len(), 0);
+        retune(&mut limit, SECOND, Interval, terms(1, 9 * SECOND));
+        assert_eq!(earliest(&limit, b"a", one(SECOND)), Time(9 * SECOND + 7));
     }
 
     #[test]

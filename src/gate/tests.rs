@@ -19,11 +19,11 @@ fn gate(limits: impl IntoIterator<Item = Limit>) -> Gate {
     Gate { rates, limits, charged, ..Gate::default() }
 }
 
-fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
+pub(super) fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
     Request { since: Time(since), costs, keys, waits: true }
 }
 
-fn release(limits: &mut Gate, at: u64, request: &Request) {
+pub(super) fn release(limits: &mut Gate, at: u64, request: &Request) {
     let mut charges = Pending::default();
     assert_eq!(limits.admit(&mut charges, Time(at), request, 1), Ok(1));
     limits.commit(&mut charges, Time(at), 1, false);

@@ -23,8 +23,8 @@ impl InHours {
 
     /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
     pub fn first(&self, at: Time, inside: bool) -> Time {
-        let first = self.hours.first(self.wall.nanos(at), inside).and_then(|first| self.wall.when(first));
-        first.map_or(Time::NEVER, |first| first.max(at))
+        let first = self.hours.first(self.wall.nanos(at), inside);
+        self.wall.when(first).unwrap_or(Time::NEVER)
     }
 
     /// The first instant from `at` on at which a release is outside the hours even if it is `late` and the wall clock
@@ -34,11 +34,13 @@ impl InHours {
         let mut from = self.wall.nanos(at) - late;
         // The hours are the same each week, so if none of its gaps is long enough, none ever is.
         let last = from + i128::from(Civil::Week.longest());
-        while let Some(free) = self.hours.first(from, false).filter(|free| *free <= last) {
-            match self.hours.first(free, true) {
-                Some(next) if next <= free + 3 * late => from = next,
-                _ => return self.wall.when(free + late).unwrap_or(Time::NEVER),
+        while from <= last {
+            let free = self.hours.first(from, false);
+            let next = self.hours.first(free, true);
+            if next > free + 3 * late {
+                return self.wall.when(free + late).unwrap_or(Time::NEVER);
             }
+            from = next;
         }
         Time::NEVER
     }

@@ -308,6 +308,7 @@ mod tests {
         for (rate, span) in table {
             assert_eq!(policy(&[rate]).span, span, "{rate}");
         }
+        assert_eq!(policy(&["100/s", "1M/s"]).span, 5);
     }
 
     #[test]
@@ -322,6 +323,15 @@ mod tests {
         let most = |rate| policy(&[rate]).quotas[0].most();
         let rates = ["10/s", "10/s,algo=fixed", "10/s,algo=interval", "10/s,algo=bucket,burst=5"];
         assert_eq!(rates.map(most), [10, 10, u64::MAX, 4]);
+        assert_eq!(rates.map(|rate| policy(&[rate]).quotas[0].at_once()), [10, 10, 1, 4]);
+        assert_eq!(most("10/s,during=Mon,tz=UTC"), u64::MAX, "it may wait until the hours end");
+    }
+
+    #[test]
+    fn the_key_is_that_of_the_limits_that_have_one() {
+        let key = |texts: &[&str]| policy(texts).key().map(ToString::to_string);
+        assert_eq!(key(&["10/s", "9/s,key=col:2"]).as_deref(), Some("col:2"));
+        assert_eq!(key(&["10/s", "9/s,key=col:2,only=a"]), None);
     }
 
     #[test]

@@ -23,8 +23,9 @@ impl Policy {
     /// The cost of the reserve for each of `rates`, of which this is the policy.
     pub fn reach(&self, rates: &[Rate]) -> impl Iterator<Item = Reach> {
         let reach = |(rate, quota): (&Rate, &Quota)| {
-            let share = u128::from(rate.period) * 1000 / u128::from(quota.terms.period.max(1));
-            let permille = u64::try_from(share).unwrap_or(1000).min(1000);
+            // Slots are never closer than releases.
+            let share = u128::from(rate.period) * 1000 / u128::from(quota.terms.period);
+            let permille = u64::try_from(share).unwrap_or(1000);
             Reach { rate: rate.clone(), permille, late: self.deadline, cheaper: prescribed(rate) / 19 }
         };
         rates.iter().zip(&self.quotas).map(reach)
@@ -102,6 +103,7 @@ mod tests {
             ("9/s", 949, 10 * MILLISECOND + us, format!("{low}: margin=10ms in all runs reaches 95 %")),
             ("9/ms", 500, 52 * us, format!("{half}: give the limit over a longer period")),
             ("9/s,algo=interval", 500, 52_631, format!("{half}: margin=52us in all runs reaches 95 %")),
+            ("9/s,algo=interval", 500, 52, format!("{half}: margin=1us in all runs reaches 95 %")),
         ];
         for (text, permille, cheaper, expected) in table {
             let rate = rate(text);

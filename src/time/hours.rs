@@ -170,13 +170,13 @@ impl Hours {
     }
 
     /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
-    pub fn first(&self, at: i128, inside: bool) -> Option<i128> {
+    pub fn first(&self, at: i128, inside: bool) -> i128 {
         let mut at = at;
         loop {
             let (offset, until) = self.zone.offset(at);
             let (is_inside, length) = self.week.covers(at + offset);
             if is_inside == inside {
-                return Some(at);
+                return at;
             }
             at = until.min(at + length);
         }

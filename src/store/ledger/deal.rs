@@ -12,7 +12,7 @@ impl BookingRules {
     /// turn, and more as long as slots are near, or no further ahead than answers take.
     pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
         let (few, near) = (self.policy.far_span(), NEAR.max(from.since(now)));
-        let most = (MAX_SLOTS / orders.len().max(1) as u64).max(few);
+        let most = MAX_SLOTS / orders.len().max(1) as u64;
         let part = |wanted: Wanted, has: usize| Wanted {
             count: wanted.count.min((has as u64).saturating_add(few)),
             ..wanted
@@ -68,7 +68,9 @@ mod tests {
                     now = now.saturating_add(random.u64(0..period / 4));
                     let from = now.saturating_add(random.u64(0..50_000_000));
                     let wanted = random.u64(1..30);
-                    let order = Order::new(Key::new(), [1], wanted);
+                    let within = random.choice([u64::MAX, 0, period / 8, period]).unwrap();
+                    let book = Task::Book(Wanted { count: wanted, within, turn: None });
+                    let order = Order::new(Key::new(), [1], 0).with(book);
                     let orders = vec![order; random.usize(1..9)];
                     let answers = rules.deal(&mut ledger, now, from, &orders);
                     let got: Vec<_> = answers.iter().map(|answer| answer.slots.len() as u64).collect();
@@ -91,6 +93,35 @@ mod tests {
                 let windows = instants.windows(count + 1);
                 assert!(windows.into_iter().all(|window| window[count].since(window[0]) > period), "{rate}");
             }
+        }
+    }
+
+    /// Up to 100 ms ahead, or for as long as answers take.
+    #[test]
+    fn of_slots_that_are_far_all_get_a_few() {
+        let rules = rules("40/s,algo=interval");
+        let (now, few) = (Time(1 << 40), rules.policy().far_span());
+        let gap = rules.policy().quotas[0].terms.period / 40;
+        for (answers_take, near) in [(0, NEAR / gap), (500_000_000, 500_000_000 / gap)] {
+            let from = now.saturating_add(answers_take);
+            let order = Order::new(Key::new(), [1], 350);
+            let report = order.with(Task::Late(few, now));
+            let answers = rules.deal(&mut rules.begin(now), now, from, &[report, order]);
+            let [0, got] = [0, 1].map(|at| answers[at].slots.len() as u64) else { panic!("{answers:?}") };
+            assert!((near - few..=near + 2 * few).contains(&got), "{got} if answers take {answers_take}");
+        }
+    }
+
+    #[test]
+    fn what_is_dealt_out_at_once_is_bounded() {
+        let rules = rules("1M/s");
+        let now = Time(1 << 40);
+        for count in [40, 300] {
+            let orders = vec![Order::new(Key::new(), [1], 1000); count];
+            let answers = rules.deal(&mut rules.begin(now), now, now, &orders);
+            let (few, part) = (rules.policy().far_span(), MAX_SLOTS / count as u64);
+            let most = answers.iter().map(|answer| answer.slots.len() as u64).max();
+            assert_eq!(most, Some(part.next_multiple_of(few)));
         }
     }
 

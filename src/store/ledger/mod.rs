@@ -246,11 +246,11 @@ impl BookingRules {
         let at = if is_turned_away { self.turn(ledger, now, at, wanted) } else { at };
         if at > now.saturating_add(wanted.within) {
             // A slot that was given back is before all new ones.
-            let next = ledger.returned.of(costs).first().map_or(at, |slot| at.min(*slot));
+            let next = ledger.returned.of(costs).first().copied().unwrap_or(at);
             (answer.next, answer.ask_again) = (Some(next), Some(Time(next.0 - wanted.within)));
             return true;
         }
-        let is_put_off = is_turned_away || at > self.horizon(now);
+        let is_put_off = at > self.horizon(now);
         if is_put_off {
             (answer.next, answer.ask_again) = (Some(at), Some(self.ask_again(now, at)));
             answer.turn = is_turned_away.then(|| self.queue(ledger, at, costs));

@@ -80,11 +80,23 @@ mod tests {
         returned.add(&[1], times(&[9, 5]));
         returned.add(&[2], times(&[4]));
         returned.add(&[1], times(&[7]));
-        assert_eq!(returned.of(&[1]), times(&[5, 7, 9]));
+        assert_eq!((returned.of(&[1]), returned.0.len()), (&times(&[5, 7, 9])[..], 2));
+        assert_eq!([4, 6, 9].map(|at| returned.contains(Time(at))), [true, false, true]);
         assert_eq!(returned.take(&[1], 1, Time(9)), times(&[5]));
-        assert_eq!(returned.take(&[1], 9, Time(8)), times(&[7]));
+        assert_eq!(returned.take(&[1], 9, Time(7)), times(&[7]));
         assert_eq!(returned.take(&[3], 9, Time(9)), []);
-        returned.forget(Time(6));
+        returned.forget(Time(9));
         assert_eq!((returned.of(&[1]), returned.0.len()), (&times(&[9])[..], 1));
+    }
+
+    #[test]
+    fn no_more_are_kept_than_fit() {
+        let mut returned = ReturnedSlots::default();
+        for cost in 0..100 {
+            returned.add(&[cost], (0..1000).map(Time));
+            returned.add(&[0], (0..1000).map(Time));
+        }
+        assert_eq!(returned.0.len(), MAX_COSTS);
+        assert!(returned.0.iter().all(|alike| alike.slots.len() == MAX_SLOTS));
     }
 }

@@ -69,3 +69,57 @@ fn a_quarantine_ends_when_all_of_it_is_as_new() {
     let both = [quota(Algorithm::Sliding, 3, 10), quota(Algorithm::Sliding, 3, 20)];
     assert_eq!(BookingRules::new(policy(&both)).end_of_quarantine(Time(100)), Time(120));
 }
+
+/// The clock may have been set back since.
+#[test]
+fn a_lost_state_reopens_no_period_that_was_used() {
+    let minute = 60 * SECOND;
+    let quotas = [quota(Algorithm::Calendar, 2, minute), quota(Algorithm::Sliding, 2, SECOND)];
+    let rules = BookingRules::new(policy(&quotas));
+    let mut ledger = rules.begin(Time(0));
+    rules.book(&mut ledger, Time(3 * minute + 1), &order(&[1, 1], 3));
+    let at = |last, newest| {
+        let mut ledger = rules.quarantine_after(ledger.clone(), Time(last), Time(newest));
+        [[1, 0], [0, 1]].map(|costs| rules.book(&mut ledger, Time(SECOND), &order(&costs, 1)).slots[0].at.0)
+    };
+    // The third slot is in the fourth minute, which is used up with it.
+    assert_eq!(at(5, 5), [5 * minute, SECOND + 5].map(|at| at.max(5 * minute)));
+    assert_eq!(at(6 * minute, 5)[0], 7 * minute);
+    assert_eq!(at(5, 6 * minute)[0], 7 * minute);
+}
+
+#[test]
+fn a_state_is_idle_once_nobody_waits_and_nothing_is_held() {
+    let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 1, 10)]));
+    let used = rules.quarantine(Time(3));
+    let hold = Hold::new(Time(0), Time(70));
+    for (ledger, idle_at) in [
+        (used.clone(), 13),
+        (Ledger { turns: Time(50), ..used.clone() }, 50),
+        (Ledger { turns: Time(50), hold, ..used.clone() }, 70),
+    ] {
+        assert_eq!(rules.idle_at(&ledger), Time(idle_at));
+        let restarted = rules.restart(ledger.clone()).hold;
+        assert_eq!(restarted.until, Time(ledger.hold.length));
+    }
+}
+
+#[test]
+fn a_state_of_other_limits_is_none_of_these() {
+    let rules =
+        BookingRules::new(policy(&[Algorithm::Sliding, Algorithm::Bucket].map(|of| quota(of, 1, 10))));
+    let other =
+        BookingRules::new(policy(&[Algorithm::Sliding, Algorithm::Interval].map(|of| quota(of, 1, 10))));
+    let ledger = rules.begin(Time(0));
+    let costs = |costs: &[u64]| Overruns { costs: costs.into(), until: Time(0) };
+    for (known, is_of) in [
+        (ledger.clone(), true),
+        (other.begin(Time(0)), false),
+        (Ledger { accounts: ledger.accounts[..1].into(), ..ledger.clone() }, false),
+        (Ledger { overruns: costs(&[1, 2]), forgotten: [None; 2].into(), ..ledger.clone() }, true),
+        (Ledger { overruns: costs(&[1]), ..ledger.clone() }, false),
+        (Ledger { forgotten: [None; 3].into(), ..ledger.clone() }, false),
+    ] {
+        assert_eq!(rules.is_of(&known), is_of, "{known:?}");
+    }
+}

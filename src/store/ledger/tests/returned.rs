@@ -37,8 +37,39 @@ fn a_slot_that_is_too_close_to_what_was_overrun_is_not_handed_on() {
         let late = order(&[1], 1).with(Task::Late(1, Time(50)));
         let until = state.book(60, &late).overruns.until;
         state.give_back(60, &late, &booked);
+        let after = |at| Slot { at: Time(at), until: Time(at) };
+        state.give_back(60, &order(&[7], 1), &[after(149), after(150)]);
+        assert_eq!(state.ledger.returned.of(&[7]), [Time(150)]);
         let kept: Vec<_> = booked.into_iter().filter(|slot| slot.at >= until).collect();
         assert_eq!((until, kept.len()), (Time(150), 2), "{algorithm}");
         assert_eq!(state.book(60, &order(&[1], 2)).slots, kept, "{algorithm}");
     }
+}
+
+/// Whoever holds a slot that is too close gives it up, as do those who gave it back before.
+#[test]
+fn what_was_overrun_is_counted_and_takes_back_slots_that_nobody_has() {
+    let mut state =
+        Books::new(policy(&[quota(Algorithm::Sliding, 1, 100), quota(Algorithm::Sliding, 9, 10)]));
+    let booked = state.book(0, &order(&[1, 1], 3)).slots;
+    state.give_back(10, &order(&[1, 1], 2), &booked[1..]);
+    assert!(state.ledger.returned.contains(Time(100)));
+    let late = |over, costs: [u64; 2], count| order(&costs, 0).with(Task::Late(count, Time(over)));
+    state.book(60, &late(50, [1, 0], 1));
+    assert_eq!(state.ledger.returned.of(&[1, 1]), [Time(200)]);
+    let overruns = state.book(70, &late(70, [1, 1], 2)).overruns;
+    assert_eq!((&overruns.costs[..], overruns.until), (&[3, 2][..], Time(170)));
+    // One that is reported later, but was earlier, matters for no longer.
+    assert_eq!(state.book(80, &late(20, [0, 1], 1)).overruns.until, Time(170));
+    assert_eq!(state.ledger.newest, Time(200));
+    assert_eq!(state.book(300, &late(290, [1, 0], 1)).overruns.until, Time(390));
+    assert_eq!(state.ledger.newest, Time(290));
+}
+
+#[test]
+fn what_is_due_or_over_is_not_given_back() {
+    let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 1, 100)]));
+    let booked = state.book(0, &order(&[1], 3)).slots;
+    state.give_back(100, &order(&[1], 3), &booked);
+    assert_eq!(state.ledger.returned.of(&[1]), [Time(200)]);
 }

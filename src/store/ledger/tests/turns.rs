@@ -1,6 +1,8 @@
 //! The queue of processes that were turned away.
 
+use super::super::turns::LONGEST_QUEUE;
 use super::*;
+use crate::store::Turn;
 
 /// 1 in 10 s, with a horizon of 20 s.
 fn one_in_ten_seconds() -> Books {
@@ -68,4 +70,44 @@ fn nobody_is_told_to_come_back_within_a_millisecond() {
     let rules = BookingRules::new(Policy { horizon: 5, ..policy(&[quota(Algorithm::Sliding, 1, 10)]) });
     let mut state = Books { ledger: rules.begin(Time(0)), rules };
     assert_eq!(state.book(0, &order(&[1], 2)).ask_again, Some(Time(1_000_000)));
+}
+
+/// Otherwise others would be turned away for the time of its turn.
+#[test]
+fn a_turn_ends_with_its_slot() {
+    let mut state = one_in_ten_seconds();
+    for _ in 0..3 {
+        state.book(0, &order(&[1], 1));
+    }
+    let turn = state.book(0, &order(&[1], 1)).turn;
+    let turns = state.ledger.turns;
+    assert_eq!(turns, Time(40 * SECOND));
+    assert_eq!(state.book(10 * SECOND, &with_turn(1, turn)).slots.len(), 1);
+    assert_eq!(state.ledger.turns, Time(30 * SECOND));
+}
+
+/// As those of a state that was lost.
+#[test]
+fn turns_that_no_state_knows_count_for_nothing() {
+    let mut state = one_in_ten_seconds();
+    for _ in 0..5 {
+        state.book(0, &order(&[1], 1));
+    }
+    let unknown = with_turn(1, Some(Turn(70 * SECOND)));
+    assert_eq!(state.book(0, &unknown).turn, Some(Turn(50 * SECOND)));
+    for _ in 0..100 {
+        state.book(0, &order(&[1], 1));
+    }
+    let last = state.book(0, &order(&[1], 1)).turn;
+    assert_eq!(last, Some(Turn(LONGEST_QUEUE * 20 * SECOND)));
+}
+
+#[test]
+fn a_turn_is_as_long_as_the_slowest_limit_needs() {
+    let quotas = [quota(Algorithm::Sliding, 1, 10 * SECOND), quota(Algorithm::Sliding, 1, SECOND)];
+    let mut state = Books::new(Policy { horizon: 20 * SECOND, ..policy(&quotas) });
+    for _ in 0..4 {
+        state.book(0, &order(&[1, 1], 1));
+    }
+    assert_eq!(state.ledger.turns, Time(40 * SECOND));
 }

@@ -325,7 +325,8 @@ impl Schedule {
     /// Finds out when the next release may be, if none may be now. If that is never, and nothing may change it, ends
     /// the run.
     fn find_next(&mut self, now: Time) {
-        let next = self.lanes.soonest(&self.gate, now);
+        let must_be_exact = self.ending.latest(now).is_some();
+        let next = self.lanes.soonest(&self.gate, now, must_be_exact);
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = || {
             // Limits may have hours that complement one another, and items that cost too much in all of them.

@@ -1,4 +1,4 @@
-//! Finds the keeper of a STATE, if this build includes it.
+//! Manages a STATE, if this build includes its store.
 
 #[cfg(feature = "redis")]
 use std::time::Duration;
@@ -8,9 +8,9 @@ use anyhow::anyhow;
 
 #[cfg(feature = "redis")]
 use super::redis::ServerVault;
-use super::shared::VaultStore;
+use super::shared::{Booking, VaultStore};
 use super::vault::Vault;
-use super::{Policy, Reserve, Status, Store, StoreError, admin};
+use super::{Hold, Policy, Reserve, Status, Store, StoreError};
 #[cfg(feature = "sqlite")]
 use super::{file::FileVault, place};
 #[cfg(feature = "redis")]
@@ -23,7 +23,7 @@ use crate::time::Time;
 pub type BootClock = Box<dyn Fn() -> Time + Send>;
 
 /// Manages a state: opens, resets and holds it, and reports how it is used.
-pub trait Keeper {
+pub trait Admin {
     /// Opens the store that shares these limits, and returns it with their policy.
     ///
     /// # Errors
@@ -72,7 +72,7 @@ trait Place {
     fn vault(&self, now: BootClock) -> Result<Self::Vault, StoreError>;
 }
 
-impl<P: Place> Keeper for P {
+impl<P: Place> Admin for P {
     fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
         let policy = policy(rates, P::RESERVE)?;
         let store = VaultStore::opened(self.vault(now)?, policy.clone(), rates, P::RESERVE)?;
@@ -94,12 +94,29 @@ impl<P: Place> Keeper for P {
     }
 
     fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError> {
-        admin::hold(self.vault(now)?, length)
+        hold(self.vault(now)?, length)
     }
 
     fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {
-        admin::status(self.vault(Box::new(move || now))?)
+        Status::of(self.vault(Box::new(move || now))?)
     }
+}
+
+/// Holds everything in a state for `length` nanoseconds from now on; 0 ends all holds. Returns whether there is such a
+/// state.
+pub(super) fn hold<V: Vault>(vault: V, length: u64) -> Result<bool, StoreError> {
+    let Some(mut shared) = VaultStore::found(vault)? else { return Ok(false) };
+    let lift = |booking: &mut Booking| booking.record.ledger.hold = Hold::default();
+    shared.update(b"", |booking| {
+        let now = booking.reading.shown;
+        booking.record.hold = Hold::new(now, now.saturating_add(length));
+        if length == 0 {
+            lift(booking);
+        }
+    })?;
+    let keys = if length == 0 { shared.keys()? } else { Vec::new() };
+    keys.iter().try_for_each(|key| shared.update(key, lift).map(drop))?;
+    Ok(true)
 }
 
 /// The policy for these limits, which leave some slots.
@@ -137,11 +154,11 @@ impl Place for InFile {
     }
 }
 
-/// The keeper of a state.
+/// What manages a state.
 ///
 /// # Errors
 /// There is no place for it, or its store was left out of this build.
-pub fn keeper(shared: &Shared) -> Result<Box<dyn Keeper>, StoreError> {
+pub fn admin(shared: &Shared) -> Result<Box<dyn Admin>, StoreError> {
     match &shared.state {
         #[cfg(feature = "redis")]
         State::Server(server) => {
@@ -179,7 +196,7 @@ mod tests {
             (cfg!(feature = "sqlite"), file, "built without files: build it with --features sqlite"),
         ];
         for (_, state, advice) in table.into_iter().filter(|(is_built_in, ..)| !is_built_in) {
-            let refusal = keeper(&Shared { state, timeout: 0 }).err().unwrap();
+            let refusal = admin(&Shared { state, timeout: 0 }).err().unwrap();
             assert_eq!(refusal.exit, Exit::Usage);
             assert!(refusal.to_string().contains(advice), "{refusal}");
         }

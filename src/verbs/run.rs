@@ -101,7 +101,7 @@ pub(super) fn shared_among(rates: &[Rate]) -> &[Rate] {
 
 /// Opens the store of shared limits. Called before signals are caught, as it may wait for the lock of a file.
 pub(super) fn open(shared: &Shared, rates: &[Rate], clock: Clock) -> Result<(Box<dyn Store>, Policy)> {
-    Ok(store::keeper(shared)?.open(rates, Box::new(move || clock.now()))?)
+    Ok(store::admin(shared)?.open(rates, Box::new(move || clock.now()))?)
 }
 
 pub(super) fn share(

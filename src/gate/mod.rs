@@ -265,8 +265,8 @@ impl Gate {
         latest.filter(|(_, answer)| *answer > from)
     }
 
-    /// Checks whether `request` would be admitted at `now`, after those in `pending`. One that does not wait is judged as
-    /// of when it became next in line or, if it needs a slot, as of now, as it had to wait for one.
+    /// Checks whether `request` would be admitted at `now`, after those in `pending`. One that does not wait is judged
+    /// as of when it became next in line or, if it needs a slot, as of now, as it had to wait for one.
     ///
     /// # Errors
     /// What does not allow it; of one that does not wait, what refuses it.

@@ -159,8 +159,8 @@ impl Lanes {
         first
     }
 
-    /// The lane that is the first to release, as things stand, if none may at `now`, and when: never later than that, and
-    /// exactly then if it `must_be_exact`.
+    /// The lane that is the first to release, as things stand, if none may at `now`, and when: never later than that,
+    /// and exactly then if it `must_be_exact`.
     pub(crate) fn soonest(&mut self, gate: &Gate, now: Time, must_be_exact: bool) -> Option<(Time, usize)> {
         if let Some(few) = self.few() {
             return few.map(|&(_, at)| (self.whole(at, gate, now).from, at)).min();

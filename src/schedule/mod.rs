@@ -32,7 +32,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use self::account::{LimitStats, Observer};
+pub use self::account::{Charged, LimitStats, Observer};
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice};
 pub use self::admission::Admission;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
@@ -377,8 +377,8 @@ impl Schedule {
     }
 
     /// The counters of all limits, past and present.
-    pub fn limit_stats(&self) -> Vec<LimitStats> {
-        self.account.limits(self.gate.charged())
+    pub fn limit_stats(&self) -> &[LimitStats] {
+        self.account.limits()
     }
 
     /// What was learned of each limit whose rate is to be found, by key: those first that were asked for most.

@@ -348,7 +348,9 @@ impl Schedule {
         // More that has arrived by this instant may be read now.
         self.is_due = false;
         let releases = admission.batch.releases_of(items);
-        let reports = self.gate.commit(&mut admission.pending, now, releases, !self.jobs.exist());
+        let (over, account) = (!self.jobs.exist(), &mut self.account);
+        let charged = |limit, releases, cost| account.charge(limit, releases, cost);
+        let reports = self.gate.commit(&mut admission.pending, now, releases, over, charged);
         self.actions.store(reports);
         self.account.observe(now, admission, releases);
     }

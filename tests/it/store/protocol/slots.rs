@@ -92,7 +92,7 @@ impl Slots {
     /// Ends the release. Returns a report if that is too late for its slot.
     pub(super) fn finish(&mut self, now: Time) -> Option<Order> {
         let held = Rc::make_mut(&mut self.held);
-        self.report = held.commit(&mut self.begun, now, 1, true).pop();
+        self.report = held.commit(&mut self.begun, now, 1, true, |_, _, _| ()).pop();
         self.report.clone()
     }
 

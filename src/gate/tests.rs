@@ -108,7 +108,7 @@ fn limits_of_the_run_keep_their_history_when_all_are_replaced() {
     let rates = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Rate>>();
     let mut gate = Gate::new(rates(&["9/s", "2/100ns,key=col:1,local"]), Time(0), Wall::EPOCH);
     gate.share(
-        BookingTerms { span: 1, longest_span: 1, most: vec![9], deadline: 0, patience: 0, changes: 0 },
+        BookingTerms { span: 1, longest_span: 1, most: vec![9], validity: 0, patience: 0, changes: 0 },
         true,
     );
     let (a, answer) = ([Key::from_slice(b"a")], |at| Answer { slots: vec![at], ..Answer::default() });

@@ -25,7 +25,7 @@ impl Policy {
         let reach = |(rate, quota): (&Rate, &Quota)| {
             let share = u128::from(rate.period) * 1000 / u128::from(quota.terms.period.max(1));
             let permille = u64::try_from(share).unwrap_or(1000).min(1000);
-            Reach { rate: rate.clone(), permille, late: self.deadline, cheaper: prescribed(rate) / 19 }
+            Reach { rate: rate.clone(), permille, late: self.validity, cheaper: prescribed(rate) / 19 }
         };
         rates.iter().zip(&self.quotas).map(reach)
     }

@@ -115,7 +115,7 @@ pub(super) fn share(
     let is_on_server = matches!(shared.state, State::Server(_));
     // Margins that are not given follow from the distance of the server; the store reports them then.
     if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
-        reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.deadline)));
+        reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.validity)));
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));
     }
     let patience = if is_on_server { SERVER_LAST_WAIT } else { FILE_LAST_WAIT };

@@ -10,7 +10,7 @@ fn scene(args: &str, span: u64, most: u64) -> Scene {
         span,
         longest_span: span,
         most: vec![most],
-        deadline: 0,
+        validity: 0,
         patience: 20,
         changes: 0,
     });

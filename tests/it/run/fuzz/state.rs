@@ -143,7 +143,7 @@ impl Stage {
             assert!(answer.slots.len() as u64 <= count, "{answer:?}");
             for slot in &answer.slots {
                 assert!(slot.at >= now && slot.at.since(now) <= policy.horizon, "{answer:?}");
-                assert!(slot.until.since(slot.at) <= policy.deadline, "{answer:?}");
+                assert!(slot.until.since(slot.at) <= policy.validity, "{answer:?}");
             }
             let may_go_on = !answer.slots.is_empty() || answer.ask_again.is_some_and(|at| at > now);
             assert!(may_go_on, "{answer:?}");

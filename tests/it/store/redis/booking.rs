@@ -127,7 +127,7 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
         assert_eq!((answer.turn, answer.next, answer.ask_again), expected, "{rates:?}: {order:?}");
         assert_eq!(answer.warning, None);
         assert!(
-            answer.slots.iter().all(|slot| slot.until.0 - slot.at.0 == policy.deadline - policy.deadline / 4)
+            answer.slots.iter().all(|slot| slot.until.0 - slot.at.0 == policy.validity - policy.validity / 4)
         );
         booked += slots.len();
     }

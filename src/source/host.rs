@@ -66,6 +66,7 @@ fn without_dots(host: &[u8]) -> &[u8] {
 
 /// In the library alone: in lower case, without final dots; international names and addresses stay as they are written.
 #[cfg(not(feature = "cli"))]
+#[expect(clippy::unnecessary_wraps, reason = "not every name has a canonical form in the program")]
 fn canonical(name: &str) -> Option<Vec<u8>> {
     Some(without_dots(name.to_ascii_lowercase().as_bytes()).to_vec())
 }

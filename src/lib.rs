@@ -78,7 +78,7 @@
 // **An output mode**: for commands, `config/command.rs` (`Output`), `cli` (the flag), `sink/jobs/output.rs`; for
 // items, `sink/stdout.rs`. For another destination: a new `Sink` in `sink`, and `verbs/run.rs`, which picks it.
 //
-// **A store**: a module in `store` with a `Vault`, its state in `config/state.rs`, `store/keeper.rs`, and
+// **A store**: a module in `store` with a `Vault`, its state in `config/state.rs`, `store/admin.rs`, and
 // `tests/it/store/stores.rs`, which runs every store through the same tests.
 //
 // **An option**: in `cli/args`, in the group `FOR_ITEMS`, `FOR_COMMANDS` or `FOR_RUNS` if it makes no sense without

@@ -22,7 +22,7 @@ pub fn last_release(limits: &Gate, since: Time, costs: &[u64], count: u64) -> Ti
         let request = Request { since, costs: &costs, keys: &[], waits: true };
         let Some(at) = limits.opening(Scope::All, &request, since).from.known() else { return Time::NEVER };
         let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
-        limits.commit(&mut charges, at, admitted, true);
+        limits.commit(&mut charges, at, admitted, true, |_, _, _| ());
         left -= admitted;
         since = at;
     }

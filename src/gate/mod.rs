@@ -40,7 +40,7 @@ pub use self::limit::{Availability, Limit};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
 pub use self::opening::Opening;
-pub use self::pending::{Charged, Pending};
+pub use self::pending::Pending;
 pub use self::properties::{BatchTerms, Properties};
 pub use self::request::{Blocked, By, Kind, Request, Scope};
 pub use self::reservations::{
@@ -66,7 +66,6 @@ pub struct Gate {
     limits: Vec<Limit>,
     /// Slots for the others.
     reservations: Option<Reservations>,
-    charged: Vec<Charged>,
     paused: Vec<Paused>,
     properties: Properties,
     /// Items that differ in one key may share another, so one may use up what another waits for.
@@ -116,18 +115,12 @@ impl Gate {
         self.shares_keys = self.limits.iter().any(|limit| !limit.is_common()) && keys(&rates).len() > 1;
         self.counts_exits = rates.iter().any(Rate::counts_exits);
         self.versions = (self.versions.0 + 1, self.versions.1 + 1);
-        self.charged = vec![Charged::default(); rates.len()];
         self.rates = rates;
     }
 
     /// All limits, in the order of the costs of a request.
     pub fn rates(&self) -> &[Rate] {
         &self.rates
-    }
-
-    /// The charges of each limit since it was added.
-    pub fn charged(&self) -> &[Charged] {
-        &self.charged
     }
 
     /// The limit of this run alone that has this index.
@@ -265,8 +258,8 @@ impl Gate {
         latest.filter(|(_, answer)| *answer > from)
     }
 
-    /// Checks whether `request` would be admitted at `now`, after those in `pending`. One that does not wait is judged as
-    /// of when it became next in line or, if it needs a slot, as of now, as it had to wait for one.
+    /// Checks whether `request` would be admitted at `now`, after those in `pending`. One that does not wait is judged
+    /// as of when it became next in line or, if it needs a slot, as of now, as it had to wait for one.
     ///
     /// # Errors
     /// What does not allow it; of one that does not wait, what refuses it.
@@ -350,27 +343,34 @@ impl Gate {
     }
 
     /// Charges the first `left` of the releases, which have left by `now`; the others count as never admitted. If
-    /// `over`, the releases have ended as well. Returns reports of releases that were late for their slots.
-    pub fn commit(&mut self, pending: &mut Pending, now: Time, left: u64, over: bool) -> Vec<Order> {
+    /// `over`, the releases have ended as well. Calls `charged` with the index of each limit that is charged, the number
+    /// of releases and the sum of their costs. Returns reports of releases that were late for their slots.
+    pub fn commit(
+        &mut self,
+        pending: &mut Pending,
+        now: Time,
+        left: u64,
+        over: bool,
+        mut charged: impl FnMut(usize, u64, u64),
+    ) -> Vec<Order> {
         let (mut reports, shared) = (Vec::new(), self.shared());
-        let Gate { limits, charged, reservations, .. } = self;
-        let (of_slots, of_limits) = charged.split_at_mut(shared);
+        let Gate { limits, reservations, .. } = self;
         pending.take_all(left, |release, count, row| {
-            let limits = limits.iter_mut().zip(of_limits.iter_mut()).zip(row);
-            for ((limit, charged), &(cost, account)) in limits.filter(|(_, (cost, _))| count > 0 && *cost > 0)
-            {
-                let one = Ask { since: release.since, cost };
-                let all = Ask { cost: cost.saturating_mul(count), ..one };
-                charged.add(count, all.cost);
-                limit.commit(account, now, one, count);
-                if over {
-                    limit.end(account, now, all);
+            for (at, limit) in limits.iter_mut().enumerate() {
+                let (cost, account) = row[at];
+                if count > 0 && cost > 0 {
+                    let one = Ask { since: release.since, cost };
+                    let all = Ask { cost: cost.saturating_mul(count), ..one };
+                    charged(shared + at, count, all.cost);
+                    limit.commit(account, now, one, count);
+                    if over {
+                        limit.end(account, now, all);
+                    }
                 }
             }
             if let Some((slots, taken)) = reservations.as_mut().zip(release.taken) {
-                let charged =
-                    of_slots.iter_mut().zip(&*taken.costs).filter(|(_, cost)| count > 0 && **cost > 0);
-                charged.for_each(|(charged, &cost)| charged.add(count, cost.saturating_mul(count)));
+                let costs = taken.costs.iter().enumerate().filter(|(_, cost)| count > 0 && **cost > 0);
+                costs.for_each(|(at, &cost)| charged(at, count, cost.saturating_mul(count)));
                 reports.extend(slots.commit(now, taken, count));
             }
         });
@@ -497,8 +497,7 @@ impl Gate {
         let limits = limits.filter(|((limit, _), cost)| **cost > 0 && limit.is_common());
         let limits = limits.map(|((limit, rate), &cost)| (limit.clone(), (rate.clone(), cost)));
         let (limits, (rates, costs)): (Vec<_>, (Vec<_>, Vec<_>)) = limits.unzip();
-        let charged = vec![Charged::default(); rates.len()];
-        (Gate { rates, limits, charged, ..Gate::default() }, costs)
+        (Gate { rates, limits, ..Gate::default() }, costs)
     }
 
     /// Provides for what lanes demand, in their order, when only `vacancies` more releases can take place.

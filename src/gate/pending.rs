@@ -5,23 +5,6 @@ use super::reservations::Taken;
 use super::sums::Sums;
 use crate::time::Time;
 
-/// The total charges of a limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Charged {
-    /// The number of releases.
-    pub releases: u64,
-    /// The sum of their costs.
-    pub cost: u64,
-}
-
-impl Charged {
-    /// Adds releases with the sum of their costs.
-    pub(crate) fn add(&mut self, releases: u64, cost: u64) {
-        self.releases += releases;
-        self.cost = self.cost.saturating_add(cost);
-    }
-}
-
 /// Releases that are admitted one after the other at one instant, what they will be charged, and the slots that they
 /// take, which no one else can use meanwhile.
 #[derive(Clone, Debug, Default)]

@@ -15,18 +15,19 @@ fn keyed(count: u64, period: u64) -> Limit {
 
 fn gate(limits: impl IntoIterator<Item = Limit>) -> Gate {
     let limits: Vec<_> = limits.into_iter().collect();
-    let (rates, charged) = (vec![Rate::default(); limits.len()], vec![Charged::default(); limits.len()]);
-    Gate { rates, limits, charged, ..Gate::default() }
+    Gate { rates: vec![Rate::default(); limits.len()], limits, ..Gate::default() }
 }
 
 pub(super) fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
     Request { since: Time(since), costs, keys, waits: true }
 }
 
-pub(super) fn release(limits: &mut Gate, at: u64, request: &Request) {
-    let mut charges = Pending::default();
-    assert_eq!(limits.admit(&mut charges, Time(at), request, 1), Ok(1));
-    limits.commit(&mut charges, Time(at), 1, false);
+/// Returns what each limit was charged for.
+pub(super) fn release(limits: &mut Gate, at: u64, request: &Request) -> Vec<(usize, u64, u64)> {
+    let (mut pending, mut charged) = (Pending::default(), Vec::new());
+    assert_eq!(limits.admit(&mut pending, Time(at), request, 1), Ok(1));
+    limits.commit(&mut pending, Time(at), 1, false, |limit, count, cost| charged.push((limit, count, cost)));
+    charged
 }
 
 #[test]
@@ -82,7 +83,7 @@ fn what_is_admitted_together_counts_before_it_is_charged() {
     assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Ok(1));
     assert_eq!(limits.admit(&mut charges, Time(0), &of_b, 9), Err(Blocked::by_limit(0)));
     // Only the first two have left, at 3: nothing is charged for b.
-    limits.commit(&mut charges, Time(3), 2, false);
+    limits.commit(&mut charges, Time(3), 2, false, |_, _, _| ());
     assert_eq!(limits.opening(Scope::All, &of_a, Time(0)).from, Time(13));
     assert_eq!(limits.admit(&mut charges, Time(3), &of_b, 9), Ok(1));
 }
@@ -107,15 +108,14 @@ fn limits_of_the_run_keep_their_history_when_all_are_replaced() {
     let rates = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Rate>>();
     let mut gate = Gate::new(rates(&["9/s", "2/100ns,key=col:1,local"]), Time(0), Wall::EPOCH);
     gate.share(
-        BookingTerms { span: 1, longest_span: 1, most: vec![9], deadline: 0, patience: 0, changes: 0 },
+        BookingTerms { span: 1, longest_span: 1, most: vec![9], validity: 0, patience: 0, changes: 0 },
         true,
     );
     let (a, answer) = ([Key::from_slice(b"a")], |at| Answer { slots: vec![at], ..Answer::default() });
     let order = Order::new(Key::new(), [1], 1);
     let slot = Slot { at: Time(0), until: Time(5) };
     gate.reservations_mut().unwrap().heard(Time(0), &order, &answer(slot));
-    release(&mut gate, 0, &request(0, &[1, 1], &a));
-    assert_eq!(gate.charged(), [Charged { releases: 1, cost: 1 }; 2]);
+    assert_eq!(release(&mut gate, 0, &request(0, &[1, 1], &a)), [(1, 1, 1), (0, 1, 1)]);
     gate.set_limits(Time(1), rates(&["7/s", "1/100ns,key=col:1,local"]));
     assert_eq!((gate.limits().count(), gate.rates().len()), (1, 2));
     assert_eq!(gate.opening(Scope::Local, &request(1, &[1, 1], &a), Time(1)).from, Time(100));

@@ -69,18 +69,6 @@ impl fmt::Display for Algorithm {
     }
 }
 
-/// What a store can keep; the library alone has none.
-#[cfg(feature = "cli")]
-pub trait Stored: serde::Serialize + serde::de::DeserializeOwned {}
-#[cfg(feature = "cli")]
-impl<S: serde::Serialize + serde::de::DeserializeOwned> Stored for S {}
-
-/// What a store can keep; the library alone has none.
-#[cfg(not(feature = "cli"))]
-pub trait Stored {}
-#[cfg(not(feature = "cli"))]
-impl<S> Stored for S {}
-
 /// The arithmetic of an algorithm under given terms.
 ///
 /// For each state, the caller must pass `commit` instants that do not decrease.
@@ -89,7 +77,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     const SPEC: Spec;
 
     /// The memory of past releases. The default is the state of an unused limit.
-    type State: Clone + Default + PartialEq + Debug + Send + Sync + Stored;
+    type State: Clone + Default + PartialEq + Debug + Send + Sync;
 
     /// The rule under these terms.
     fn new(terms: Terms) -> Self;

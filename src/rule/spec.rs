@@ -153,6 +153,16 @@ impl Spec {
         lasted.and_then(|nanos| u64::try_from(nanos).ok()).unwrap_or(terms.period)
     }
 
+    /// The nanoseconds before `at` of which a rule surely knows the releases of this cost.
+    pub fn remembers_for(&self, terms: &Terms, cost: u64, at: Time) -> u64 {
+        match self.accrues {
+            // Even of a bucket, as one that was full before is full again.
+            true if cost == 1 => narrow(terms.gap(cost)),
+            true => self.matters_for(terms, cost),
+            false => self.lasted(terms, at),
+        }
+    }
+
     /// The number of civil periods from `first` to `last`, if the rule goes by the calendar.
     pub fn periods(&self, terms: &Terms, first: Time, last: Time) -> Option<i128> {
         let (civil, zone) = self.civil(terms)?;

@@ -3,7 +3,7 @@
 use super::admission::Admission;
 use super::{Attempt, Stats};
 use crate::config::Rate;
-use crate::gate::{Charged, Request};
+use crate::gate::Request;
 use crate::time::{SECOND, Time};
 
 /// A callback for each release, with the instant after it and what the limits were charged for.
@@ -43,6 +43,15 @@ pub struct LimitStats {
     pub retried: u64,
     /// Items it was charged for whose command failed.
     pub failed: u64,
+}
+
+/// The total charges of a limit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Charged {
+    /// The number of releases.
+    pub releases: u64,
+    /// The sum of their costs.
+    pub cost: u64,
 }
 
 impl LimitStats {
@@ -87,7 +96,7 @@ impl Account {
             waiting: None,
             counted: None,
         };
-        account.set_rates(rates, &[]);
+        account.set_rates(rates);
         account
     }
 
@@ -103,13 +112,16 @@ impl Account {
         &self.stats
     }
 
-    /// The counters of all limits. The present ones were `charged` this since they were added.
-    pub(super) fn limits(&self, charged: &[Charged]) -> Vec<LimitStats> {
-        let mut limits = self.limits.clone();
-        for (&place, charged) in self.places.iter().zip(charged) {
-            limits[place].charged.add(charged.releases, charged.cost);
-        }
-        limits
+    /// The counters of all limits.
+    pub(super) fn limits(&self) -> &[LimitStats] {
+        &self.limits
+    }
+
+    /// Counts what the present limit with this index was charged for.
+    pub(super) fn charge(&mut self, limit: usize, releases: u64, cost: u64) {
+        let charged = &mut self.limits[self.places[limit]].charged;
+        charged.releases += releases;
+        charged.cost = charged.cost.saturating_add(cost);
     }
 
     /// The indices of the present limits among all.
@@ -117,9 +129,8 @@ impl Account {
         &self.places
     }
 
-    /// Replaces the limits; those before were `charged` this. The counters of a limit that was there before go on.
-    pub(super) fn set_rates(&mut self, rates: &[Rate], charged: &[Charged]) {
-        self.limits = self.limits(charged);
+    /// Replaces the limits. The counters of a limit that was there before go on.
+    pub(super) fn set_rates(&mut self, rates: &[Rate]) {
         self.counted = None;
         self.places.clear();
         for rate in rates {
@@ -276,10 +287,14 @@ mod tests {
         let mut account = Account::new(Time(0), &rates(&["1/s", "2/s", "1/s"]));
         account.wait(awaited(Some(2), Some(1)), 1);
         account.wait(awaited(None, Some(2)), 1);
-        account.set_rates(&rates(&["3/s", "1/s", "1/s"]), &[charged(1, 1), charged(2, 2), charged(3, 9)]);
+        [(0, 1), (1, 2), (2, 9)]
+            .into_iter()
+            .for_each(|(limit, cost)| account.charge(limit, limit as u64 + 1, cost));
+        account.set_rates(&rates(&["3/s", "1/s", "1/s"]));
         account.wait(awaited(Some(0), Some(3)), 1);
         account.wait(awaited(Some(2), Some(4)), 1);
-        let limits = account.limits(&[charged(5, 5), charged(6, 6), charged(7, 7)]);
+        [5, 6, 7].into_iter().enumerate().for_each(|(limit, count)| account.charge(limit, count, count));
+        let limits = account.limits();
         let counts: Vec<_> =
             limits.iter().map(|limit| (limit.rate.count, limit.waits, limit.charged)).collect();
         let expected =
@@ -308,7 +323,7 @@ mod tests {
                     None => account.counted = account.counted.filter(|last| last.until.is_some()),
                 }
             }
-            let limits = account.limits(&[]);
+            let limits = account.limits();
             let waited: u64 = limits.iter().map(|limit| limit.waited).sum();
             assert_eq!([limits[0].waits, limits[1].waits], expected, "{events:?}");
             assert_eq!(waited, events.iter().flatten().count() as u64, "{events:?}");
@@ -320,7 +335,7 @@ mod tests {
         let mut account = Account::new(Time(0), &rates(&["1/s", "2/s", "2/s"]));
         account.each_charging(&[1, 0, 4], |limit| limit.retried += 2);
         account.each_charging(&[0, 0, 4], |limit| limit.failed += 5);
-        let counts: Vec<_> = account.limits(&[]).iter().map(|limit| (limit.retried, limit.failed)).collect();
+        let counts: Vec<_> = account.limits().iter().map(|limit| (limit.retried, limit.failed)).collect();
         assert_eq!(counts, [(2, 0), (0, 0), (2, 5)]);
     }
 }

@@ -55,7 +55,7 @@ impl Schedule {
     /// The limits have changed; the new ones keep the history of past releases.
     pub fn change_limits(&mut self, now: Time, rates: Vec<Rate>) {
         self.account.extend_wait(now);
-        self.account.set_rates(&rates, self.gate.charged());
+        self.account.set_rates(&rates);
         let are_other = keys(self.gate.rates()) != keys(&rates);
         self.gate.set_limits(now, rates.clone());
         // The sums in its charges are by the old limits.

@@ -179,7 +179,7 @@ fn held_by_all(schedule: &Schedule, now: Time) -> Option<Time> {
 
 /// The next release to expect. The end of a backoff does not end the wait for a limit, hence the later of the two.
 pub(super) fn next_release_of(schedule: &Schedule, now: Time) -> Option<Time> {
-    schedule.known_next(now, now).max(schedule.next_release())
+    schedule.known_next(now).max(schedule.next_release())
 }
 
 /// The instant of the release of the last of `left` items.

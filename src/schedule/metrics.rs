@@ -39,7 +39,7 @@ pub struct Now {
 impl Metrics {
     pub(super) fn of(schedule: &Schedule, now: Time) -> Metrics {
         let Schedule { gate, account, ending, .. } = schedule;
-        let stats = schedule.limit_stats().into_iter();
+        let stats = schedule.limit_stats().iter().cloned();
         let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
         for (at, limit) in gate.limits() {
             limits[account.places()[at]].now = Some(Now::of(limit, now));

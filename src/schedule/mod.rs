@@ -32,7 +32,7 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use self::account::{LimitStats, Observer};
+pub use self::account::{Charged, LimitStats, Observer};
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice};
 pub use self::admission::Admission;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
@@ -166,7 +166,7 @@ impl Schedule {
         }
         let is_too_late = self.is_too_late(now);
         if is_too_late && self.knows_all() {
-            let late = self.known_next(now, now).map(|next| next.since(now));
+            let late = self.known_next(now).map(|next| next.since(now));
             self.actions.tell(Notice::TooLong { late, had_slot: self.has_lost_slot });
             self.ending.end(Exit::Refused);
             return self.poll(now, capacity);
@@ -295,7 +295,7 @@ impl Schedule {
         let may_run_sooner = || {
             self.jobs.running() > 0 && (self.jobs.retry().times > 0 || !self.gate.properties().is_foreseeable)
         };
-        match self.known_next(now, by) {
+        match self.known_next(now) {
             Some(next) => next > by && (is_fixed || !may_run_sooner()),
             None => is_fixed && now >= by && !self.lanes.is_empty() && !self.is_asking(),
         }
@@ -311,13 +311,11 @@ impl Schedule {
         self.next?.1.filter(|&at| self.lanes.holds(at))
     }
 
-    /// The next release if nothing else arrives, or one no later than `by`; `None` if not known.
-    fn known_next(&self, now: Time, by: Time) -> Option<Time> {
+    /// The next release if nothing else arrives; `None` if not known.
+    fn known_next(&self, now: Time) -> Option<Time> {
         let again = self.jobs.backoffs().map(|(first, _)| first);
         let booked = || if self.is_asking() { None } else { self.lanes.expected(&self.gate, now) };
-        // `next` may be only a lower bound.
-        let exact = || self.lanes.earliest(&self.gate, now, by)?.known();
-        match self.next_known().and_then(|next| Some(exact()?.max(next))).or_else(booked) {
+        match self.next_known().or_else(booked) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
             None => again.filter(|_| self.has_ended()),
         }
@@ -379,8 +377,8 @@ impl Schedule {
     }
 
     /// The counters of all limits, past and present.
-    pub fn limit_stats(&self) -> Vec<LimitStats> {
-        self.account.limits(self.gate.charged())
+    pub fn limit_stats(&self) -> &[LimitStats] {
+        self.account.limits()
     }
 
     /// What was learned of each limit whose rate is to be found, by key: those first that were asked for most.

@@ -325,7 +325,8 @@ impl Schedule {
     /// Finds out when the next release may be, if none may be now. If that is never, and nothing may change it, ends
     /// the run.
     fn find_next(&mut self, now: Time) {
-        let next = self.lanes.soonest(&self.gate, now);
+        let must_be_exact = self.ending.latest(now).is_some();
+        let next = self.lanes.soonest(&self.gate, now, must_be_exact);
         // It may change if a limit from a file pauses, a limit counts running commands, or slots are booked.
         let may_change = || {
             // Limits may have hours that complement one another, and items that cost too much in all of them.
@@ -347,7 +348,9 @@ impl Schedule {
         // More that has arrived by this instant may be read now.
         self.is_due = false;
         let releases = admission.batch.releases_of(items);
-        let reports = self.gate.commit(&mut admission.pending, now, releases, !self.jobs.exist());
+        let (over, account) = (!self.jobs.exist(), &mut self.account);
+        let charged = |limit, releases, cost| account.charge(limit, releases, cost);
+        let reports = self.gate.commit(&mut admission.pending, now, releases, over, charged);
         self.actions.store(reports);
         self.account.observe(now, admission, releases);
     }

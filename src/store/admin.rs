@@ -1,11 +1,106 @@
-//! Manages a state in any vault, without knowing its limits beforehand.
+//! Manages a STATE, if this build includes its store.
 
-use super::ledger::Ledger;
+#[cfg(feature = "redis")]
+use std::time::Duration;
+
+#[cfg(not(all(feature = "redis", feature = "sqlite")))]
+use anyhow::anyhow;
+
+#[cfg(feature = "redis")]
+use super::redis::ServerVault;
 use super::shared::{Booking, VaultStore};
-use super::status::MAX_KEYS;
 use super::vault::Vault;
-use super::{Hold, KeysInUse, LimitStatus, Status, StoreError};
-use crate::config::Rate;
+use super::{Hold, Policy, Reserve, Status, Store, StoreError};
+#[cfg(feature = "sqlite")]
+use super::{file::FileVault, place};
+#[cfg(feature = "redis")]
+use crate::config::Server;
+use crate::config::{Rate, Shared, State};
+use crate::exit::Exit;
+use crate::time::Time;
+
+/// A clock that shows the time since boot; slots are on the same time line.
+pub type BootClock = Box<dyn Fn() -> Time + Send>;
+
+/// Manages a state: opens, resets and holds it, and reports how it is used.
+pub trait Admin {
+    /// Opens the store that shares these limits, and returns it with their policy.
+    ///
+    /// # Errors
+    /// The state is unavailable, unsafe, or kept for other limits. A server is not asked yet.
+    fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError>;
+
+    /// Starts the state afresh. Processes that use it notice, and release nothing for one window.
+    ///
+    /// # Errors
+    /// It is unavailable.
+    fn reset(&self) -> Result<(), StoreError>;
+
+    /// Holds everything in the state for `length` nanoseconds from now on; 0 ends all holds. Returns whether there is
+    /// such a state: only a run defines the limits.
+    ///
+    /// # Errors
+    /// It is unavailable.
+    fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError>;
+
+    /// Replaces the limits of the state, or begins it with these.
+    ///
+    /// # Errors
+    /// It is unavailable or damaged, or the limits leave no slots.
+    fn set_limits(&self, rates: &[Rate], now: BootClock) -> Result<(), StoreError>;
+
+    /// The limits of the state, with their margins; `None` if there is no such state.
+    ///
+    /// # Errors
+    /// It is unavailable or damaged.
+    fn limits(&self, now: BootClock) -> Result<Option<Vec<Rate>>, StoreError>;
+
+    /// The use of the state; `None` if there is no such state. Books and writes nothing.
+    ///
+    /// # Errors
+    /// It is unavailable, damaged, or not to be trusted.
+    fn status(&self, now: Time) -> Result<Option<Status>, StoreError>;
+}
+
+/// Where a state is.
+trait Place {
+    type Vault: Vault + 'static;
+
+    /// Sets the margins that limits do not.
+    const RESERVE: Reserve;
+
+    fn vault(&self, now: BootClock) -> Result<Self::Vault, StoreError>;
+}
+
+impl<P: Place> Admin for P {
+    fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
+        let policy = policy(rates, P::RESERVE)?;
+        let store = VaultStore::opened(self.vault(now)?, policy.clone(), rates, P::RESERVE)?;
+        Ok((Box::new(store), policy))
+    }
+
+    fn set_limits(&self, rates: &[Rate], now: BootClock) -> Result<(), StoreError> {
+        let policy = policy(rates, P::RESERVE)?;
+        VaultStore::set_limits(self.vault(now)?, policy, rates, P::RESERVE)
+    }
+
+    fn limits(&self, now: BootClock) -> Result<Option<Vec<Rate>>, StoreError> {
+        let found = VaultStore::found(self.vault(now)?)?;
+        Ok(found.map(|shared| shared.rules.policy().rates.clone()))
+    }
+
+    fn reset(&self) -> Result<(), StoreError> {
+        self.vault(Box::new(|| Time::ZERO))?.forget().map(drop)
+    }
+
+    fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError> {
+        hold(self.vault(now)?, length)
+    }
+
+    fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {
+        Status::of(self.vault(Box::new(move || now))?)
+    }
+}
 
 /// Holds everything in a state for `length` nanoseconds from now on; 0 ends all holds. Returns whether there is such a
 /// state.
@@ -24,58 +119,86 @@ pub(super) fn hold<V: Vault>(vault: V, length: u64) -> Result<bool, StoreError> 
     Ok(true)
 }
 
-/// The use of a state; `None` if there is none. Writes nothing.
-pub(super) fn status<V: Vault>(vault: V) -> Result<Option<Status>, StoreError> {
-    let Some(mut shared) = VaultStore::found(vault)? else { return Ok(None) };
-    let lock = shared.vault.lock()?;
-    let mut status = shared.look(b"", of_all)?;
-    status.lock = lock;
-    for key in shared.keys()? {
-        shared.look(&key, |booking| add_key(&mut status, &key, booking))?;
-    }
-    Ok(Some(status))
+/// The policy for these limits, which leave some slots.
+fn policy(rates: &[Rate], reserve: Reserve) -> Result<Policy, StoreError> {
+    let policy = Policy::new(rates, reserve);
+    policy.check().map_err(|error| StoreError { exit: Exit::Usage, error })?;
+    Ok(policy)
 }
 
-/// The status as far as the state's own record tells.
-fn of_all(booking: &Booking) -> Status {
-    let rates = &booking.rules.policy().rates;
-    let (rules, ledger, now) = (booking.rules, &booking.record.ledger, booking.reading.shown);
-    let limit = |(at, rate): (usize, &Rate)| {
-        let capacity = rules.policy().quotas[at].at_once();
-        let (free, next) = rules.left(ledger, now, (at, capacity));
-        let keys = rate.is_by_key().then(KeysInUse::default);
-        LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now), keys }
-    };
-    let by_key = rules.policy().key().is_some();
-    // An item may have an empty key, which has its numbers in the state's own record.
-    let held = booking.held.max(ledger.hold.in_force(now).filter(|_| !by_key));
-    let held = held.map(|until| (None, until.since(now)));
-    Status {
-        limits: rates.iter().enumerate().map(limit).collect(),
-        held: held.into_iter().collect(),
-        booked: ahead(ledger, booking),
-        last_turn: Some(ledger.turns.since(now)).filter(|turn| *turn > rules.policy().horizon),
-        lock: None,
+/// A server, and the longest that it is tried.
+#[cfg(feature = "redis")]
+struct OnServer(Server, Duration);
+
+#[cfg(feature = "redis")]
+impl Place for OnServer {
+    type Vault = ServerVault;
+    const RESERVE: Reserve = Reserve::REMOTE;
+
+    fn vault(&self, now: BootClock) -> Result<ServerVault, StoreError> {
+        Ok(ServerVault::new(self.0.clone(), self.1, now))
     }
 }
 
-/// Adds what the record of a key tells.
-fn add_key(status: &mut Status, key: &[u8], booking: &Booking) {
-    let (rules, ledger, now) = (booking.rules, &booking.record.ledger, booking.reading.shown);
-    let held_keys = status.held.iter().filter(|(key, _)| key.is_some()).count();
-    if let Some(until) = ledger.hold.in_force(now).filter(|_| held_keys < MAX_KEYS) {
-        status.held.push((Some(key.to_owned()), until.since(now)));
-    }
-    status.booked = status.booked.max(ahead(ledger, booking));
-    for (at, LimitStatus { capacity, keys, .. }) in status.limits.iter_mut().enumerate() {
-        let Some(keys) = keys else { continue };
-        let (free, _) = rules.left(ledger, now, (at, *capacity));
-        keys.count(key, capacity.saturating_sub(free));
+/// The path of a file.
+#[cfg(feature = "sqlite")]
+struct InFile(std::path::PathBuf);
+
+#[cfg(feature = "sqlite")]
+impl Place for InFile {
+    type Vault = FileVault;
+    const RESERVE: Reserve = Reserve::LOCAL;
+
+    fn vault(&self, now: BootClock) -> Result<FileVault, StoreError> {
+        FileVault::new(&self.0, now)
     }
 }
 
-/// The nanoseconds until the newest slot, if it is still ahead and was not given back.
-fn ahead(ledger: &Ledger, booking: &Booking) -> Option<u64> {
-    let is_taken = !ledger.returned.contains(ledger.newest);
-    Some(ledger.newest.since(booking.reading.shown)).filter(|left| *left > 0 && is_taken)
+/// What manages a state.
+///
+/// # Errors
+/// There is no place for it, or its store was left out of this build.
+pub fn admin(shared: &Shared) -> Result<Box<dyn Admin>, StoreError> {
+    match &shared.state {
+        #[cfg(feature = "redis")]
+        State::Server(server) => {
+            Ok(Box::new(OnServer(server.as_ref().clone(), Duration::from_nanos(shared.timeout))))
+        }
+        #[cfg(feature = "sqlite")]
+        State::File(path) => Ok(Box::new(InFile(path.clone()))),
+        #[cfg(feature = "sqlite")]
+        State::Name(name) => Ok(Box::new(InFile(place(name)?))),
+        #[cfg(not(feature = "redis"))]
+        State::Server(_) => Err(left_out("servers", "redis, or name a file")),
+        #[cfg(not(feature = "sqlite"))]
+        State::File(_) | State::Name(_) => Err(left_out("files", "sqlite, or use redis://")),
+    }
+}
+
+/// The refusal of a state whose store was left out of this build.
+#[cfg(not(all(feature = "redis", feature = "sqlite")))]
+fn left_out(what: &str, advice: &str) -> StoreError {
+    let error = anyhow!("this throttle was built without {what}: build it with --features {advice}");
+    StoreError { exit: Exit::Usage, error }
+}
+
+#[cfg(test)]
+mod tests {
+    #[cfg(not(all(feature = "redis", feature = "sqlite")))]
+    #[test]
+    fn a_store_that_was_left_out_is_refused_with_advice() {
+        use super::*;
+
+        let server = State::Server(Box::new("redis://localhost/n".parse().unwrap()));
+        let file = State::Name("n".to_owned());
+        let table = [
+            (cfg!(feature = "redis"), server, "built without servers: build it with --features redis"),
+            (cfg!(feature = "sqlite"), file, "built without files: build it with --features sqlite"),
+        ];
+        for (_, state, advice) in table.into_iter().filter(|(is_built_in, ..)| !is_built_in) {
+            let refusal = admin(&Shared { state, timeout: 0 }).err().unwrap();
+            assert_eq!(refusal.exit, Exit::Usage);
+            assert!(refusal.to_string().contains(advice), "{refusal}");
+        }
+    }
 }

@@ -7,7 +7,7 @@ use fastrand::Rng;
 
 use super::memory_store::MemoryVault;
 use super::record::Record;
-use super::{Order, Policy, Reserve, Store, Task, Turn, VaultStore, Wanted, admin};
+use super::{Order, Policy, Reserve, Status, Store, Task, Turn, VaultStore, Wanted, admin};
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::random::for_each_seed;
@@ -69,7 +69,7 @@ impl Stage {
         self.clock.fetch_add(random.u64(..=longest), Relaxed);
         let order = self.order(random);
         match random.u8(..8) {
-            0 => admin::status(self.vault.clone()).is_ok(),
+            0 => Status::of(self.vault.clone()).is_ok(),
             1 => admin::hold(self.vault.clone(), number(random, Time(SECOND))).is_ok(),
             _ => {
                 let turn = order.wanted().and_then(|wanted| wanted.turn);

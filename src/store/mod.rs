@@ -99,7 +99,6 @@ mod flaw;
 mod hold;
 #[cfg(test)]
 mod hostile;
-mod keeper;
 pub mod ledger;
 #[cfg(test)]
 #[path = "../../tests/it/memory_store.rs"]
@@ -115,10 +114,10 @@ mod shared;
 mod status;
 pub mod vault;
 
+pub use admin::{Admin, BootClock, admin};
 #[cfg(feature = "sqlite")]
 pub use file::{FileStore, FileVault};
 pub use hold::Hold;
-pub use keeper::{BootClock, Keeper, keeper};
 pub use place::{is_in_current_directory, names, place};
 pub use policy::{Policy, Quota};
 pub use reach::Reach;

@@ -57,7 +57,7 @@ pub struct Policy {
     /// The limits, in their order. At least one.
     pub quotas: Vec<Quota>,
     /// D: the nanoseconds for which a slot is valid.
-    pub deadline: u64,
+    pub validity: u64,
     /// The most nanoseconds that slots are given out ahead.
     pub horizon: u64,
     /// The most slots that one order may ask for.
@@ -80,7 +80,7 @@ impl Policy {
         let rates: Vec<_> =
             rates.iter().map(|rate| Rate { margin: reserve.margin(rate), ..rate.clone() }).collect();
         Policy {
-            deadline: rates.iter().map(|rate| rate.margin).min().unwrap_or(0),
+            validity: rates.iter().map(|rate| rate.margin).min().unwrap_or(0),
             horizon: horizon_of(&rates),
             span: rates.iter().filter(|rate| rate.count > 0).map(span).min().unwrap_or(MAX_SLOTS),
             text: rates.iter().map(text).collect::<Vec<_>>().join(" "),
@@ -104,7 +104,7 @@ impl Policy {
             span: self.span,
             longest_span: self.longest_span(),
             most: self.quotas.iter().map(Quota::most).collect(),
-            deadline: self.deadline,
+            validity: self.validity,
             patience,
             changes,
         }
@@ -112,7 +112,7 @@ impl Policy {
 
     /// The rules for booking slots, by this wall clock.
     pub fn rules(&self, wall: Wall) -> Box<[RuleInHours]> {
-        self.quotas.iter().map(|quota| quota.rule(wall, self.deadline)).collect()
+        self.quotas.iter().map(|quota| quota.rule(wall, self.validity)).collect()
     }
 
     /// Checks that slots are possible at all.
@@ -121,7 +121,7 @@ impl Policy {
     /// Civil periods are shorter than the time to be kept free at their ends.
     pub fn check(&self) -> Result<()> {
         for quota in self.of_calendar() {
-            let free = quota.terms.margin.saturating_mul(2).saturating_add(self.deadline);
+            let free = quota.terms.margin.saturating_mul(2).saturating_add(self.validity);
             ensure!(
                 Civil::new(quota.terms.period).is_none_or(|civil| free < civil.longest()),
                 "'{}' leaves nothing of a period: slots keep {} from its start and {} from its end: make \
@@ -242,12 +242,12 @@ mod tests {
             ("1000/s,algo=bucket,burst=10,margin=10ms", 10 * ms, 1100 * ms, 1),
             ("10/s,algo=bucket,burst=1", ms, 1010 * ms, 1),
         ];
-        for (rate, deadline, period, burst) in table {
+        for (rate, validity, period, burst) in table {
             let policy = policy(&[rate]);
             let quota = &policy.quotas[0];
             assert_eq!(
-                (policy.deadline, quota.terms.period, quota.terms.burst),
-                (deadline, period, burst),
+                (policy.validity, quota.terms.period, quota.terms.burst),
+                (validity, period, burst),
                 "{rate}"
             );
         }
@@ -298,7 +298,7 @@ mod tests {
         assert_eq!(policy(&["10/s"]).text, policy(&["10/1000ms,margin=10ms,start=empty"]).text);
         assert_ne!(policy(&["10/s"]).text, policy(&["10/s,margin=20ms"]).text);
         let both = policy(&["10/s", "600/m"]);
-        assert_eq!((both.deadline, both.horizon, both.span), (10 * MILLISECOND, 300 * SECOND, 1));
+        assert_eq!((both.validity, both.horizon, both.span), (10 * MILLISECOND, 300 * SECOND, 1));
         assert_eq!(both.text, "10/1s,algo=sliding,margin=10ms 600/1m,algo=sliding,margin=60ms");
     }
 

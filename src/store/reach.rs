@@ -26,7 +26,7 @@ impl Policy {
             // Slots are never closer than releases.
             let share = u128::from(rate.period) * 1000 / u128::from(quota.terms.period);
             let permille = u64::try_from(share).unwrap_or(1000);
-            Reach { rate: rate.clone(), permille, late: self.deadline, cheaper: prescribed(rate) / 19 }
+            Reach { rate: rate.clone(), permille, late: self.validity, cheaper: prescribed(rate) / 19 }
         };
         rates.iter().zip(&self.quotas).map(reach)
     }

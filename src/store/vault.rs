@@ -14,9 +14,9 @@ use crate::time::{SECOND, Time, Wall};
 /// The most nanoseconds between two looks for a reply.
 const REPLY_POLL: u64 = SECOND / 250;
 
-/// The nanoseconds between two looks for a reply, if slots are good for `deadline`.
-pub(super) fn between_looks(deadline: u64) -> u64 {
-    REPLY_POLL.min(deadline / 4)
+/// The nanoseconds between two looks for a reply, if slots are good for `validity`.
+pub(super) fn between_looks(validity: u64) -> u64 {
+    REPLY_POLL.min(validity / 4)
 }
 
 /// A value under a key.
@@ -100,11 +100,11 @@ pub trait Vault: Send {
     }
 
     /// Tells it D, and the nanoseconds for which a slot may matter.
-    fn expect(&mut self, _deadline: u64, _memory: u64) {}
+    fn expect(&mut self, _validity: u64, _memory: u64) {}
 
     /// The part of D, in nanoseconds, for which slots are good: the rest is left for what is not known of its clock.
-    fn good_for(&self, deadline: u64) -> u64 {
-        deadline
+    fn good_for(&self, validity: u64) -> u64 {
+        validity
     }
 
     /// Before a state begins: the least D, in nanoseconds, with which its answers come in time. If D is `given`, it has
@@ -112,7 +112,7 @@ pub trait Vault: Send {
     ///
     /// # Errors
     /// There is no hope for an answer in time.
-    fn least_deadline(&mut self, _given: Option<u64>) -> Result<u64, StoreError> {
+    fn least_validity(&mut self, _given: Option<u64>) -> Result<u64, StoreError> {
         Ok(0)
     }
 

@@ -145,8 +145,7 @@ fn timestamp(shown: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gate::Charged;
-    use crate::schedule::{Now, Times};
+    use crate::schedule::{Charged, Now, Times};
 
     fn limit(text: &str) -> LimitMetrics {
         let rate = text.parse::<Rate>().unwrap();

@@ -248,7 +248,7 @@ impl Reporter {
     fn say_statistics(&self, level: Report, schedule: &Schedule, now: Time, releases: &str) {
         let stats = schedule.stats();
         self.say(level, &stats::line(&stats, now, releases));
-        stats::waits(&stats, &schedule.limit_stats()).iter().for_each(|text| self.say(level, text));
+        stats::waits(&stats, schedule.limit_stats()).iter().for_each(|text| self.say(level, text));
         learned::lines(schedule).iter().for_each(|text| self.say(level, text));
     }
 }

@@ -39,7 +39,7 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let stats = schedule.stats();
     let Stats { times, read, released, refused, skipped, retried, failed, unprinted, bytes, .. } = stats;
     let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
-    let limits = schedule.limit_stats().into_iter().map(|limit| {
+    let limits = schedule.limit_stats().iter().map(|limit| {
         json!({
             "limit": limit.rate.to_string(),
             "learned": learned::json(schedule, &limit.rate),

@@ -102,7 +102,7 @@ pub(super) fn shared_among(rates: &[Rate]) -> &[Rate] {
 
 /// Opens the store of shared limits. Called before signals are caught, as it may wait for the lock of a file.
 pub(super) fn open(shared: &Shared, rates: &[Rate], clock: Clock) -> Result<(Box<dyn Store>, Policy)> {
-    Ok(store::keeper(shared)?.open(rates, Box::new(move || clock.now()))?)
+    Ok(store::admin(shared)?.open(rates, Box::new(move || clock.now()))?)
 }
 
 pub(super) fn share(
@@ -116,7 +116,7 @@ pub(super) fn share(
     let is_on_server = matches!(shared.state, State::Server(_));
     // Margins that are not given follow from the distance of the server; the store reports them then.
     if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
-        reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.deadline)));
+        reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.validity)));
         policy.reach(rates).for_each(|reach| reporter.reach(&reach));
     }
     let patience = if is_on_server { SERVER_LAST_WAIT } else { FILE_LAST_WAIT };

@@ -12,7 +12,7 @@ use crate::{store, ui};
 
 /// The limits of a state, for a run that gives none.
 pub(super) fn stored_limits(shared: &Shared, queue: &QueueOptions) -> Result<Vec<Rate>> {
-    let limits = store::keeper(shared)?.limits(Box::new(|| Clock::Boot.now()))?;
+    let limits = store::admin(shared)?.limits(Box::new(|| Clock::Boot.now()))?;
     let state = &shared.state;
     let limits = limits.with_context(|| {
         format!(
@@ -35,7 +35,7 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             if names.is_empty() { Ok(Exit::Done) } else { help(&names.join("\n")) }
         }
         Upkeep::Status(shared, as_json) => {
-            let status = store::keeper(shared)?.status(Clock::Boot.now())?;
+            let status = store::admin(shared)?.status(Clock::Boot.now())?;
             let status = status.with_context(|| missing(shared))?;
             match as_json {
                 true => help(&escaped_json(&ui::state::json(&status).to_string())),
@@ -43,16 +43,16 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             }
         }
         Upkeep::Hold(shared, length) => {
-            let is_there = store::keeper(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;
+            let is_there = store::admin(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;
             ensure!(is_there, missing(shared));
             Ok(Exit::Done)
         }
         Upkeep::SetLimits(shared, rates) => {
-            store::keeper(shared)?.set_limits(rates, Box::new(|| Clock::Boot.now()))?;
+            store::admin(shared)?.set_limits(rates, Box::new(|| Clock::Boot.now()))?;
             Ok(Exit::Done)
         }
         Upkeep::Reset(shared) => {
-            store::keeper(shared)?.reset()?;
+            store::admin(shared)?.reset()?;
             Ok(Exit::Done)
         }
     }

@@ -176,7 +176,7 @@ impl Simulation {
         let mut world = Simulated { sim, run: self, releases, changes: Vec::new(), waits: 0 };
         let (exit, schedule) = drive(&config, &mut world, sink, ready);
         let (releases, runs) = (world.releases.take(), world.run.commands.runs.take());
-        let (stats, limits) = (schedule.stats(), schedule.limit_stats());
+        let (stats, limits) = (schedule.stats(), schedule.limit_stats().to_vec());
         Outcome { releases, runs, changes: world.changes, exit, stats, limits }
     }
 }

@@ -37,7 +37,7 @@ pub struct BookingTerms {
     /// The most that one release may cost under each limit.
     pub most: Vec<u64>,
     /// D: the nanoseconds for which a slot is good.
-    pub deadline: u64,
+    pub validity: u64,
     /// The longest wait for an answer at the end of a run, in nanoseconds.
     pub patience: u64,
     /// The number of changes of the limits since the store was opened.
@@ -521,7 +521,7 @@ impl Reservations {
     /// limit. If it was set by no more than half of what they keep from the ends of these, they are good.
     pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
         if let Some(BookedBy::Wall(by)) = self.booked_by
-            && wall.differs(by, self.terms.deadline / 2)
+            && wall.differs(by, self.terms.validity / 2)
         {
             self.keep_booked_by(now, None);
         }

@@ -7,7 +7,7 @@ use crate::gate::{Blocked, Demand, Gate, Kind, News, Opening, Request, Scope};
 use crate::source::Items;
 use crate::time::Time;
 
-/// The most waiting lanes that are asked which of them is the first to release.
+/// The most waiting lanes that are asked which of them is the first to release, unless that must be exact.
 const MAX_ASKED: usize = 32;
 
 impl Lanes {
@@ -159,8 +159,9 @@ impl Lanes {
         first
     }
 
-    /// The lane that is the first to release, as things stand, if none may at `now`, and when: never later than that.
-    pub(crate) fn soonest(&mut self, gate: &Gate, now: Time) -> Option<(Time, usize)> {
+    /// The lane that is the first to release, as things stand, if none may at `now`, and when: never later than that,
+    /// and exactly then if it `must_be_exact`.
+    pub(crate) fn soonest(&mut self, gate: &Gate, now: Time, must_be_exact: bool) -> Option<(Time, usize)> {
         if let Some(few) = self.few() {
             return few.map(|&(_, at)| (self.whole(at, gate, now).from, at)).min();
         }
@@ -169,7 +170,7 @@ impl Lanes {
             if soonest.is_some_and(|(other, _)| other <= bound) {
                 break;
             }
-            if asked == MAX_ASKED {
+            if asked == MAX_ASKED && !must_be_exact {
                 return Some((bound, at));
             }
             // The common limits may make it later, and so may other lanes that share a key.
@@ -182,23 +183,7 @@ impl Lanes {
             };
             soonest = soonest.into_iter().chain([(opening.from.max(bound), at)]).min();
         }
-        // Slots may have to be booked once the limits by key allow what the others do not.
-        let bound =
-            self.turns.waiting.first().map(|(bound, _)| *bound).filter(|_| gate.reservations().is_some());
-        soonest.map(|(from, at)| (bound.map_or(from, |bound| bound.min(from)), at))
-    }
-
-    /// The first release from `now` on, or one no later than `by`.
-    pub(crate) fn earliest(&self, gate: &Gate, now: Time, by: Time) -> Option<Time> {
-        let lanes = (0..self.directory.entries.len()).filter(|&at| self.lane(at).front().is_some());
-        let mut earliest = None;
-        for answer in lanes.map(|at| self.ask(at, gate, Scope::All, now).from) {
-            earliest = Some(earliest.map_or(answer, |other: Time| other.min(answer)));
-            if answer <= by {
-                break;
-            }
-        }
-        earliest
+        soonest
     }
 
     /// The first release to expect of lanes that have no slots, if there is one for each waiting lane.

@@ -90,13 +90,8 @@ impl BookingRules {
         let (spec, rate) = (quota.algorithm.spec(), &self.policy.rates[limit]);
         let terms = Terms { wall: self.wall, ..quota.terms };
         let is_windowed = !spec.accrues && spec.civil(&terms).is_none();
-        let memory = match spec.accrues {
-            // Even of a bucket, as one that was full before is full again.
-            true if cost == 1 => u64::try_from(terms.gap(cost)).unwrap_or(u64::MAX),
-            true => spec.matters_for(&terms, cost),
-            false => spec.lasted(&terms, at),
-        };
-        (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory)))
+        let memory = || spec.remembers_for(&terms, cost, at);
+        (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory())))
     }
 
     /// The instant up to which a release of this cost may be hidden by one at `last`, if the rule knows only the last.

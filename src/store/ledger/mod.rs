@@ -92,7 +92,7 @@ impl BookingRules {
     /// Sets the wall clock to the one that slots are booked by, or to what it was found to be if that is off by more
     /// than a quarter of D. Those who hold slots give them up at half of D, so they agree with all who book.
     pub fn follow_wall(&mut self, booked_by: Wall, found: Wall) {
-        self.set_wall(if found.differs(booked_by, self.policy.deadline / 4) { found } else { booked_by });
+        self.set_wall(if found.differs(booked_by, self.policy.validity / 4) { found } else { booked_by });
     }
 
     /// The policy of these rules.
@@ -343,7 +343,7 @@ impl BookingRules {
     }
 
     fn slot(&self, at: Time) -> Slot {
-        Slot { at, until: at.saturating_add(self.policy.deadline) }
+        Slot { at, until: at.saturating_add(self.policy.validity) }
     }
 
     fn limits(&self) -> impl Iterator<Item = (&Quota, &RuleInHours)> {

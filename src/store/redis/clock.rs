@@ -18,12 +18,12 @@ use crate::time::Time;
 const DRIFT: u64 = 1000;
 
 /// The part of D for which slots are good.
-pub(super) fn good_for(deadline: u64) -> u64 {
-    deadline - tolerance(deadline)
+pub(super) fn good_for(validity: u64) -> u64 {
+    validity - tolerance(validity)
 }
 
-fn tolerance(deadline: u64) -> u64 {
-    deadline / 4
+fn tolerance(validity: u64) -> u64 {
+    validity / 4
 }
 
 /// Bounds on the nanoseconds that the server's clock is ahead of ours.
@@ -72,9 +72,9 @@ impl ServerClock {
     /// Learns from an exchange. Returns whether the server's clock was set forward since the last one.
     ///
     /// Nothing matters for longer than `memory` nanoseconds: then all slots from before are over.
-    pub(super) fn learn(&mut self, exchange: &Reading, deadline: u64, memory: u64) -> bool {
+    pub(super) fn learn(&mut self, exchange: &Reading, validity: u64, memory: u64) -> bool {
         let (shown, known) = (Offset::shown_by(exchange), self.known(exchange, memory));
-        let stepped = known.is_some_and(|known| shown.least > known.most + i128::from(tolerance(deadline)));
+        let stepped = known.is_some_and(|known| shown.least > known.most + i128::from(tolerance(validity)));
         if stepped {
             self.forward = Some((exchange.shown, exchange.shown.saturating_add(memory)));
         }
@@ -86,9 +86,9 @@ impl ServerClock {
     }
 
     /// True if the clock that an exchange showed may be ahead of this one: nothing shows that it is not.
-    pub(super) fn may_be_behind(&self, exchange: &Reading, deadline: u64, memory: u64) -> bool {
+    pub(super) fn may_be_behind(&self, exchange: &Reading, validity: u64, memory: u64) -> bool {
         let shown = Offset::shown_by(exchange);
-        let is_not = |known: Offset| shown.least <= known.least + i128::from(tolerance(deadline));
+        let is_not = |known: Offset| shown.least <= known.least + i128::from(tolerance(validity));
         !self.known(exchange, memory).is_some_and(is_not)
     }
 

@@ -14,8 +14,8 @@ pub(super) const SHORT: u64 = 5_000_000;
 /// Says that answers take this number of nanoseconds, and what to do about it: a state cannot begin, or nothing is
 /// released while they do. The margin of a state that `is_kept` applies to all who share it, so one process cannot
 /// change it.
-pub(super) fn too_long(round_trip: u64, deadline: u64, is_kept: bool) -> String {
-    let (takes, late) = (roughly(round_trip), roughly(deadline));
+pub(super) fn too_long(round_trip: u64, validity: u64, is_kept: bool) -> String {
+    let (takes, late) = (roughly(round_trip), roughly(validity));
     let millis = round_trip.saturating_mul(ROUND_TRIPS + 1).div_ceil(1_000_000).next_multiple_of(5);
     let margin = format_duration(millis * 1_000_000);
     let advice = match is_kept {

@@ -243,7 +243,7 @@ impl ServerVault {
 
     /// Learns from an answer about a key. Returns why what was written to it before may be lost.
     fn learn(&mut self, key: &[u8], answer: &Answer) -> Option<Suspicion> {
-        let (deadline, memory) = self.terms;
+        let (validity, memory) = self.terms;
         self.shortest = self.shortest.min(answer.reading.took());
         let now = Some(answer.reading.shown);
         let answered = answer.reading.answered;
@@ -252,9 +252,9 @@ impl ServerVault {
         self.eviction.retain(&mut self.keepers, |_, (_, asked)| answered.since(*asked) <= memory);
         let keeper = keeper.filter(|(keeper, _)| *keeper != answer.node);
         let keeper = keeper.and_then(|(keeper, _)| self.clocks.get(&keeper));
-        let may_be_ahead = keeper.is_some_and(|clock| clock.may_be_behind(&answer.reading, deadline, memory));
+        let may_be_ahead = keeper.is_some_and(|clock| clock.may_be_behind(&answer.reading, validity, memory));
         let clock = self.clocks.entry(answer.node).or_default();
-        clock.learn(&answer.reading, deadline, memory);
+        clock.learn(&answer.reading, validity, memory);
         let forward = clock.good_from(answer.reading.shown);
         let why = "its clock was set forward";
         let of_clock = forward.map(|_| Suspicion { why, good_from: forward });
@@ -286,9 +286,9 @@ impl ServerVault {
         loop {
             let answer = self.persist(|vault| {
                 let answer = vault.ask(key, call)?;
-                let (took, deadline) = (answer.reading.took(), vault.terms.0);
-                match answer.outcome == Outcome::Swapped && took > vault.good_for(deadline) {
-                    true => Err(away(too_long(took, deadline, true))),
+                let (took, validity) = (answer.reading.took(), vault.terms.0);
+                match answer.outcome == Outcome::Swapped && took > vault.good_for(validity) {
+                    true => Err(away(too_long(took, validity, true))),
                     false => Ok(answer),
                 }
             })?;
@@ -444,16 +444,16 @@ impl Vault for ServerVault {
         SLACK
     }
 
-    fn expect(&mut self, deadline: u64, memory: u64) {
-        self.terms = (deadline, memory);
+    fn expect(&mut self, validity: u64, memory: u64) {
+        self.terms = (validity, memory);
     }
 
     /// Steps of the clock of up to the rest are not noticed.
-    fn good_for(&self, deadline: u64) -> u64 {
-        clock::good_for(deadline)
+    fn good_for(&self, validity: u64) -> u64 {
+        clock::good_for(validity)
     }
 
-    fn least_deadline(&mut self, given: Option<u64>) -> Result<u64, StoreError> {
+    fn least_validity(&mut self, given: Option<u64>) -> Result<u64, StoreError> {
         let mut shortest = u64::MAX;
         for _ in 0..TRIALS {
             let took = self.load_one(b"")?.0.reading.took();

@@ -380,7 +380,7 @@ impl<V: Vault> VaultStore<V> {
     /// Tells the vault for how long slots matter.
     fn expect(&mut self) {
         let memory = self.rules.end_of_quarantine(Time::ZERO).0;
-        self.vault.expect(self.rules.policy().deadline, memory.saturating_add(self.agreement.horizon));
+        self.vault.expect(self.rules.policy().validity, memory.saturating_add(self.agreement.horizon));
     }
 
     /// The answer on our own clock, and the slots that came too late to be of use.
@@ -391,7 +391,7 @@ impl<V: Vault> VaultStore<V> {
         answer: Answer,
         reading: &Reading,
     ) -> (Answer, Vec<Returned>) {
-        let good_for = self.vault.good_for(self.rules.policy().deadline);
+        let good_for = self.vault.good_for(self.rules.policy().validity);
         let (mut slots, mut late) = (Vec::new(), Vec::new());
         for Slot { at, .. } in answer.slots {
             let slot =
@@ -424,7 +424,7 @@ impl<V: Vault> VaultStore<V> {
 
     /// Books until the first slots would be kept waiting for too long.
     fn book_in_time(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
-        let (begun, longest) = (Instant::now(), Duration::from_nanos(self.rules.policy().deadline / 16));
+        let (begun, longest) = (Instant::now(), Duration::from_nanos(self.rules.policy().validity / 16));
         let mut answers = Vec::new();
         for order in orders.iter().take(TOGETHER) {
             answers.push(self.book(order)?);
@@ -453,8 +453,8 @@ impl<V: Vault> VaultStore<V> {
         self.doubt = suspicion;
         let record = self.read(b"", values.pop().flatten().as_deref())?;
         if record.map_or(Ok(true), |record| self.agree(&record))? {
-            let given = Some(self.rules.policy().deadline).filter(|_| !self.agreement.lacks_margins());
-            let least = self.vault.least_deadline(given)?;
+            let given = Some(self.rules.policy().validity).filter(|_| !self.agreement.lacks_margins());
+            let least = self.vault.least_validity(given)?;
             if given.is_none() {
                 self.agreement.choose_margins(least);
                 self.take_policy();

@@ -198,9 +198,9 @@ impl Booking<'_> {
         }
         if held.is_none() {
             // What is due before it is known of is of no use.
-            let deadline = rules.policy().deadline;
-            let on_the_way = self.reading.took().saturating_mul(2).saturating_add(between_looks(deadline));
-            return rules.deal(ledger, now, now.saturating_add(on_the_way.min(deadline)), orders);
+            let validity = rules.policy().validity;
+            let on_the_way = self.reading.took().saturating_mul(2).saturating_add(between_looks(validity));
+            return rules.deal(ledger, now, now.saturating_add(on_the_way.min(validity)), orders);
         }
         let mut answer = |order: &Order| match held.zip(order.wanted()) {
             Some((until, wanted)) => rules.answer_held(ledger, now, until, wanted),

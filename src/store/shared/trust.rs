@@ -318,7 +318,7 @@ impl<V: Vault> VaultStore<V> {
     /// estimated, to less than D.
     pub(super) fn is_ahead(&self, slot: Time, record: &Record, now: Time) -> bool {
         let horizon = self.agreement.horizon.max(record.horizon);
-        slot > now.saturating_add(horizon).saturating_add(self.rules.policy().deadline)
+        slot > now.saturating_add(horizon).saturating_add(self.rules.policy().validity)
     }
 }
 

@@ -56,7 +56,7 @@ impl Client for Throttle {
     fn sent(&mut self, now: Time) {
         let mut pending = Pending::default();
         assert_eq!(self.0.admit(&mut pending, now, &Self::request(now), 1).unwrap(), 1);
-        self.0.commit(&mut pending, now, 1, false);
+        self.0.commit(&mut pending, now, 1, false, |_, _, _| ());
     }
 
     fn answered(&mut self, started: Time, now: Time, is_throttled: bool) {
@@ -217,7 +217,7 @@ fn each_key_has_a_rate_of_its_own() {
             let at = gate.opening(Scope::All, &request, now).from;
             let mut pending = Pending::default();
             if at <= now && gate.admit(&mut pending, now, &request, 1).is_ok() {
-                gate.commit(&mut pending, now, 1, false);
+                gate.commit(&mut pending, now, 1, false, |_, _, _| ());
                 gate.learn(Time(now.0 + 1), &request, now, keys[0].as_slice() == b"a");
             }
         }

@@ -63,8 +63,8 @@ impl<V: Vault> Vault for Dying<V> {
         self.vault.good_for(deadline)
     }
 
-    fn least_deadline(&mut self, given: Option<u64>) -> Result<u64, StoreError> {
-        self.vault.least_deadline(given)
+    fn least_validity(&mut self, given: Option<u64>) -> Result<u64, StoreError> {
+        self.vault.least_validity(given)
     }
 
     fn origin(&self) -> Origin {

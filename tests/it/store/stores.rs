@@ -10,7 +10,7 @@ use predicates::str::contains;
 
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
-use throttle::store::{FileStore, Keeper, Order, Policy, RedisStore, Slot, Store, Task, Wanted, keeper};
+use throttle::store::{Admin, FileStore, Order, Policy, RedisStore, Slot, Store, Task, Wanted, admin};
 use throttle::time::Time;
 
 use crate::memory_store::MemoryStore;
@@ -194,22 +194,22 @@ fn whoever_does_not_wait_hears_of_a_slot_that_was_given_back() {
     });
 }
 
-pub(crate) fn keeper_of(name: &str) -> Box<dyn Keeper> {
+pub(crate) fn admin_of(name: &str) -> Box<dyn Admin> {
     let state = match name.parse() {
         Ok(server) => State::Server(Box::new(server)),
         Err(_) => State::File(name.into()),
     };
-    keeper(&Shared { state, timeout: 20 * SECOND }).expect("a keeper")
+    admin(&Shared { state, timeout: 20 * SECOND }).expect("a place for it")
 }
 
 #[test]
 fn the_status_says_how_far_ahead_slots_are_booked() {
     for_each_state(|name| {
-        let keeper = keeper_of(name);
-        let (mut store, _) = keeper.open(&[rate("1/10m,margin=1m")], Box::new(now)).expect("a store");
+        let admin = admin_of(name);
+        let (mut store, _) = admin.open(&[rate("1/10m,margin=1m")], Box::new(now)).expect("a store");
         let mut booked = || {
             store.book(&order(&[1], 1)).expect("booked");
-            keeper.status(now()).expect("a status").expect("there is one").booked
+            admin.status(now()).expect("a status").expect("there is one").booked
         };
         assert_eq!(booked(), None, "{name}");
         let left = booked().expect("a slot");
@@ -220,11 +220,11 @@ fn the_status_says_how_far_ahead_slots_are_booked() {
 #[test]
 fn the_status_tells_of_a_slot_that_was_given_back() {
     for_each_state(|name| {
-        let keeper = keeper_of(name);
+        let admin = admin_of(name);
         let rates = ["1/10m,margin=1m", "9/h,margin=1m"].map(rate);
-        let (mut store, _) = keeper.open(&rates, Box::new(now)).expect("a store");
+        let (mut store, _) = admin.open(&rates, Box::new(now)).expect("a store");
         let returned = with_a_slot_given_back(&mut *store, &[1, 1]);
-        let status = keeper.status(now()).expect("a status").expect("there is one");
+        let status = admin.status(now()).expect("a status").expect("there is one");
         assert!(
             now().0 + status.limits[0].next_in < returned.until.0 + SECOND,
             "{name}: {status:?}, {returned:?}"

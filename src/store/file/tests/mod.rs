@@ -127,7 +127,7 @@ fn open_in(setting: Setting, path: &Path, policy: Policy, clock: BootClock) -> R
 fn policy() -> Policy {
     let quota = Quota::new(Algorithm::Sliding, Terms::new(4, PERIOD, 0));
     let text = "4/10s".to_owned();
-    Policy { quotas: vec![quota], deadline: SECOND, horizon: HORIZON, span: 1000, rates: Vec::new(), text }
+    Policy { quotas: vec![quota], validity: SECOND, horizon: HORIZON, span: 1000, rates: Vec::new(), text }
 }
 
 fn order(count: u64) -> Order {

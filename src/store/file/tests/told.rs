@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::config::{Defaults, Rate, RateText};
-use crate::store::admin;
+use crate::store::Status;
 
 pub(super) fn rate(text: &str) -> Rate {
     text.parse::<RateText>().unwrap().resolve(&Defaults::default()).unwrap()
@@ -24,7 +24,7 @@ fn property_the_next_slot_is_the_same_however_many_were_turned_away() {
         while book().turn.is_none() {}
         let told = |now| {
             let vault = FileVault::new(&stage.path(), Box::new(move || now)).expect("a vault");
-            let status = admin::status(vault).expect("read").expect("a state");
+            let status = Status::of(vault).expect("read").expect("a state");
             let limits = status.limits.iter().map(|limit| (limit.free, limit.next_in));
             (limits.collect::<Vec<_>>(), status.last_turn)
         };

@@ -84,7 +84,7 @@ fn crowd(random: &mut Rng, rates: &[Rate], habits: &Habits) -> History {
             (process.slots, again) = (answer.slots, answer.ask_again);
         }
         let next = process.slots.first().map(|slot| slot.at).or(again).expect("something to wait for");
-        let late = if random.u64(0..habits.late) == 0 { 3 * policy.deadline } else { policy.deadline / 2 };
+        let late = if random.u64(0..habits.late) == 0 { 3 * policy.validity } else { policy.validity / 2 };
         process.wakes = next.0.max(now) + random.u64(0..=late);
     }
     history

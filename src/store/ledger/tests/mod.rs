@@ -32,7 +32,7 @@ fn quota(algorithm: Algorithm, count: u64, period: u64) -> Quota {
 /// No horizon, and no tolerance for lateness.
 fn policy(quotas: &[Quota]) -> Policy {
     let (rates, text) = (Vec::new(), "a limit".to_owned());
-    Policy { quotas: quotas.into(), deadline: 0, horizon: u64::MAX, span: 1000, rates, text }
+    Policy { quotas: quotas.into(), validity: 0, horizon: u64::MAX, span: 1000, rates, text }
 }
 
 fn order(costs: &[u64], count: u64) -> Order {
@@ -153,8 +153,8 @@ fn slots_go_by_the_calendar() {
         let mut day = quota(Algorithm::Calendar, 7, 1440 * minute);
         day.terms.margin = random.u64(0..5) * minute;
         let quotas = [hour(random.u64(1..=4)), day, quota(Algorithm::Sliding, 2, 7 * minute)];
-        let deadline = random.u64(0..3) * minute;
-        let mut state = Books::new(Policy { deadline, ..policy(&quotas) });
+        let validity = random.u64(0..3) * minute;
+        let mut state = Books::new(Policy { validity, ..policy(&quotas) });
         let (mut now, mut used) = (22 * 60, Vec::<u64>::new());
         for _ in 0..20 {
             now += random.u64(0..20);
@@ -162,7 +162,7 @@ fn slots_go_by_the_calendar() {
                 let in_hour = used.iter().filter(|slot| *slot / 60 == at / 60).count() as u64;
                 let in_day = used.iter().filter(|slot| *slot / 1440 == at / 1440).count();
                 let recent = used.iter().filter(|slot| *slot + 7 > *at).count();
-                let (late, margin) = (deadline / minute, quotas[1].terms.margin / minute);
+                let (late, margin) = (validity / minute, quotas[1].terms.margin / minute);
                 let in_time =
                     (at + late) / 60 == at / 60 && (at % 1440) >= margin && at % 1440 + late + margin < 1440;
                 in_time && in_hour < quotas[0].terms.count && in_day < 7 && recent < 2
@@ -180,7 +180,7 @@ fn slots_go_by_the_calendar() {
 fn several_at_once_are_the_same_as_one_by_one() {
     for_each_seed(100, |random| {
         let quotas = quotas(random, false);
-        let policy = Policy { deadline: 3, ..policy(&quotas) };
+        let policy = Policy { validity: 3, ..policy(&quotas) };
         let (mut at_once, mut singly) = (Books::new(policy.clone()), Books::new(policy));
         for now in (0..400).step_by(20) {
             let costs = costs(random, &quotas);
@@ -253,7 +253,7 @@ fn nothing_is_given_out_beyond_the_horizon_and_who_asks_again_then_gets_it() {
 
 #[test]
 fn a_slot_is_good_until_its_deadline() {
-    let mut state = Books::new(Policy { deadline: 7, ..policy(&[quota(Algorithm::Interval, 1, 10)]) });
+    let mut state = Books::new(Policy { validity: 7, ..policy(&[quota(Algorithm::Interval, 1, 10)]) });
     let slot = |at| Slot { at: Time(at), until: Time(at + 7) };
     assert_eq!(state.book(5, &order(&[1], 3)).slots, [5, 15, 25].map(slot));
 }
@@ -261,7 +261,7 @@ fn a_slot_is_good_until_its_deadline() {
 /// In a window of 100, slots end 10 before the boundary, so that late releases stay in the window.
 #[test]
 fn what_is_released_late_is_still_in_its_fixed_window() {
-    let fixed = || Policy { deadline: 10, ..policy(&[quota(Algorithm::Fixed, 3, 100)]) };
+    let fixed = || Policy { validity: 10, ..policy(&[quota(Algorithm::Fixed, 3, 100)]) };
     assert_eq!(Books::new(fixed()).slots(&[(0, 1), (89, 1), (90, 1)]), [0, 89, 100]);
     // Together with a limit whose slots come later than asked, each slot starts its own window.
     let mut both = fixed();

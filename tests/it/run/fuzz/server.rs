@@ -106,14 +106,14 @@ impl Client {
     }
 
     fn check(&self, answer: &Answer, count: u64, after: Time) {
-        let Policy { horizon, deadline, .. } = self.policy;
+        let Policy { horizon, validity, .. } = self.policy;
         assert!(answer.slots.len() as u64 <= count, "{answer:?}");
         assert!(answer.slots.is_sorted_by_key(|slot| slot.at), "{answer:?}");
         for slot in &answer.slots {
             // A server whose clock is behind gives slots that have begun.
             assert!(slot.at <= slot.until, "{answer:?}");
             assert!(
-                slot.at.since(after) <= horizon + deadline && slot.until.since(slot.at) <= deadline,
+                slot.at.since(after) <= horizon + validity && slot.until.since(slot.at) <= validity,
                 "{answer:?}"
             );
         }

@@ -10,7 +10,7 @@ use std::sync::{Arc, LazyLock};
 use tempfile::TempDir;
 use throttle::charge::Key;
 use throttle::config::{Rate, Shared, State};
-use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, keeper};
+use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, admin};
 use throttle::time::{SECOND, Time};
 
 use super::damaged;
@@ -92,7 +92,7 @@ impl Stage {
     /// Looking at a state changes nothing.
     fn check_status(&self, bytes: &[u8]) {
         let shared = Shared { state: State::File(self.path()), timeout: 0 };
-        match keeper(&shared).and_then(|keeper| keeper.status(self.now())) {
+        match admin(&shared).and_then(|admin| admin.status(self.now())) {
             Ok(status) => {
                 for limit in status.expect("there is a file").limits {
                     assert!(limit.free <= limit.capacity, "{limit:?}");
@@ -143,7 +143,7 @@ impl Stage {
             assert!(answer.slots.len() as u64 <= count, "{answer:?}");
             for slot in &answer.slots {
                 assert!(slot.at >= now && slot.at.since(now) <= policy.horizon, "{answer:?}");
-                assert!(slot.until.since(slot.at) <= policy.deadline, "{answer:?}");
+                assert!(slot.until.since(slot.at) <= policy.validity, "{answer:?}");
             }
             let may_go_on = !answer.slots.is_empty() || answer.ask_again.is_some_and(|at| at > now);
             assert!(may_go_on, "{answer:?}");

@@ -15,7 +15,7 @@ const REQUEST: Request<'static> = Request { since: Time::ZERO, costs: &COSTS, ke
 /// A gate of one shared limit. Nothing is asked for here.
 fn gate() -> Gate {
     let terms =
-        BookingTerms { span: 1, longest_span: 1, most: vec![1], deadline: 0, patience: 0, changes: 0 };
+        BookingTerms { span: 1, longest_span: 1, most: vec![1], validity: 0, patience: 0, changes: 0 };
     let mut gate = Gate::new(vec!["1/s".parse().expect("a rate")], Time::ZERO, Wall::EPOCH);
     gate.share(terms, true);
     gate
@@ -92,7 +92,7 @@ impl Slots {
     /// Ends the release. Returns a report if that is too late for its slot.
     pub(super) fn finish(&mut self, now: Time) -> Option<Order> {
         let held = Rc::make_mut(&mut self.held);
-        self.report = held.commit(&mut self.begun, now, 1, true).pop();
+        self.report = held.commit(&mut self.begun, now, 1, true, |_, _, _| ()).pop();
         self.report.clone()
     }
 

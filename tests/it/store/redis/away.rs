@@ -164,7 +164,7 @@ fn value_of(rate: &str) -> Vec<u8> {
 fn opened(url: &str, rate: &str) -> Box<dyn Store> {
     let timeout = u64::try_from(client::PATIENT.as_nanos()).unwrap();
     let shared = Shared { state: State::Server(Box::new(url.parse().unwrap())), timeout };
-    store::keeper(&shared).unwrap().open(&[client::rate(rate)], Box::new(now)).unwrap().0
+    store::admin(&shared).unwrap().open(&[client::rate(rate)], Box::new(now)).unwrap().0
 }
 
 /// Nor is there a message about the margin that slow answers would choose.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, Task, Turn, Wanted, keeper};
+use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, Task, Turn, Wanted, admin};
 use throttle::time::{SECOND, Time};
 
 use super::client::{PATIENT, book_out, failure, giving_back, keyed, now, policy, some, store, store_at};
@@ -127,7 +127,7 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
         assert_eq!((answer.turn, answer.next, answer.ask_again), expected, "{rates:?}: {order:?}");
         assert_eq!(answer.warning, None);
         assert!(
-            answer.slots.iter().all(|slot| slot.until.0 - slot.at.0 == policy.deadline - policy.deadline / 4)
+            answer.slots.iter().all(|slot| slot.until.0 - slot.at.0 == policy.validity - policy.validity / 4)
         );
         booked += slots.len();
     }
@@ -393,13 +393,13 @@ fn the_status_says_what_would_be_booked() {
         let name = format!("status-{number}");
         let shared =
             Shared { state: State::parse(&frozen.server.url(&name)).unwrap(), timeout: 20_000_000_000 };
-        assert!(keeper(&shared).unwrap().status(Time(0)).unwrap().is_none(), "nothing is kept yet");
+        assert!(admin(&shared).unwrap().status(Time(0)).unwrap().is_none(), "nothing is kept yet");
         let mut store = frozen.store(&name, policy(&[case]));
         for _ in 0..random.u8(1..6) {
             store.book(&some(random.u64(1..4))).unwrap();
             frozen.pass(random.u64(0..1_500_000));
         }
-        let told = keeper(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
+        let told = admin(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
         let limit = &told.limits[0];
         println!("{case}: {limit:?}");
         assert!(told.held.is_empty() && told.lock.is_none());

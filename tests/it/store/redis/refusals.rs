@@ -2,7 +2,7 @@
 
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{Store, keeper};
+use throttle::store::{Store, admin};
 use throttle::time::SECOND;
 
 use super::client::{failure, now, some, store};
@@ -76,19 +76,19 @@ fn what_a_user_must_be_allowed() {
     let Some(server) = server_with_user(allowed) else { return };
     let url = |name| server.url(name).replace("//", "//joe:hush@");
     let state = |name| State::Server(Box::new(url(name).parse().unwrap()));
-    let keeper = |name| keeper(&Shared { state: state(name), timeout: 20 * SECOND }).unwrap();
+    let admin = |name| admin(&Shared { state: state(name), timeout: 20 * SECOND }).unwrap();
     store(&url("web"), &["10/h"]).book(&some(1)).unwrap();
-    assert_eq!(keeper("web").status(now()).unwrap().unwrap().limits[0].free, 9);
-    assert!(keeper("web").hold(3600, Box::new(now)).unwrap());
+    assert_eq!(admin("web").status(now()).unwrap().unwrap().limits[0].free, 9);
+    assert!(admin("web").hold(3600, Box::new(now)).unwrap());
     // Looking for keys needs more.
     store(&url("keys"), &["10/h,key=col:1"]).book(&some(1)).unwrap();
-    assert!(keeper("keys").status(now()).is_err() && keeper("keys").hold(0, Box::new(now)).is_err());
+    assert!(admin("keys").status(now()).is_err() && admin("keys").hold(0, Box::new(now)).is_err());
     server.ask::<()>("ACL SETUSER joe +cluster|slots +scan");
-    keeper("keys").status(now()).unwrap();
-    keeper("keys").hold(0, Box::new(now)).unwrap();
-    assert!(keeper("keys").reset().is_err());
+    admin("keys").status(now()).unwrap();
+    admin("keys").hold(0, Box::new(now)).unwrap();
+    assert!(admin("keys").reset().is_err());
     server.ask::<()>("ACL SETUSER joe +unlink");
-    keeper("keys").reset().unwrap();
+    admin("keys").reset().unwrap();
 }
 
 #[test]

@@ -562,6 +562,18 @@ mod tests {
     }
 
     #[test]
+    fn what_a_limit_remembers_is_not_unknown_under_longer_terms() {
+        for algorithm in [Sliding, Fixed] {
+            let mut limit = common(algorithm, terms(2, 10));
+            commit(&mut limit, &[], 5);
+            retune(&mut limit, 8, algorithm, terms(2, 20));
+            assert_eq!(earliest(&limit, &[], one(8)), Time(8));
+            commit(&mut limit, &[], 8);
+            assert_eq!(earliest(&limit, &[], one(8)), Time(25));
+        }
+    }
+
+    #[test]
     fn what_used_a_limit_up_counts_under_longer_terms() {
         let mut limit = common(Sliding, terms(1, 10));
         limit.exhaust(Time(5));

@@ -209,6 +209,34 @@ mod tests {
         let mut limiter = bucket(1, 10, 3);
         limiter.exhaust(5);
         assert_eq!(limiter.instants(&[0, 5]), [15, 25]);
+        // What is reported late counts as of then, and other terms keep that.
+        limiter.exhaust(50);
+        limiter.commit(20, one(0));
+        assert_eq!(limiter.idle_at(), Time(90));
+        limiter.retune(20, Terms::new(1, 10, 4));
+        assert_eq!(limiter.idle_at(), Time(90));
+    }
+
+    #[test]
+    fn what_is_known_only_up_to_an_instant_is_used_up_then_and_owes_as_much() {
+        for (debt, idle_at) in [(0, 35), (1, 35), (5, 55)] {
+            let mut limiter = bucket(1, 10, 3);
+            limiter.commit(0, Ask { cost: debt, ..one(0) });
+            limiter.rule.recede(&mut limiter.state, Time(5));
+            assert_eq!(limiter.idle_at(), Time(idle_at), "{debt}");
+        }
+    }
+
+    #[test]
+    fn with_what_runs_no_more_than_the_burst_is_saved_up() {
+        let limiter = bucket(1, 10, 3);
+        let mut exhausted = bucket(1, 10, 3);
+        exhausted.exhaust(0);
+        for (running, expected) in [(1, [0, 20]), (2, [0, 30]), (3, [u64::MAX; 2]), (u64::MAX, [u64::MAX; 2])]
+        {
+            let at = [&limiter, &exhausted].map(|of| of.rule.earliest_during(&of.state, one(0), running).0);
+            assert_eq!(at, expected, "{running}");
+        }
     }
 
     #[test]

@@ -360,6 +360,7 @@ mod tests {
         // What others may have released counts only if it may have been in another period.
         for (new, next) in [(week(4), 4 * DAY), (terms(4, DAY, "UTC"), DAY + 2)] {
             let mut fourth = used(&[]);
+            fourth.state.forgotten = Time(DAY);
             fourth.retune_after(Some(DAY), DAY + 1, new);
             assert_eq!(fourth.instants(&[DAY + 2]), [next]);
         }
@@ -408,8 +409,8 @@ mod tests {
         }
         assert_eq!(limiter.last_of(15, 21, 1), None);
         let far = Ask { cost: 3, ..one(15) };
-        let far = limiter.rule.last_of(&limiter.state, far, 6 * 10_000 + 1);
-        assert_eq!(far, Time(10_000 * 6 * HOUR));
+        let far = limiter.rule.last_of(&limiter.state, far, 6 * 10_000 + 3);
+        assert_eq!(far, Time(10_001 * 6 * HOUR));
     }
 
     #[test]

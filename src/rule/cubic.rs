@@ -111,10 +111,9 @@ impl Cubic {
             return false;
         }
         let since = self.last.map_or(0.0, |last| seconds(started, last));
-        let made_at = self.rate_at((self.grown - since / self.k()).max(0.0)).min(self.rate);
+        let made_at = self.rate_at((self.grown - since / self.k()).max(0.0));
         let part = self.served / self.answered;
-        let tells = self.peak.is_some() && self.answered >= TELLING;
-        let part = if tells { part.clamp(LEAST_PART, BETA) } else { BETA };
+        let part = if self.answered >= TELLING { part.clamp(LEAST_PART, BETA) } else { BETA };
         self.peak = Some(made_at * part / BETA);
         (self.grown, self.served, self.answered, self.fell) = (0.0, 0.0, 0.0, Some(now));
         self.rate = self.rate_at(0.0);
@@ -213,6 +212,17 @@ mod tests {
             }
             assert!(cubic.answered(Time(now + all), Time(now + SECOND), true));
             assert!(is_near(cubic.rate(), 0.7 * 32.0 * part), "{served} of {all}: {}", cubic.rate());
+        }
+    }
+
+    /// Two seconds, of a K of eight.
+    #[test]
+    fn an_attempt_was_made_at_the_rate_of_then() {
+        for (grown, made_at) in [(1.5, 100.0 * (1.0 + 0.3 * 0.25f64.powi(3))), (0.1, 70.0)] {
+            let (last, peak) = (Some(Time(9 * SECOND)), Some(100.0));
+            let mut cubic = Cubic { rate: 100.0, peak, grown, last, answer: 2.0, ..Cubic::new(1.0, 1e9) };
+            assert!(cubic.answered(Time(7 * SECOND), Time(9 * SECOND), true));
+            assert!(cubic.peak.is_some_and(|peak| is_near(peak, made_at)), "{:?}", cubic.peak);
         }
     }
 

@@ -123,7 +123,7 @@ mod tests {
             let [a, b, c, d] = ends[..] else { return };
             let time = |minute: u64| format!("{:02}:{:02}", minute / 60, minute % 60);
             let week = format!("{}-{}+{}-{}", time(a), time(b), time(c), time(d));
-            let late = random.u64(0..90);
+            let late = if random.bool() { random.u64(0..90) } else { (c - b) / 3 };
             let rule = in_hours(&week, Terms::new(0, MINUTE, 0), late);
             let at = random.u64(1440..2 * 1440);
             let is_free = |minute: &u64| {
@@ -151,6 +151,9 @@ mod tests {
         assert_eq!(charged(&|state| rule.overrun(state, at(morning), ask(morning, 9))), ten);
         assert_eq!(charged(&|state| rule.commit(state, at(ten), ask(ten, 9))), ten + 8);
         assert_eq!(charged(&|state| rule.overrun(state, at(ten), ask(ten, 9))), ten + 8);
+        let mut state = rule.rule.unused();
+        rule.commit(&mut state, at(morning), ask(morning, 1));
+        assert_eq!(rule.earliest(&state, ask(ten, 2)), at(ten), "no more is charged than was released");
         // What costs more than may go at once waits for the end of the hours.
         let costs = [1, 2, 3].map(|cost| rule.earliest(&rule.rule.unused(), ask(ten, cost)));
         assert_eq!(costs, [ten, ten, noon].map(at));

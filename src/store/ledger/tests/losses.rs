@@ -92,7 +92,7 @@ fn a_lost_state_reopens_no_period_that_was_used() {
 fn a_state_is_idle_once_nobody_waits_and_nothing_is_held() {
     let rules = BookingRules::new(policy(&[quota(Algorithm::Sliding, 1, 10)]));
     let used = rules.quarantine(Time(3));
-    let hold = Hold::new(Time(0), Time(70));
+    let hold = Hold::new(Time(10), Time(70));
     for (ledger, idle_at) in [
         (used.clone(), 13),
         (Ledger { turns: Time(50), ..used.clone() }, 50),

@@ -203,11 +203,17 @@ fn what_is_left_is_what_could_be_booked() {
         for _ in 0..20 {
             let most = random.choice([0, 30, 300]).expect("one");
             now += random.u64(0..=most);
-            let costs = costs(random, &quotas);
+            let single = random.usize(0..6);
+            let costs = match single {
+                0..3 => (0..3).map(|limit| u64::from(limit == single)).collect(),
+                _ => costs(random, &quotas),
+            };
             let booked = state.book(now, &order(&costs, random.u64(1..=3))).slots;
             let returned = random.usize(0..=booked.len());
             let returned = booked[..returned].iter().map(|slot| slot.at);
-            state.rules.give_back(&mut state.ledger, Time(now), &costs, returned);
+            state.rules.give_back(&mut state.ledger, Time(now), &costs, returned.clone());
+            // Sometimes one of them is due.
+            now = returned.max().filter(|_| random.bool()).map_or(now, |at| at.0);
             for (limit, quota) in quotas.iter().enumerate() {
                 let capacity = quota.at_once();
                 let costs: Vec<_> = (0..3).map(|other| u64::from(other == limit)).collect();

@@ -39,7 +39,11 @@ pub(super) fn source_advice(typed: &Typed) -> Option<String> {
 
 /// Fills in the value for each placeholder; without a value, their names.
 fn with_value(advice: &str, value: Option<&str>) -> String {
-    PLACEHOLDERS.iter().fold(advice.to_owned(), |advice, name| {
+    let advice = match value.filter(|value| value.contains('/')) {
+        Some(rate) => advice.replace("{N}/s", rate),
+        None => advice.to_owned(),
+    };
+    PLACEHOLDERS.iter().fold(advice, |advice, name| {
         let is_it = |value: &&str| *name != "N" || value.starts_with(|c: char| c.is_ascii_digit());
         let told = value.filter(is_it).map_or_else(|| (*name).to_owned(), |value| as_ours(name, value));
         advice.replace(&format!("{{{name}}}"), &told)
@@ -90,6 +94,11 @@ mod tests {
                  xargs, -B 10",
             ),
             ("-L", "throttle -L -j2", "or -A interval -r N/s for items"),
+            (
+                "-L",
+                "throttle -L 10/m",
+                "use -r 10/m,cost=bytes,algo=bucket for bytes, or -A interval -r 10/m for items",
+            ),
             ("-l", "throttle -l2 echo", "as with xargs, -B 2"),
             ("--sem", "throttle --sem echo", "use --once -s NAME -r RATE"),
             ("-L", "throttle -L M", "or -A interval -r N/s for items"),

@@ -32,8 +32,8 @@ pub enum CountFrom {
 /// The options for limits whose RATE leaves them out.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Defaults {
-    /// `-A`
-    pub algorithm: Algorithm,
+    /// `-A`, for limits that take it.
+    pub algorithm: Option<Algorithm>,
     /// `-b`; without it, the count.
     pub burst: Option<u64>,
     /// `--margin`, in nanoseconds. Without it, there is none, or that for commands.

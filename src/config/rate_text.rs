@@ -119,11 +119,17 @@ impl RateText {
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
         let written = &self.rate;
         let is_rate = written.from != CountFrom::Running;
-        let usual = if written.least.is_some() { Algorithm::Interval } else { defaults.algorithm };
-        let algorithm = self.algorithm.unwrap_or(usual);
+        let (is_found, paces) = (written.least.is_some(), [Algorithm::Interval, Algorithm::Sliding]);
+        let usual = defaults.algorithm.filter(|usual| !is_found || paces.contains(usual));
+        let first = if is_found { Algorithm::Interval } else { Algorithm::default() };
+        let algorithm = self.algorithm.or(usual).unwrap_or(first);
         ensure!(
-            written.least.is_none() || [Algorithm::Interval, Algorithm::Sliding].contains(&algorithm),
+            !is_found || paces.contains(&algorithm),
             "a rate that is to be found is paced by interval or sliding: leave out algo={algorithm}"
+        );
+        ensure!(
+            !is_found || written.burst.is_none(),
+            "a rate that is to be found is paced by interval or sliding: leave out burst="
         );
         let algorithm = if is_rate { algorithm } else { Algorithm::Sliding };
         let margin = self.margin.or(defaults.margin).filter(|_| is_rate);

@@ -49,6 +49,12 @@ impl Learned {
         self.cubic.rate()
     }
 
+    /// The nanoseconds from one unit to the next at this rate.
+    #[expect(clippy::cast_precision_loss, clippy::cast_possible_truncation, clippy::cast_sign_loss)]
+    fn gap(&self) -> u64 {
+        (SECOND as f64 / self.rate()).ceil() as u64
+    }
+
     /// The rate a second that a server bears, as far as it is known: a little less than the one at which it last
     /// throttled, and no more than it has served since it did so first.
     pub fn borne(&self) -> Option<f64> {
@@ -109,15 +115,10 @@ impl Learning {
     /// Charges a release at `now` to the state of its key, and follows the rate.
     pub(super) fn commit(&mut self, key: &[u8], state: &mut AnyState, now: Time, ask: Ask) {
         let rule = self.rule(key);
-        // When it might have gone, and how long the usual wait is.
         let allowed = rule.earliest(state, Ask { since: Time::ZERO, ..ask });
         rule.commit(state, now, ask);
-        let usual = match self.rate.algorithm.spec().accrues {
-            true => rule.earliest(state, Ask { since: now, cost: 1 }).since(now),
-            false => self.rate.padded_terms().period,
-        };
         let learned = self.learned(key);
-        let was_held = now.since(allowed) <= usual;
+        let was_held = now.since(allowed) <= learned.gap();
         let used = learned.cubic.last().filter(|_| was_held && learned.throttled > 0);
         learned.used_since += used.map_or(0, |last| now.since(last));
         learned.cubic.released(now, was_held);
@@ -263,6 +264,30 @@ mod tests {
         for (after, left) in [(KEPT_FOR - 1, 1), (KEPT_FOR, 0)] {
             same.evict(Time(5 + after));
             assert_eq!(count(&same), left);
+        }
+    }
+
+    /// What goes at once is charged at once. A limit that its releases do not reach stays where it is.
+    #[test]
+    fn it_doubles_each_second_while_it_is_used() {
+        for algorithm in ["sliding", "interval"] {
+            let rate = rate(&format!("10..1000/s,algo={algorithm}"));
+            let mut limit = Limit::new(&rate, None, Time(0), Wall::EPOCH);
+            let mut rate_at = |end: u64, gap: u64| {
+                let mut now = Time(end - 5 * SECOND);
+                while now < Time(end) {
+                    let request = Request { since: now, costs: &[1], keys: &[], waits: true };
+                    now = limit.opening(b"", request.ask(1), now).from;
+                    let account = limit.account(b"", now);
+                    let most = if gap == 0 { u64::MAX } else { 1 };
+                    let count = limit.available(account, now, request.ask(1), 0, most);
+                    limit.commit(account, now, request.ask(1), count);
+                    now = now.saturating_add(gap);
+                }
+                limit.learned().next().expect("it was used").1.rate()
+            };
+            let (slow, fast) = (rate_at(5 * SECOND, SECOND / 4), rate_at(20 * SECOND, 0));
+            assert!((10.0..=20.0).contains(&slow) && fast >= 160.0, "{algorithm}: {slow}, then {fast}");
         }
     }
 }

@@ -167,7 +167,9 @@ impl Limit {
         if most == 1 && rule.is_plenty(state, ask.cost, pending) {
             return 1;
         }
-        rule.expire(state, now);
+        if self.learning.is_none() {
+            rule.expire(state, now);
+        }
         rule.available(state, now, ask, pending).min(most)
     }
 

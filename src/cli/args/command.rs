@@ -75,6 +75,7 @@ pub(crate) struct CommandArgs {
     ///
     /// It gets TERM, and KILL 2 seconds later, with all that it has started.
     #[arg(long, value_name = "DUR", value_parser = parse_timeout)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) timeout: Option<u64>,
 
     /// Try a failed item up to N more times
@@ -96,6 +97,7 @@ pub(crate) struct CommandArgs {
     /// COMMAND writes the server's headers to the file {headers}, or $THROTTLE_HEADERS, as curl -D {headers} does.
     /// Retry-After, or else a used-up quota, holds up all items with the same keys.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) max_hold: Option<u64>,
 
     /// When to end the run: soon,fail=10%, now,success=1

@@ -83,12 +83,14 @@ pub(crate) struct LimitArgs {
     ///
     /// Windows on commands have one by default: 2 % of the period, at most 50ms, but none with from=exit or if shared.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) margin: Option<u64>,
 
     /// Delay each release at random by up to DUR
     ///
     /// With DUR,seed=N, delays are the same each time; -v prints the seed.
     #[arg(long, value_name = "DUR", hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) jitter: Option<Jitter>,
 }
 
@@ -113,7 +115,7 @@ impl LimitArgs {
         are_shared: bool,
     ) -> Result<LimitOptions> {
         let defaults = Defaults {
-            algorithm: self.algorithm.unwrap_or_default(),
+            algorithm: self.algorithm,
             burst: self.burst,
             margin: self.margin,
             are_for_commands,

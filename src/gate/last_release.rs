@@ -1,6 +1,9 @@
 //! Forecasts the last release under the limits as they stand.
 
-use super::{Gate, Pending, Request, Scope};
+use std::borrow::Cow;
+
+use super::{Gate, Limit, Pending, Request, Scope};
+use crate::config::Rate;
 use crate::rule::Ask;
 use crate::time::Time;
 
@@ -12,8 +15,11 @@ const MAX_STEPS: usize = 1024;
 ///
 /// A single limit knows the answer. Several interact, so the releases are tried out on a copy; if there are too many
 /// for that, the answer may be a little early.
-pub fn last_release(limits: &Gate, since: Time, costs: &[u64], count: u64) -> Time {
-    let (mut limits, costs) = limits.copied(costs);
+pub fn last_release(limits: &[Cow<Limit>], since: Time, costs: &[u64], count: u64) -> Time {
+    let charging = limits.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.is_common());
+    let (limits, costs): (Vec<_>, Vec<_>) =
+        charging.map(|(limit, &cost)| (Limit::clone(limit), cost)).unzip();
+    let mut limits = Gate { rates: vec![Rate::default(); limits.len()], limits, ..Gate::default() };
     let (mut since, mut left, mut charges) = (since, count, Pending::default());
     for _ in 0..MAX_STEPS {
         if costs.len() < 2 || left == 0 {
@@ -33,12 +39,12 @@ pub fn last_release(limits: &Gate, since: Time, costs: &[u64], count: u64) -> Ti
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::{Defaults, Rate, RateText};
+    use crate::config::{Defaults, RateText};
     use crate::time::{SECOND, Wall};
 
-    fn limits(texts: &[&str]) -> Gate {
-        let rates: Vec<Rate> = texts.iter().map(|text| text.parse::<Rate>().unwrap()).collect();
-        Gate::new(rates, Time::ZERO, Wall::EPOCH)
+    fn last(rates: Vec<Rate>, count: u64) -> Time {
+        let (costs, gate) = (vec![1; rates.len()], Gate::new(rates, Time::ZERO, Wall::EPOCH));
+        last_release(&gate.foreseen(Time::ZERO), Time::ZERO, &costs, count)
     }
 
     #[test]
@@ -60,17 +66,14 @@ mod tests {
             (&[], 100, 0),
         ];
         for (texts, count, seconds) in table {
-            let limits = limits(texts);
-            let costs = vec![1; texts.len()];
-            let last = last_release(&limits, Time::ZERO, &costs, count);
-            assert_eq!(last, Time(seconds * SECOND), "{count} under {texts:?}");
+            let rates = texts.iter().map(|text| text.parse::<Rate>().unwrap()).collect();
+            assert_eq!(last(rates, count), Time(seconds * SECOND), "{count} under {texts:?}");
         }
     }
 
     #[test]
     fn a_pause_never_ends_by_itself() {
         let rates = vec![RateText::parse_pausing("0/s").unwrap().resolve(&Defaults::default()).unwrap()];
-        let limits = Gate::new(rates, Time::ZERO, Wall::EPOCH);
-        assert_eq!(last_release(&limits, Time::ZERO, &[1], 9), Time::NEVER);
+        assert_eq!(last(rates, 9), Time::NEVER);
     }
 }

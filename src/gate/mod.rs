@@ -343,8 +343,8 @@ impl Gate {
     }
 
     /// Charges the first `left` of the releases, which have left by `now`; the others count as never admitted. If
-    /// `over`, the releases have ended as well. Calls `charged` with the index of each limit that is charged, the number
-    /// of releases and the sum of their costs. Returns reports of releases that were late for their slots.
+    /// `over`, the releases have ended as well. Calls `charged` with the index of each limit that is charged, the
+    /// number of releases and the sum of their costs. Returns reports of releases that were late for their slots.
     pub fn commit(
         &mut self,
         pending: &mut Pending,
@@ -482,22 +482,10 @@ impl Gate {
 
     /// The limits from which to forecast the end of the run. If some are shared, other runs may take slots that the
     /// forecast counts on.
-    pub fn foreseen(&self, now: Time) -> Cow<'_, Gate> {
-        if self.reservations.is_none() {
-            return Cow::Borrowed(self);
-        }
-        let mut foreseen = Gate::new(self.rates.clone(), now, self.wall);
-        foreseen.limits[self.shared()..].clone_from_slice(&self.limits);
-        Cow::Owned(foreseen)
-    }
-
-    /// A copy of the common limits that charge something, to try releases out on, and their costs.
-    fn copied(&self, costs: &[u64]) -> (Gate, Vec<u64>) {
-        let limits = self.limits.iter().zip(&self.rates).zip(costs);
-        let limits = limits.filter(|((limit, _), cost)| **cost > 0 && limit.is_common());
-        let limits = limits.map(|((limit, rate), &cost)| (limit.clone(), (rate.clone(), cost)));
-        let (limits, (rates, costs)): (Vec<_>, (Vec<_>, Vec<_>)) = limits.unzip();
-        (Gate { rates, limits, ..Gate::default() }, costs)
+    pub fn foreseen(&self, now: Time) -> Vec<Cow<'_, Limit>> {
+        let shared = self.rates.iter().zip(key_parts(&self.rates)).take(self.shared());
+        let shared = shared.map(|(rate, key)| Cow::Owned(Limit::new(rate, key, now, self.wall)));
+        shared.chain(self.limits.iter().map(Cow::Borrowed)).collect()
     }
 
     /// Provides for what lanes demand, in their order, when only `vacancies` more releases can take place.

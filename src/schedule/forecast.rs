@@ -1,5 +1,6 @@
 //! The forecast: what the run waits for, and when it will end.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 
 use super::Schedule;
@@ -7,7 +8,7 @@ use super::account::Awaited;
 use super::lanes::{Lane, Lanes};
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::gate::{Blocked, By, Gate, last_release};
+use crate::gate::{Blocked, By, Limit, last_release};
 use crate::rule::Ask;
 use crate::source::Items;
 use crate::time::Time;
@@ -201,9 +202,9 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
 }
 
 /// As [`last_release_of`], assuming that items cost what the waiting ones cost, and each limit is the only one.
-fn estimate(waiting: &Lanes, limits: &Gate, now: Time, left: u64) -> (Time, Precision) {
+fn estimate(waiting: &Lanes, limits: &[Cow<Limit>], now: Time, left: u64) -> (Time, Precision) {
     let mut precision = Precision::About;
-    let answers = limits.limits().map(|(at, limit)| {
+    let answers = limits.iter().enumerate().map(|(at, limit)| {
         let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
         if let Some(key) = limit.key() {
             // The keys of the items to come are not known.

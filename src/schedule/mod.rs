@@ -200,7 +200,7 @@ impl Schedule {
         self.spare.as_ref()?;
         let Schedule { input, lanes, gate, .. } = self;
         let next = gate.tidy(now, || {
-            let is_accepting = input.is_empty() && has_room(lanes, input);
+            let is_accepting = input.is_empty() && lanes.have_room(input);
             let is_waited_for = !input.has_ended() && !is_accepting;
             let outside = Some(input.newest()).filter(|_| is_waited_for);
             let waiting = lanes.oldest().into_iter().chain(input.arrival()).chain(outside);
@@ -345,10 +345,6 @@ impl Schedule {
         self.actions.next()
     }
 
-    fn has_room(&self) -> bool {
-        has_room(&self.lanes, &self.input)
-    }
-
     fn is_accepting(&self) -> bool {
         let capacity = self.lanes.capacity();
         // An item that must wait for a command anyway can wait in the input, unless the newest item or its arrival
@@ -358,7 +354,7 @@ impl Schedule {
             || self.options.on_limit != OnLimit::Wait
             || self.ending.halts(|halt| matches!(halt.share, Share::Percent(_)));
         let is_open = !self.ending.is_stopping() && !self.input.has_ended();
-        is_open && is_wanted && self.input.is_empty() && self.has_room()
+        is_open && is_wanted && self.input.is_empty() && self.lanes.have_room(&self.input)
     }
 
     /// True if no more input that has arrived by now can be read.
@@ -438,8 +434,4 @@ impl Schedule {
         let waiting = self.lanes.offset().into_iter().chain(self.jobs.offset());
         waiting.fold(self.input.done_until(), u64::min)
     }
-}
-
-fn has_room(lanes: &Lanes, input: &Input) -> bool {
-    lanes.have_room(input.is_single()) && !input.is_full()
 }

@@ -35,7 +35,7 @@ impl Schedule {
 
     /// Lets the items that were read join the lanes, as far as there is room.
     fn offer(&mut self, now: Time) {
-        while !self.ending.is_stopping() && self.has_room() {
+        while !self.ending.is_stopping() && self.lanes.have_room(&self.input) {
             if let Some(items) = self.input.take_alike() {
                 self.lanes.push(now, items, &self.gate);
             } else if !self.look(now) {
@@ -119,7 +119,7 @@ impl Schedule {
             // Refused items have made room for more.
             while admission.batch.is_empty()
                 && !(self.must_gather() || self.input.is_empty())
-                && self.has_room()
+                && self.lanes.have_room(&self.input)
                 && !self.ending.is_stopping()
             {
                 self.offer(now);
@@ -230,7 +230,7 @@ impl Schedule {
         let now = admission.checked;
         while admission.batch.bytes() < WRITE
             && !self.ending.is_stopping()
-            && self.has_room()
+            && self.lanes.have_room(&self.input)
             && self.look(now)
         {
             let since = self.input.arrival().unwrap_or(now);

@@ -28,7 +28,7 @@ use super::Admission;
 use crate::charge::{Charge, Key};
 use crate::config::{OnLimit, QueueOptions, keys};
 use crate::gate::{BatchTerms, Blocked, Gate, Scope};
-use crate::source::{Capacity, Delimiter, Items, Segment, Segments};
+use crate::source::{Capacity, Delimiter, Input, Items, Segment, Segments};
 use crate::time::Time;
 
 /// All waiting items, in lanes.
@@ -73,9 +73,10 @@ impl Lanes {
         self.size.items == 0
     }
 
-    /// True if there is room for more. `singly`: items join one by one.
-    pub(super) fn have_room(&self, singly: bool) -> bool {
-        self.size.has_room(self.options.lookahead.get(), self.batcher.most_items(), singly)
+    /// True if there is room for more of the input.
+    pub(super) fn have_room(&self, input: &Input) -> bool {
+        let (lookahead, batch) = (self.options.lookahead.get(), self.batcher.most_items());
+        self.size.has_room(lookahead, batch, input.is_single()) && !input.is_full()
     }
 
     /// Forms releases under the present limits. All that waits must be taken out first.

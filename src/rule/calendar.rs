@@ -198,19 +198,19 @@ impl Rule for Calendar {
     /// then all of it counts as used, whatever the new count.
     fn carry_over(&self, state: &mut Box<LastPeriod>, new: &Self, now: Time, unknown: Option<Time>) {
         let is_same = (self.civil, self.zone) == (new.civil, new.zone);
-        if is_same && state.forgotten <= state.end {
-            return;
-        }
         // A clock that was set back does not reopen what is over.
         let last = state.last;
         let known = i128::from(last.0).max(i128::from(state.forgotten.0) - 1);
         let period = LastPeriod { last, ..new.state_at(new.wall.nanos(now).max(known), u64::MAX) };
+        let is_in_it = |at| Time::clamped(new.wall.nanos(at)) >= period.start;
+        let is_unknown = unknown.is_some_and(|at| !is_same || is_in_it(at));
+        if is_same && state.forgotten <= state.end && !is_unknown {
+            return;
+        }
         let is_within = state.end > period.start;
         let forgotten = if is_within { state.forgotten } else { state.last_end() };
         **state = match is_within {
-            _ if forgotten > period.start || unknown.is_some() && !is_same => {
-                LastPeriod { forgotten, ..period }
-            }
+            _ if forgotten > period.start || is_unknown => LastPeriod { forgotten, ..period },
             true => LastPeriod { used: state.used, forgotten, ..period },
             false => LastPeriod { forgotten, ..LastPeriod::default() },
         };
@@ -357,11 +357,12 @@ mod tests {
         let mut third = used(&[DAY, 5 * DAY]);
         third.retune(5 * DAY, week(2));
         assert_eq!(third.instants(&[5 * DAY; 2]), [5 * DAY, 11 * DAY]);
-        // What others may have released counts only if it may have been in another period.
-        for (new, next) in [(week(4), 4 * DAY), (terms(4, DAY, "UTC"), DAY + 2)] {
+        // What others may have released counts only if it may have been in the new period.
+        let day = terms(4, DAY, "UTC");
+        for (new, unknown, next) in [(week(4), 1, 4 * DAY), (day, 1, DAY + 2), (day, 0, 2 * DAY)] {
             let mut fourth = used(&[]);
             fourth.state.forgotten = Time(DAY);
-            fourth.retune_after(Some(DAY), DAY + 1, new);
+            fourth.retune_after(Some(DAY - unknown), DAY + 1, new);
             assert_eq!(fourth.instants(&[DAY + 2]), [next]);
         }
     }

@@ -52,7 +52,9 @@ impl BookingRules {
                     // What costs least is forgotten first.
                     all_forgotten[limit] = (0..old.rules.len()).filter_map(|old| forgotten(old, 1, 0)).max();
                 }
-                if let Some(until) = all_forgotten[limit].or(is_used.then_some(last)) {
+                // More may have been used than this limit allows, so the next one must not count on what it knows.
+                all_forgotten[limit] = all_forgotten[limit].or(is_used.then_some(last));
+                if let Some(until) = all_forgotten[limit] {
                     *account = rule.unused();
                     rule.quarantine(account, until);
                 }

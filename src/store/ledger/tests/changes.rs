@@ -111,3 +111,25 @@ fn limits_that_were_never_used_are_free_unless_they_may_have_forgotten_it() {
         assert_eq!(slots[0].at, Time(first * SECOND), "{}", new.policy().text);
     }
 }
+
+/// What was used under another algorithm may be more than the new one allows, so a higher count sets nothing free.
+#[test]
+fn a_count_that_is_raised_after_a_change_of_algorithm_sets_nothing_free() {
+    for algorithm in ["algo=fixed", "algo=sliding", "algo=calendar,tz=UTC", "algo=bucket,burst=9"] {
+        let [old, new, raised] =
+            ["9/h", &format!("2/h,{algorithm}"), &format!("8/h,{algorithm}")].map(rules_of);
+        let old = if algorithm == "algo=sliding" { rules_of("9/h,algo=fixed") } else { old };
+        let mut ledger = old.begin(Time(0));
+        old.book(&mut ledger, Time(0), &order(&[1], 9));
+        let first = |rules: &BookingRules, from: &BookingRules, ledger: &Ledger, at: u64| {
+            let change = Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
+            let ledger = rules.carry_over(from, ledger, change);
+            let slots = rules.book(&mut ledger.clone(), change.at, &order(&[1], 1)).slots;
+            (ledger, slots.first().map_or(u64::MAX, |slot| slot.at.0 / SECOND))
+        };
+        let (ledger, after) = first(&new, &old, &ledger, 10);
+        assert!(after >= 600, "{algorithm}: {after}");
+        let (_, after) = first(&raised, &new, &ledger, 20);
+        assert!(after >= 400, "{algorithm}, raised: {after}");
+    }
+}

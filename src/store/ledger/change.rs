@@ -63,8 +63,10 @@ impl BookingRules {
             let (before, dearest) = (&old.rules[source].rule, max_cost(&old.policy.rates[source]));
             let more = self.more_after(limit, dearest.max(max_cost(rate)));
             account.clone_from(&ledger.accounts[source]);
-            // Of slots that are given up, the one before may matter for longer.
-            if ledger.newest > last || more > 0 && ledger.newest > at {
+            // Of slots that are given up, the one before may matter for longer; and those since the change may have
+            // refilled a bucket as the old limit did.
+            let refills = rate.algorithm.spec().takes(Extra::Burst) && old.policy.rates[source] != *rate;
+            if ledger.newest > last || (more > 0 || refills) && ledger.newest > at {
                 before.recede(account, last.saturating_add(more));
             }
             // What was too old when the last slot was booked is forgotten.

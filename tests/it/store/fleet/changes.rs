@@ -290,9 +290,12 @@ fn limits_that_replace_those_of_a_state_that_is_gone_are_followed() {
 #[test]
 fn limits_of_a_map_are_replaced() {
     // A process has not seen the limits with the longest horizon; what cost least or most is forgotten, or hidden.
-    for_each_seed_of(seeds(40).chain([800_192, 801_326, 802_261, 804_968, 900_675]), |seed, random| {
-        check(Box::new(InMemory::evicting()), true, seed, random);
-    });
+    for_each_seed_of(
+        seeds(40).chain([800_192, 801_326, 802_261, 804_968, 900_675, 912_495]),
+        |seed, random| {
+            check(Box::new(InMemory::evicting()), true, seed, random);
+        },
+    );
 }
 
 #[cfg(all(feature = "redis", feature = "sqlite"))]

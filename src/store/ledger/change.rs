@@ -74,7 +74,10 @@ impl BookingRules {
             all_forgotten[limit] = forgotten(source, dearest, more);
             before.carry_over(account, rule, at, all_forgotten[limit]);
             let hidden = old.hidden_by(source, dearest, ledger.newest).filter(|hidden| *hidden >= began);
-            hidden.into_iter().for_each(|hidden| rule.exhaust(account, hidden.saturating_add(more)));
+            let hidden = hidden.map(|hidden| hidden.saturating_add(more));
+            // What is known of keys without a record is older.
+            let evicted = all_forgotten[limit].filter(|_| missing.is_some() && old.knows_last(source));
+            hidden.into_iter().chain(evicted).for_each(|at| rule.exhaust(account, at));
         }
         if all_forgotten.iter().any(Option::is_some) {
             new.forgotten = all_forgotten.into();
@@ -101,9 +104,14 @@ impl BookingRules {
     /// The instant up to which a release of this cost may be hidden by one at `last`, if the rule knows only the last.
     fn hidden_by(&self, limit: usize, cost: u64, last: Time) -> Option<Time> {
         let Quota { algorithm, terms, .. } = &self.policy.quotas[limit];
-        let spec = algorithm.spec();
-        let knows_one = spec.accrues && !spec.takes(Extra::Burst) && self.policy.rates[limit].cost.is_some();
-        last.0.checked_sub(spec.matters_for(terms, cost)).filter(|_| knows_one).map(Time)
+        let is_hidden = self.knows_last(limit) && self.policy.rates[limit].cost.is_some();
+        last.0.checked_sub(algorithm.spec().matters_for(terms, cost)).filter(|_| is_hidden).map(Time)
+    }
+
+    /// True if a rule knows the last release only.
+    fn knows_last(&self, limit: usize) -> bool {
+        let spec = self.policy.quotas[limit].algorithm.spec();
+        spec.accrues && !spec.takes(Extra::Burst)
     }
 
     /// The nanoseconds by which a release of this cost holds up later ones for longer than one of cost 1.

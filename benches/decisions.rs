@@ -198,7 +198,7 @@ fn book_on_a_server(bencher: Bencher<'_, '_>, rate: &str, count: u64) {
     let Some(_server) = Server::start(&socket) else { return println!("skipped: redis-server is missing") };
     let url = format!("unix://{}?name=bench", socket.display());
     let timeout = Duration::from_secs(30);
-    // With a deadline this long, answers are in time on a busy machine too.
+    // With slots that are good for this long, answers are in time on a busy machine too.
     let policy = Policy { validity: 60 * SECOND, ..policy(rate) };
     let mut store = RedisStore::on_server(url.parse().expect("a server"), policy, timeout, clock());
     bencher.counter(ItemsCount::new(ROUNDS * count)).bench_local(|| {

@@ -92,7 +92,7 @@ impl Inherited {
         }
     }
 
-    /// Checks that standard output is open: what std opens in its place would take everything and keep nothing.
+    /// Checks that standard output is open: what is opened in its place would take everything and keep nothing.
     ///
     /// # Errors
     /// It was closed.

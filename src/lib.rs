@@ -12,7 +12,7 @@
 // ```text
 //                  events                    actions
 // source ─ items ─▶ ┌────────────────────────┐ ─ Send(batch) ─▶ sink: stdout | command
-// jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Store(order) ─▶ store
+// jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Store(order) ▶ store
 // store ── slots ─▶ │  lanes · jobs · gate   │ ─ Wait(until) ─▶ clock
 // signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
 // ```

@@ -119,19 +119,7 @@ impl RateText {
     pub fn resolve(&self, defaults: &Defaults) -> Result<Rate> {
         let written = &self.rate;
         let is_rate = written.from != CountFrom::Running;
-        let (is_found, paces) = (written.least.is_some(), [Algorithm::Interval, Algorithm::Sliding]);
-        let usual = defaults.algorithm.filter(|usual| !is_found || paces.contains(usual));
-        let first = if is_found { Algorithm::Interval } else { Algorithm::default() };
-        let algorithm = self.algorithm.or(usual).unwrap_or(first);
-        ensure!(
-            !is_found || paces.contains(&algorithm),
-            "a rate that is to be found is paced by interval or sliding: leave out algo={algorithm}"
-        );
-        ensure!(
-            !is_found || written.burst.is_none(),
-            "a rate that is to be found is paced by interval or sliding: leave out burst="
-        );
-        let algorithm = if is_rate { algorithm } else { Algorithm::Sliding };
+        let algorithm = if is_rate { self.algorithm(defaults)? } else { Algorithm::Sliding };
         let margin = self.margin.or(defaults.margin).filter(|_| is_rate);
         let margin = margin.unwrap_or_else(|| self.default_margin(algorithm, defaults));
         let has_burst = algorithm.spec().takes(Extra::Burst);
@@ -162,6 +150,28 @@ impl RateText {
         };
         (algorithm.spec().check)(&rate.padded_terms())?;
         Ok(rate)
+    }
+
+    /// The algorithm that is written, or else the default one if the limit takes it.
+    ///
+    /// # Errors
+    /// The algorithm or an option is not for a rate that is to be found.
+    fn algorithm(&self, defaults: &Defaults) -> Result<Algorithm> {
+        if self.rate.least.is_none() {
+            return Ok(self.algorithm.or(defaults.algorithm).unwrap_or_default());
+        }
+        let paces = |algorithm: &Algorithm| [Algorithm::Interval, Algorithm::Sliding].contains(algorithm);
+        let algorithm = self.algorithm.or(defaults.algorithm.filter(paces)).unwrap_or(Algorithm::Interval);
+        let unfit = match self.rate.burst {
+            _ if !paces(&algorithm) => Some(format!("algo={algorithm}")),
+            burst => burst.map(|_| "burst=".to_owned()),
+        };
+        match unfit {
+            Some(unfit) => {
+                bail!("a rate that is to be found is paced by interval or sliding: leave out {unfit}")
+            }
+            None => Ok(algorithm),
+        }
     }
 
     /// A limit that counts a command to its end needs no margin, and a pause has no use for one.

@@ -167,6 +167,7 @@ impl Limit {
         if most == 1 && rule.is_plenty(state, ask.cost, pending) {
             return 1;
         }
+        // What has left the window tells since when the limit has held this release back.
         if self.learning.is_none() {
             rule.expire(state, now);
         }

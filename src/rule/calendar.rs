@@ -194,8 +194,8 @@ impl Rule for Calendar {
     /// The wall clock does not restart.
     fn restart(&self, _: &mut Box<LastPeriod>) {}
 
-    /// Under other terms, the current period may also include releases from before the last one, which are not known:
-    /// then all of it counts as used, whatever the new count.
+    /// Under other terms, the current period may also include releases from before the last one, which are not known;
+    /// and under the same, others that are not. Then all of it counts as used, whatever the new count.
     fn carry_over(&self, state: &mut Box<LastPeriod>, new: &Self, now: Time, unknown: Option<Time>) {
         let is_same = (self.civil, self.zone) == (new.civil, new.zone);
         // A clock that was set back does not reopen what is over.

@@ -156,7 +156,7 @@ impl Reservations {
 
     /// An order by the present limits.
     fn order_for(&self, key: &Key, costs: &[u64], task: Task) -> Order {
-        Order { key: key.clone(), costs: costs.into(), changes: self.terms.changes, task }
+        Order::of(key, costs, self.terms.changes, task)
     }
 
     /// Answers stand until this number changes.
@@ -366,8 +366,7 @@ impl Reservations {
                     vacancies -= wanted.count;
                     pacing.coming += wanted.count;
                     lease.ordered = Some(Ordered::Coming(now, wanted.count));
-                    let (key, costs, changes) = (key.clone(), costs.as_ref().into(), terms.changes);
-                    steps.orders.push(Order { key, costs, changes, task: Task::Book(wanted) });
+                    steps.orders.push(Order::of(key, costs, terms.changes, Task::Book(wanted)));
                 }
             }
         }
@@ -395,9 +394,7 @@ impl Reservations {
             for lease in known.leases.iter_mut().filter(|_| may_be_used) {
                 let slots = lease.take_surplus(now);
                 if !slots.is_empty() {
-                    let (key, costs, task) =
-                        (key.clone(), (&*lease.costs).into(), Task::GiveBack(slots, None));
-                    surplus.push(Order { key, costs, changes, task });
+                    surplus.push(Order::of(key, &lease.costs, changes, Task::GiveBack(slots, None)));
                 }
             }
             known.is_of_use()
@@ -423,8 +420,7 @@ impl Reservations {
             for lease in &mut known.leases {
                 if let Some(Ordered::NotBefore(at, turn @ Some(_))) = lease.ordered {
                     lease.ordered = Some(Ordered::NotBefore(at, None));
-                    let task = Task::GiveBack(Vec::new(), turn);
-                    turns.push(Order { key: key.clone(), costs: (&*lease.costs).into(), changes, task });
+                    turns.push(Order::of(key, &lease.costs, changes, Task::GiveBack(Vec::new(), turn)));
                 }
             }
         }

@@ -71,6 +71,11 @@ impl Order {
         Order { key, costs: costs.into(), changes: 0, task }
     }
 
+    /// A task for releases with this key and these costs, after this number of changes of the limits.
+    pub(super) fn of(key: &Key, costs: &[u64], changes: u64, task: Task) -> Self {
+        Order { key: key.clone(), costs: costs.into(), changes, task }
+    }
+
     /// For the same key and costs, this task.
     pub fn with(&self, task: Task) -> Self {
         Order { task, ..self.clone() }

@@ -30,7 +30,7 @@ pub(crate) struct Inherited {
     /// In the order of `WATCHED`.
     ignored: [bool; WATCHED.len()],
     /// The signals that were blocked, if known.
-    mask: Option<SigSet>,
+    pub(crate) mask: Option<SigSet>,
 }
 
 static INHERITED: OnceLock<Inherited> = OnceLock::new();
@@ -107,11 +107,6 @@ impl Inherited {
     /// The signals that a command must ignore, and would not without our help.
     pub(crate) fn to_ignore(self) -> impl Iterator<Item = c_int> {
         CHANGED.into_iter().filter(move |&signal| self.ignores(signal))
-    }
-
-    /// The signals that a command must have blocked, if they differ from ours.
-    pub(crate) fn to_block(self) -> Option<SigSet> {
-        self.mask.filter(|mask| HEARD.into_iter().any(|signal| mask.contains(signal)))
     }
 
     pub(crate) fn ignores(self, signal: c_int) -> bool {

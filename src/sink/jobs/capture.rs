@@ -3,12 +3,12 @@
 use std::fs::File;
 use std::io::{self, ErrorKind, Read, Write};
 use std::os::unix::fs::FileExt;
-use std::process::{Command, Stdio};
 use std::rc::Rc;
 
 use anyhow::Error;
 
 use super::space::Space;
+use super::spawn::Spawn;
 use super::temp_files::{TempFile, TempFilePool};
 use crate::exit::Exit;
 use crate::sink::Cause;
@@ -37,11 +37,10 @@ pub(super) enum Printed {
 
 impl Capture {
     /// Makes `command` print to files. Each line gets the `tag`.
-    pub(super) fn of(command: &mut Command, tag: &Rc<[u8]>, pool: &mut TempFilePool) -> io::Result<Self> {
+    pub(super) fn of(command: &mut Spawn, tag: &Rc<[u8]>, pool: &mut TempFilePool) -> io::Result<Self> {
         let [(stdout, for_stdout), (stderr, for_stderr)] = [pool.take()?, pool.take()?];
         Space::check_now(&stdout.file)?;
-        command.stdout(Stdio::from(for_stdout));
-        command.stderr(Stdio::from(for_stderr));
+        (command.stdout, command.stderr) = (Some(for_stdout.into()), Some(for_stderr.into()));
         Ok(Capture { files: [stdout, stderr], tag: Rc::clone(tag) })
     }
 

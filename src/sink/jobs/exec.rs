@@ -11,7 +11,7 @@ use anyhow::{Error, anyhow};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-use super::job::restore;
+use super::spawn::restore;
 use crate::config::{State, VARIABLE};
 use crate::exit::Exit;
 use crate::inherited::{inherited, stdin};

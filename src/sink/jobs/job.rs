@@ -3,18 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs::File;
 use std::io;
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
-use std::ptr;
 
-use nix::libc;
 use nix::sys::signal::{Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::capture::Capture;
+use super::spawn::{Spawn, Spawner};
 use crate::exit::End;
-use crate::inherited::inherited;
 use crate::time::{SECOND, Time};
 
 /// The time that a command has to end cleanly after its timeout.
@@ -90,31 +86,20 @@ impl Slots {
 /// still ask for passwords on /dev/tty. In a group of its own, it gets our Ctrl-C passed on.
 pub(super) struct Parent {
     own_group: bool,
+    spawner: Spawner,
 }
 
 impl Parent {
-    pub(super) fn new(is_timed: bool) -> Self {
+    /// # Errors
+    /// The system has no memory.
+    pub(super) fn new(is_timed: bool) -> io::Result<Self> {
         let has_terminal = File::open("/dev/tty").is_ok();
-        Parent { own_group: is_timed || !has_terminal }
+        let own_group = is_timed || !has_terminal;
+        Ok(Parent { own_group, spawner: Spawner::new(own_group)? })
     }
 
-    pub(super) fn start(&self, mut command: Command) -> io::Result<Pid> {
-        if self.own_group {
-            command.process_group(0);
-        }
-        // This makes std start the command in a slower way, so only if needed.
-        if inherited().to_ignore().next().is_some() || inherited().to_block().is_some() {
-            restore(&mut command);
-        }
-        let child = match command.spawn() {
-            // A script without `#!`, which execvp(3) runs with sh: std calls execvp only in its slower way.
-            Err(error) if error.raw_os_error() == Some(libc::ENOEXEC) => {
-                restore(&mut command);
-                command.spawn()
-            }
-            child => child,
-        }?;
-        Ok(Pid::from_raw(child.id().cast_signed()))
+    pub(super) fn start(&self, spawn: &Spawn) -> io::Result<Pid> {
+        self.spawner.start(spawn)
     }
 
     /// The end of a process that has been reaped, as it counts. What one that took too long has left behind is killed.
@@ -138,28 +123,5 @@ impl Parent {
             // A stopped command would never receive it.
             let _ = send(pid, Signal::SIGCONT);
         }
-    }
-}
-
-/// Makes a command ignore and block the signals that we inherited so.
-pub(super) fn restore(command: &mut Command) {
-    let inherited = inherited();
-    let restore = move || {
-        // SAFETY: an action that runs none of our code, and calls that are allowed between fork and exec.
-        #[expect(unsafe_code)]
-        unsafe {
-            for signal in inherited.to_ignore() {
-                libc::signal(signal, libc::SIG_IGN);
-            }
-            if let Some(mask) = inherited.to_block() {
-                libc::pthread_sigmask(libc::SIG_SETMASK, mask.as_ref(), ptr::null_mut());
-            }
-        }
-        Ok(())
-    };
-    // SAFETY: it only makes those calls.
-    #[expect(unsafe_code)]
-    unsafe {
-        command.pre_exec(restore);
     }
 }

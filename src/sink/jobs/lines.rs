@@ -2,12 +2,12 @@
 
 use std::io::{self, ErrorKind, PipeReader, Read};
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::Command;
 use std::rc::Rc;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::capture::unreadable;
+use super::spawn::Spawn;
 use super::tag::Tagged;
 use crate::interrupt::Interrupt;
 use crate::output::Target;
@@ -41,14 +41,14 @@ struct OutputStream {
 
 impl Lines {
     /// Makes `command` print to pipes.
-    pub(super) fn capture(command: &mut Command) -> io::Result<Pipes> {
+    pub(super) fn capture(command: &mut Spawn) -> io::Result<Pipes> {
         let pipe = || {
             let (reader, writer) = io::pipe()?;
             fcntl(&reader, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
             Ok::<_, io::Error>((reader, writer))
         };
         let ((stdout, to_stdout), (stderr, to_stderr)) = (pipe()?, pipe()?);
-        command.stdout(to_stdout).stderr(to_stderr);
+        (command.stdout, command.stderr) = (Some(to_stdout.into()), Some(to_stderr.into()));
         Ok([stdout, stderr])
     }
 
@@ -171,7 +171,7 @@ mod tests {
     #[test]
     fn commands_that_print_much_take_turns() {
         let mut lines = Lines::default();
-        let mut commands: Vec<_> = (1..4).map(|_| Command::new("true")).collect();
+        let mut commands: Vec<_> = (1..4).map(|_| Spawn::new("true".as_ref(), &[]).unwrap()).collect();
         let mut writers = Vec::new();
         for (first, command) in (1..).zip(&mut commands) {
             let mut pipes = Lines::capture(command).unwrap();
@@ -200,7 +200,7 @@ mod tests {
     #[test]
     fn the_pipes_of_commands_that_have_ended_are_closed() {
         let mut lines = Lines::default();
-        let mut command = Command::new("true");
+        let mut command = Spawn::new("true".as_ref(), &[]).unwrap();
         lines.start(1, &Rc::default(), Lines::capture(&mut command).unwrap());
         drop(command);
         assert_eq!(lines.pipes().len(), 2);

@@ -15,6 +15,7 @@ mod programs;
 mod room;
 mod shortage;
 mod space;
+mod spawn;
 mod stdin;
 mod tag;
 mod temp_files;
@@ -28,7 +29,6 @@ use std::io::{self, ErrorKind};
 use std::iter;
 use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
@@ -51,6 +51,8 @@ use self::output::Outputs;
 use self::programs::Programs;
 use self::room::command_line;
 use self::shortage::Shortage;
+use self::spawn::Spawn;
+use self::stdin::Nothing;
 use self::tag::tag;
 use super::{Cause, Flushed, RunningJobs, Sent, Sink};
 use crate::config::{Feed, HEADERS, Output, Run, Separator, State, VARIABLE};
@@ -78,6 +80,7 @@ pub(crate) struct Commands {
     state: Option<String>,
     header_files: HeaderFiles,
     programs: Programs,
+    nothing: Nothing,
 }
 
 impl Commands {
@@ -99,7 +102,7 @@ impl Commands {
             capacity: Self::capacity_of(&run, &delimiter),
             delimiter,
             separator: separator.cloned(),
-            parent: Parent::new(run.timeout.is_some()),
+            parent: Parent::new(run.timeout.is_some())?,
             jobs: Vec::new(),
             slots: Slots::default(),
             shortage: Shortage::default(),
@@ -107,6 +110,7 @@ impl Commands {
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             header_files: HeaderFiles::new(run.retry.times > 0 || run.template.takes_headers()),
             programs: Programs::default(),
+            nothing: Nothing::default(),
             run,
         })
     }
@@ -121,12 +125,12 @@ impl Commands {
         let headers = self.header_files.file_of(batch).map_err(StartError::TempFile)?;
         // Always set: some programs fail on an empty file name.
         let named = headers.as_deref().unwrap_or(Path::new(stdin::NOTHING));
-        let mut command = self.command(batch, named).map_err(StartError::TempFile)?;
-        command.env("THROTTLE_SEQ", batch.first().to_string());
-        command.env("THROTTLE_ATTEMPT", batch.attempt().to_string());
-        command.env("THROTTLE_SLOT", (slot + 1).to_string());
+        let mut command = self.command(batch, named)?;
+        command.set("THROTTLE_SEQ", batch.first().to_string());
+        command.set("THROTTLE_ATTEMPT", batch.attempt().to_string());
+        command.set("THROTTLE_SLOT", (slot + 1).to_string());
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
-            command.env(name, named);
+            command.set(name, named);
         }
         let tagger = self.tagger.as_ref();
         let tag = tagger.map_or_else(Rc::default, |tagger| tag(tagger, batch, &self.delimiter));
@@ -138,7 +142,7 @@ impl Commands {
                 (Some(capture.map_err(StartError::TempFile)?), None)
             }
         };
-        match self.parent.start(command) {
+        match self.parent.start(&command) {
             Ok(pid) => {
                 let first = batch.first();
                 self.jobs.push(Job { pid, first, slot, headers, capture, deadline: Deadline::default() });
@@ -153,18 +157,20 @@ impl Commands {
         self.expander.expand(batch, &self.delimiter, headers.as_os_str())
     }
 
-    fn command(&mut self, batch: &Batch, headers: &Path) -> io::Result<Command> {
+    fn command(&mut self, batch: &Batch, headers: &Path) -> Result<Spawn, StartError> {
         let line = self.line(batch, headers);
-        let mut command = self.programs.command(&line[0]);
-        command.args(&line[1..]);
+        let program = self.programs.find(&line[0]);
+        let mut command = Spawn::new(program, &line).map_err(StartError::Command)?;
         if let Some(state) = &self.state {
-            command.env(VARIABLE, state);
+            command.set(VARIABLE, state);
         }
-        match self.run.stdin {
-            Feed::Nothing => _ = command.stdin(stdin::nothing()?),
-            Feed::Ours => {}
-            Feed::Items => _ = command.stdin(stdin::of(Separator::head(self.separator.as_ref()), batch)?),
+        command.stdin = match self.run.stdin {
+            Feed::Nothing => Some(self.nothing.get()),
+            Feed::Ours => None,
+            Feed::Items => Some(stdin::of(Separator::head(self.separator.as_ref()), batch)),
         }
+        .transpose()
+        .map_err(StartError::TempFile)?;
         Ok(command)
     }
 

@@ -217,10 +217,10 @@ fn most_files() -> usize {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::FileExt;
-    use std::process::Command;
     use std::rc::Rc;
 
     use super::super::capture::SMALL;
+    use super::super::spawn::Spawn;
     use super::*;
 
     fn outputs() -> Outputs {
@@ -230,7 +230,8 @@ mod tests {
 
     /// Starts a command for the item numbered `first`, which prints `length` bytes and ends.
     fn end(outputs: &mut Outputs, first: u64, length: usize) {
-        let capture = Capture::of(&mut Command::new("true"), &Rc::default(), &mut outputs.pool).unwrap();
+        let mut command = Spawn::new("true".as_ref(), &[]).unwrap();
+        let capture = Capture::of(&mut command, &Rc::default(), &mut outputs.pool).unwrap();
         capture.files[0].file.write_all_at(&vec![b'x'; length], 0).unwrap();
         outputs.open(first);
         outputs.take(first, Some(capture));

@@ -2,9 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
-use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
-use std::process::Command;
 
 use super::is_passing;
 use crate::which;
@@ -18,18 +16,14 @@ pub(super) struct Programs {
 }
 
 impl Programs {
-    /// A command that runs the program that a shell would run as `name`.
-    pub(super) fn command(&mut self, name: &OsStr) -> Command {
+    /// The program that a shell would run as `name`: its file, or the name if the system is to look for it.
+    pub(super) fn find<'a>(&'a mut self, name: &'a OsStr) -> &'a OsStr {
         if self.last.as_ref().is_none_or(|(last, _)| last != name) {
             self.last = Some((name.to_owned(), which::find(name)));
         }
         match &self.last {
-            Some((_, Some(file))) if !self.has_given_up => {
-                let mut command = Command::new(file);
-                command.arg0(name);
-                command
-            }
-            _ => Command::new(name),
+            Some((_, Some(file))) if !self.has_given_up => file.as_os_str(),
+            _ => name,
         }
     }
 

@@ -2,7 +2,6 @@
 
 use std::io::{self, PipeReader, PipeWriter, Read, Write};
 use std::os::fd::AsFd;
-use std::process::Command;
 use std::rc::Rc;
 use std::time::Instant;
 
@@ -13,6 +12,7 @@ use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::Pid;
 
 use super::job::Deadline;
+use super::spawn::Spawn;
 use crate::interrupt::Interrupt;
 use crate::printable::excerpt;
 
@@ -73,12 +73,12 @@ pub(super) enum Delivery {
 
 impl Pipes {
     /// Connects `command`.
-    pub(super) fn connect(command: &mut Command) -> io::Result<Self> {
+    pub(super) fn connect(command: &mut Spawn) -> io::Result<Self> {
         let ((its_stdin, stdin), (stdout, its_stdout)) = (io::pipe()?, io::pipe()?);
         for ours in [stdin.as_fd(), stdout.as_fd()] {
             fcntl(ours, FcntlArg::F_SETFL(OFlag::O_NONBLOCK))?;
         }
-        command.stdin(its_stdin).stdout(its_stdout);
+        (command.stdin, command.stdout) = (Some(Rc::new(its_stdin.into())), Some(its_stdout.into()));
         Ok(Pipes { stdin, stdout })
     }
 }

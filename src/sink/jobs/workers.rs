@@ -8,7 +8,6 @@ use std::ffi::{OsStr, OsString};
 use std::io;
 use std::iter;
 use std::os::fd::{AsFd, BorrowedFd};
-use std::process::Command;
 use std::rc::Rc;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -23,6 +22,7 @@ use super::expander::Expander;
 use super::job::{Deadline, Parent, Slots};
 use super::output::Outputs;
 use super::shortage::Shortage;
+use super::spawn::Spawn;
 use super::tag::tag;
 use super::wait;
 use super::worker::{Delivery, ItemInHand, Pipes, Worker};
@@ -94,7 +94,7 @@ impl Workers {
             tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
             delimiter,
             separator: separator.cloned(),
-            parent: Parent::new(run.timeout.is_some()),
+            parent: Parent::new(run.timeout.is_some())?,
             running: Vec::new(),
             slots: Slots::default(),
             outputs: Outputs::new(Arc::clone(&interrupt), run.output == Output::InOrder),
@@ -115,21 +115,15 @@ impl Workers {
             return Ok(idle);
         }
         let slot = self.slots.first();
-        let mut command = self.command();
-        command.env("THROTTLE_SLOT", (slot + 1).to_string());
+        let mut command = Spawn::new(&self.line[0], &self.line)?;
+        self.state.iter().for_each(|state| command.set(VARIABLE, state));
+        command.set("THROTTLE_SLOT", (slot + 1).to_string());
         let pipes = Pipes::connect(&mut command)?;
-        let pid = self.parent.start(command)?;
+        let pid = self.parent.start(&command)?;
         self.slots.take(slot);
         let head = Separator::head(self.separator.as_ref()).to_vec();
         self.running.push(Worker::new(pid, slot, pipes, head));
         Ok(self.running.len() - 1)
-    }
-
-    fn command(&self) -> Command {
-        let mut command = Command::new(&self.line[0]);
-        command.args(&self.line[1..]);
-        self.state.iter().for_each(|state| _ = command.env(VARIABLE, state));
-        command
     }
 
     /// Decides what follows when no worker could be started.

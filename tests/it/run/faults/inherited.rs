@@ -4,7 +4,7 @@ use std::os::unix::process::{CommandExt, ExitStatusExt};
 use std::process::Command;
 
 use nix::sys::signal::Signal::{
-    self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ,
+    self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGXFSZ,
 };
 use nix::sys::signal::{SigHandler, SigSet, signal};
 
@@ -77,7 +77,14 @@ fn commands_get_the_mask_and_the_dispositions_as_found() {
     let heard = [SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGURG, SIGUSR1];
     let caught = [SIGINT, SIGPIPE, SIGURG, SIGXFSZ, SIGCHLD];
     let nothing: &[Signal] = &[];
-    for (blocked, ignored) in [(nothing, nothing), (&heard, nothing), (nothing, &caught), (&caught, &heard)] {
+    let table = [
+        (nothing, nothing),
+        (&heard, nothing),
+        (&[SIGUSR2], &[SIGPIPE]),
+        (nothing, &caught),
+        (&caught, &heard),
+    ];
+    for (blocked, ignored) in table {
         let mut direct = Command::new("grep");
         start_with(direct.args(["-E", "Sig(Blk|Ign)", "/proc/self/status"]), blocked, ignored);
         let mut paced = Command::new(THROTTLE);

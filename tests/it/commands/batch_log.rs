@@ -325,7 +325,7 @@ fn property_a_log_of_batches_says_what_ran_and_is_resumed_exactly_wherever_it_br
 fn logged(directory: &Directory, args: &[&str]) -> PathBuf {
     let log = directory.path().join("log");
     let command = ["--log", log.to_str().unwrap(), "--", "sh", "-c", "test \"$1\" != d", "sh"];
-    throttle(&[&["-d,", "-j1"], args, &command].concat()).write_stdin("a\tx,b\nx,c,d,,f").output().unwrap();
+    throttle(&[&["-d,", "-j1"], args, &command].concat()).write_stdin("a\tx,b\nx,c,d,,f,").output().unwrap();
     log
 }
 

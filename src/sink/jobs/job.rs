@@ -1,16 +1,12 @@
-//! A running command, and how it is started and signalled.
+//! A running command: its place and its deadline.
 
 use std::collections::BTreeSet;
-use std::fs::File;
-use std::io;
 use std::path::PathBuf;
 
-use nix::sys::signal::{Signal, kill, killpg};
+use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::capture::Capture;
-use super::spawn::{Spawn, Spawner};
-use crate::exit::End;
 use crate::time::{SECOND, Time};
 
 /// The time that a command has to end cleanly after its timeout.
@@ -76,52 +72,5 @@ impl Slots {
 
     pub(super) fn free(&mut self, slot: usize) {
         self.free.insert(slot);
-    }
-}
-
-/// Starts commands, and sends them signals.
-///
-/// Without a controlling terminal, or with a timeout, each command leads a process group of its own, so that a signal
-/// also reaches what it started. Otherwise it stays in our group: the terminal's Ctrl-C reaches it there, and it can
-/// still ask for passwords on /dev/tty. In a group of its own, it gets our Ctrl-C passed on.
-pub(super) struct Parent {
-    own_group: bool,
-    spawner: Spawner,
-}
-
-impl Parent {
-    /// # Errors
-    /// The system has no memory.
-    pub(super) fn new(is_timed: bool) -> io::Result<Self> {
-        let has_terminal = File::open("/dev/tty").is_ok();
-        let own_group = is_timed || !has_terminal;
-        Ok(Parent { own_group, spawner: Spawner::new(own_group)? })
-    }
-
-    pub(super) fn start(&self, spawn: &Spawn) -> io::Result<Pid> {
-        self.spawner.start(spawn)
-    }
-
-    /// The end of a process that has been reaped, as it counts. What one that took too long has left behind is killed.
-    pub(super) fn end(&self, pid: Pid, deadline: &Deadline, end: End) -> End {
-        if !deadline.has_passed {
-            return end;
-        }
-        // The group's ID is not reused while a process of the group exists.
-        self.signal(pid, Signal::SIGKILL);
-        match end {
-            End::Exited(_) => End::Killed(Signal::SIGTERM as i32),
-            end @ End::Killed(_) => end,
-        }
-    }
-
-    /// Sends a signal to a command that was started here and not reaped, so its process ID is still its own.
-    pub(super) fn signal(&self, pid: Pid, signal: Signal) {
-        let send = if self.own_group { killpg } else { kill };
-        let _ = send(pid, signal);
-        if signal != Signal::SIGKILL {
-            // A stopped command would never receive it.
-            let _ = send(pid, Signal::SIGCONT);
-        }
     }
 }

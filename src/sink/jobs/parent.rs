@@ -1,0 +1,123 @@
+//! Starts commands, and sends them signals.
+
+use std::env;
+use std::ffi::CString;
+use std::fs::File;
+use std::io;
+use std::os::fd::AsRawFd;
+use std::os::unix::ffi::OsStrExt;
+use std::os::unix::process::CommandExt;
+
+use nix::errno::Errno;
+use nix::libc;
+use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
+use nix::sys::signal::{SigSet, Signal, kill, killpg};
+use nix::unistd::Pid;
+
+use super::job::Deadline;
+use super::spawn::Spawn;
+use crate::exit::End;
+use crate::inherited::inherited;
+
+/// The parent of commands, which get its environment and the signals that it inherited.
+///
+/// Without a controlling terminal, or with a timeout, each command leads a process group of its own, so that a signal
+/// also reaches what it started. Otherwise it stays in our group: the terminal's Ctrl-C reaches it there, and it can
+/// still ask for passwords on /dev/tty. In a group of its own, it gets our Ctrl-C passed on.
+///
+/// `posix_spawn(3)` starts nearly all. std's `Command` is for the rest: as it collects the environment anew for each
+/// process, it takes longer than all else that is done for a short command.
+pub(super) struct Parent {
+    own_group: bool,
+    environment: Vec<CString>,
+    attributes: PosixSpawnAttr,
+}
+
+impl Parent {
+    /// # Errors
+    /// The system has no memory.
+    pub(super) fn new(is_timed: bool) -> io::Result<Self> {
+        let has_terminal = File::open("/dev/tty").is_ok();
+        let own_group = is_timed || !has_terminal;
+        let variables =
+            env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let environment = variables.flat_map(CString::new).collect();
+        Ok(Parent { own_group, environment, attributes: attributes(own_group)? })
+    }
+
+    /// Starts a process.
+    pub(super) fn start(&self, spawn: &Spawn) -> io::Result<Pid> {
+        // What we do not ignore, posix_spawn(3) cannot make a process ignore.
+        if inherited().to_ignore().any(|signal| signal != libc::SIGPIPE) {
+            return self.fork(spawn);
+        }
+        match self.spawn(spawn) {
+            // A script without `#!`, which execvp(3) runs with sh.
+            Err(Errno::ENOEXEC) => self.fork(spawn),
+            started => Ok(started?),
+        }
+    }
+
+    fn spawn(&self, spawn: &Spawn) -> nix::Result<Pid> {
+        let mut actions = PosixSpawnFileActions::init()?;
+        for (stream, number) in spawn.streams().into_iter().zip(0..) {
+            if let Some(fd) = stream {
+                actions.add_dup2(fd.as_raw_fd(), number)?;
+            }
+        }
+        let theirs = || spawn.variables.iter();
+        let is_of = |variable: &CString, name: &str| {
+            variable.to_bytes().strip_prefix(name.as_bytes()).is_some_and(|rest| rest.starts_with(b"="))
+        };
+        let ours = self.environment.iter().filter(|ours| !theirs().any(|(name, _)| is_of(ours, name)));
+        let environment: Vec<_> = ours.chain(theirs().map(|(_, variable)| variable)).collect();
+        posix_spawnp(&spawn.program, &actions, &self.attributes, &spawn.arguments, &environment)
+    }
+
+    fn fork(&self, spawn: &Spawn) -> io::Result<Pid> {
+        let mut command = spawn.command()?;
+        if self.own_group {
+            command.process_group(0);
+        }
+        Ok(Pid::from_raw(command.spawn()?.id().cast_signed()))
+    }
+
+    /// The end of a process that has been reaped, as it counts. What one that took too long has left behind is killed.
+    pub(super) fn end(&self, pid: Pid, deadline: &Deadline, end: End) -> End {
+        if !deadline.has_passed {
+            return end;
+        }
+        // The group's ID is not reused while a process of the group exists.
+        self.signal(pid, Signal::SIGKILL);
+        match end {
+            End::Exited(_) => End::Killed(Signal::SIGTERM as i32),
+            end @ End::Killed(_) => end,
+        }
+    }
+
+    /// Sends a signal to a command that was started here and not reaped, so its process ID is still its own.
+    pub(super) fn signal(&self, pid: Pid, signal: Signal) {
+        let send = if self.own_group { killpg } else { kill };
+        let _ = send(pid, signal);
+        if signal != Signal::SIGKILL {
+            // A stopped command would never receive it.
+            let _ = send(pid, Signal::SIGCONT);
+        }
+    }
+}
+
+/// What processes start with, besides their streams.
+fn attributes(own_group: bool) -> nix::Result<PosixSpawnAttr> {
+    let mut attributes = PosixSpawnAttr::init()?;
+    let mut flags = PosixSpawnFlags::POSIX_SPAWN_SETSIGDEF | PosixSpawnFlags::POSIX_SPAWN_SETSIGMASK;
+    // We ignore it, and catch the others that we did not inherit as ignored.
+    let ignored = if inherited().ignores(libc::SIGPIPE) { SigSet::empty() } else { Signal::SIGPIPE.into() };
+    attributes.set_sigdefault(&ignored)?;
+    attributes.set_sigmask(&inherited().mask.unwrap_or_else(SigSet::empty))?;
+    if own_group {
+        flags |= PosixSpawnFlags::POSIX_SPAWN_SETPGROUP;
+        attributes.set_pgroup(Pid::from_raw(0))?;
+    }
+    attributes.set_flags(flags)?;
+    Ok(attributes)
+}

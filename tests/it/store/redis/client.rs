@@ -158,7 +158,16 @@ fn release_until(
 ) -> Vec<String> {
     let mut warnings = Vec::new();
     loop {
-        let answer = store.book(&some(3)).unwrap();
+        let answer = match store.book(&some(3)) {
+            // On a busy machine. A run would end.
+            Err(error) if format!("{:#}", error.error).contains("its answers take") => {
+                if stop.load(Relaxed) {
+                    return warnings;
+                }
+                continue;
+            }
+            answer => answer.unwrap(),
+        };
         heard.store(now().0, Relaxed);
         for slot in &answer.slots {
             sleep_until(stop, slot.at);

@@ -17,13 +17,17 @@ const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
 impl Cli {
     /// Work on the state of shared limits, if that was asked for.
     pub(super) fn upkeep(&self) -> Result<Option<Upkeep>> {
+        ensure!(
+            self.state.status || !self.state.json,
+            "--json is for --status: leave out --json, or add --status; for a run, write --stats json"
+        );
         if !self.state.is_upkeep() {
             return Ok(None);
         }
         self.state.check_upkeep(&self.command)?;
         let shared = self.shared()?;
         let limits = self.limits(shared.is_some())?;
-        if self.state.set_limits {
+        if self.state.set_limits && shared.is_some() {
             check_shareable(&limits, &self.queue())?;
             if let Some(rate) = limits.given()?.iter().find(|rate| rate.is_local()) {
                 bail!("{rate} is of each run alone, so no state keeps it: leave it out");
@@ -104,6 +108,20 @@ impl Cli {
         Ok(())
     }
 
+    /// Checks that no option is given without the one that it is for.
+    fn check_pairs(&self) -> Result<()> {
+        let (has_log, report) = (self.report.log.is_some(), &self.report);
+        for (is_given, option, other, is_there) in [
+            (self.commands.backoff.is_some(), "--backoff", "--retries N", self.commands.retries.is_some()),
+            (report.log_format.is_some(), "--log-format", "--log FILE", has_log),
+            (report.resume.is_some(), "--resume", "--log FILE", has_log),
+            (self.control.at.is_some(), "--at", "--dry-run", self.control.dry_run),
+        ] {
+            ensure!(!is_given || is_there, "{option} needs {other}: add it");
+        }
+        Ok(())
+    }
+
     /// All limits, which other runs may share.
     fn limits(&self, are_shared: bool) -> Result<LimitOptions> {
         let sources = self.limits.sources()?;
@@ -129,9 +147,18 @@ impl Cli {
     fn action(self, limits: &LimitOptions, rates: &[Rate]) -> Result<(Verb, Option<Box<Run>>)> {
         // Batches may go to stdout.
         let for_command = self.given(FOR_COMMANDS).find(|option| *option != "-B");
-        if let Some(option) = for_command.filter(|_| self.command.is_empty()) {
-            bail!("{option} is for a command: add one, such as -- echo {{}}");
+        if let Some(option) = for_command.filter(|_| self.control.audit && self.command.is_empty()) {
+            bail!("--audit runs no command: leave out {option}");
         }
+        if let Some(option) = for_command.filter(|_| self.command.is_empty()) {
+            let such = match option {
+                "--worker" => "python3 -u ask.py",
+                "--pipe" => "cat",
+                _ => "echo {}",
+            };
+            bail!("{option} is for a command: add one, such as -- {such}");
+        }
+        self.check_pairs()?;
         let (dry_run, at, arrivals) = (self.control.dry_run, self.control.at, self.control.arrivals()?);
         if self.control.audit {
             if let Some(first) = self.command.first() {

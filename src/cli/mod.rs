@@ -72,12 +72,12 @@ mod tests {
 
     /// Options that may stand beside `--once`, or need something that it refuses.
     const ONCE: &str = "--once -n -p -r -A -b --margin --jitter -s --store-timeout --reset-state --set-limits --status \
-        --json --hold --max-wait -t --log-format --resume --at -v -q -h --generate -V";
+        --json --hold --max-wait -t -v -q -h --generate -V";
 
     /// Options that may stand beside `--audit`, or are refused by a check.
     const AUDIT: &str = "-n -p -r -A -b -c -K --margin --jitter -s --store-timeout --json -a -0 -d -F --csv \
-        --max-record --trim --skip-blank --once --max-wait --until --audit --arrivals --unsorted --log-format \
-        --resume -v -q --stats --plot -h --generate -V";
+        --max-record --trim --skip-blank --once --max-wait --until --audit --arrivals --unsorted \
+        -v -q --stats --plot -h --generate -V";
 
     /// Fails unless each option is in one of these groups or known otherwise.
     fn assert_known(groups: &[&str], known: impl Fn(&str) -> bool, advice: &str) {

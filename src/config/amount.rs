@@ -15,6 +15,7 @@ pub(super) const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm",
 
 /// Parses a rate that is to be found, `1..100/s`.
 fn parse_range(least: &str, most: &str, period: &str) -> Result<Rate> {
+    ensure!(!most.contains(".."), "the rates to search have two bounds, as in 1..100/s");
     let parse = |number: &str| parse_amount(&format!("{}/{period}", number.trim()));
     let (least, most) = (parse(least)?, parse(most)?);
     let common = (least.period / gcd(least.period, most.period)).checked_mul(most.period);

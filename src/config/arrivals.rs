@@ -37,6 +37,7 @@ impl FromStr for Arrivals {
                 Some(("tz", value)) => arrivals.zone.replace(parse_zone(value)?).is_some(),
                 Some(("year", value)) => arrivals.year.replace(parse_year(value)?).is_some(),
                 _ if part == "now" => std::mem::replace(&mut arrivals.is_now, true),
+                _ if arrivals.selector.is_some() => true,
                 _ => arrivals.selector.replace(Selector::parse_part(part)?).is_some(),
             };
             ensure!(!is_repeated, "'{part}': there may be one selector, one tz= and one year=");

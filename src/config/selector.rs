@@ -84,7 +84,9 @@ fn meant(text: &str) -> String {
         _ if column.parse::<NonZeroUsize>().is_ok() => format!(": try col:{column}"),
         "domain" | "hostname" | "url" => ": try host".to_owned(),
         "length" | "size" => ": try bytes".to_owned(),
-        _ if !text.is_empty() && text.chars().all(is_name) => format!("; in JSON, .{text}"),
+        _ if text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_name) => {
+            format!("; in JSON, .{text}")
+        }
         _ => String::new(),
     }
 }
@@ -158,6 +160,7 @@ mod tests {
             ("user.id", "; in JSON, .user.id"),
             ("a b", "a number"),
             ("$0", "a number"),
+            ("-1", "a number"),
         ] {
             let error = text.parse::<Selector>().unwrap_err().to_string();
             assert!(error.ends_with(suggested), "{text}: {error}");

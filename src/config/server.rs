@@ -91,7 +91,7 @@ impl Server {
             true => {
                 let parts = path
                     .split_once('/')
-                    .context("with a sentinel, write redis+sentinel://HOST/MASTER/NAME")?;
+                    .with_context(|| format!("with a sentinel, write {}://HOST/MASTER/NAME", url.scheme()))?;
                 (SENTINEL_PORT, Some(decoded(parts.0)?), parts.1)
             }
             false => (PORT, None, path),
@@ -126,7 +126,7 @@ impl Server {
             password: parameter(url, "password"),
             db: number(url, "db")?,
             replicas: number(url, "replicas")?,
-            name: parameter(url, "name").context("the name of the state is missing: add ?name=NAME")?,
+            name: parameter(url, "name").unwrap_or_default(),
         }
         .checked()
     }
@@ -142,7 +142,11 @@ impl Server {
     }
 
     fn checked(self) -> Result<Self> {
-        ensure!(!self.name.is_empty(), "the name of the state is missing: try redis://HOST/NAME");
+        let missing = match self.address {
+            Address::Tcp { .. } => "try redis://HOST/NAME",
+            Address::Unix(_) => "add ?name=NAME",
+        };
+        ensure!(!self.name.is_empty(), "the name of the state is missing: {missing}");
         ensure!(self.name.len() <= LONGEST_NAME, "a name may have at most {LONGEST_NAME} bytes");
         let is_bad = |c: char| c == '/' || c.is_control();
         ensure!(!self.name.contains(is_bad), "a name must not contain slashes or control characters");

@@ -187,7 +187,9 @@ pub fn check_shared(all: &[Rate], queue: &QueueOptions) -> Result<()> {
         );
     }
     if let Some(rate) = rates.iter().find(|rate| rate.least.is_some()) {
-        bail!("{rate} cannot be shared: what one run finds, others do not know: add ,local, or leave out -s");
+        bail!(
+            "{rate} cannot be shared: what one run finds, others do not know: add ,local, or write one rate"
+        );
     }
     if let Some(rate) = rates.iter().find(|rate| rate.burst == Some(0)) {
         bail!("{rate} cannot be shared: a slot is not for one item only: use algo=interval, or leave out -s");

@@ -17,6 +17,8 @@ pub(crate) struct Stdout {
     delimiter: Delimiter,
     /// The table whose header is still to be written.
     table: Option<Arc<Table>>,
+    /// True if what was written last has no delimiter: an item that was the last of the input, and overtook others.
+    is_open: bool,
     /// A reused buffer for items that are not contiguous in memory.
     gathered: Vec<u8>,
     /// True once a write could fill a usual pipe and a larger one was requested.
@@ -26,7 +28,7 @@ pub(crate) struct Stdout {
 impl Stdout {
     /// Writes to standard output. Once `interrupt` is raised, writing ends early, after a whole item if possible.
     pub(crate) fn new(delimiter: Delimiter, interrupt: Arc<Interrupt>) -> Self {
-        Stdout { interrupt, delimiter, table: None, gathered: Vec::new(), is_fast: false }
+        Stdout { interrupt, delimiter, table: None, is_open: false, gathered: Vec::new(), is_fast: false }
     }
 
     /// Writes the header of the table that `input` is, if it has one, before all items.
@@ -38,6 +40,11 @@ impl Stdout {
     pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, Cause)> {
         if bytes.len() >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
             pipe::enlarge(io::stdout());
+        }
+        if std::mem::replace(&mut self.is_open, !bytes.ends_with(self.delimiter.bytes())) {
+            let delimiter = self.delimiter.bytes();
+            print(&self.interrupt, Target::Stdout, delimiter, |_| delimiter.len())
+                .map_err(|(_, cause)| (0, cause))?;
         }
         let end_of_record = |written| {
             let whole = self.delimiter.whole(&bytes[..written]).1;

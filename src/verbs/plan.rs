@@ -38,11 +38,12 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let by_date = matches!(config.queue.until, Some(Until::At(_)));
     ensure!(has_date || !by_date, "--arrivals have no date to compare with --until: add --at TIME");
     let interrupt = Arc::new(Interrupt::for_this_thread());
-    let stdout = Stdout::new(delimiter.clone(), Arc::clone(&interrupt));
     let capacity =
         config.command.as_ref().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
     let on_line = config.command.as_ref().filter(|run| run.stdin != Feed::Items);
     let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
+    let end_of_line = if expander.is_some() { Delimiter::new(b"\n") } else { delimiter.clone() };
+    let stdout = Stdout::new(end_of_line, Arc::clone(&interrupt));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
     let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
     done(config)?.into_iter().for_each(|done| schedule.skip(done));

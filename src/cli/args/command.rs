@@ -89,7 +89,7 @@ pub(crate) struct CommandArgs {
     /// The wait is random. Its bound doubles with each attempt, from twice MIN up to MAX; a single time is the wait
     /// before every retry. With CODES=, only items that failed with one of them are retried: 7 or exit:255 is an exit
     /// status, 429 or 5xx an HTTP status in {headers}.
-    #[arg(long, value_name = "WAIT", requires = "retries")]
+    #[arg(long, value_name = "WAIT")]
     pub(crate) backoff: Option<Backoff>,
 
     /// Longest pause a server may ask for [default: 1h]

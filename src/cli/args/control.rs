@@ -58,7 +58,7 @@ pub(crate) struct ControlArgs {
     ///
     /// 2026-11-21, 2026-11-21T09:00, 2026-11-21T09:00+01:00 or 2026-11-21T09:00[Europe/Berlin]; by default, the first
     /// arrival, or now.
-    #[arg(long, value_name = "TIME", requires = "dry_run", value_parser = parse_instant, hide_short_help = true)]
+    #[arg(long, value_name = "TIME", value_parser = parse_instant, hide_short_help = true, group = FOR_ITEMS)]
     pub(crate) at: Option<Time>,
 
     /// Sort items that are out of order by up to DUR

@@ -48,6 +48,7 @@ pub(crate) struct LimitArgs {
 
     /// Most that a bucket releases at once [default: N]
     #[arg(short, long, value_name = "N", value_parser = parse_count, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) burst: Option<u64>,
 
     /// Cost of an item: 5, bytes, col:2, .a [default: 1]
@@ -77,6 +78,7 @@ pub(crate) struct LimitArgs {
 
     /// Let at most N items wait in lanes [default: 1024]
     #[arg(long, value_name = "N", value_parser = parse_lookahead, hide_short_help = true, group = FOR_ITEMS)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) lookahead: Option<NonZeroU64>,
 
     /// Make every period longer by DUR, against jitter
@@ -128,7 +130,7 @@ impl LimitArgs {
         let takes_burst = limits.given()?.iter().any(|rate| rate.burst.is_some());
         ensure!(
             self.burst.is_none() || takes_burst || limits.files().next().is_some(),
-            "--burst is for the token bucket: add -A bucket"
+            "--burst is for the token bucket: add -A bucket, or leave it out"
         );
         Ok(limits)
     }

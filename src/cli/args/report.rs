@@ -27,13 +27,8 @@ pub(crate) struct ReportArgs {
     pub(crate) log: Option<PathBuf>,
 
     /// Write a new log as tsv (default) or json
-    #[arg(
-        long,
-        value_name = "FORMAT",
-        requires = "log",
-        hide_short_help = true,
-        hide_possible_values = true
-    )]
+    #[arg(long, value_name = "FORMAT", group = FOR_COMMANDS)]
+    #[arg(hide_short_help = true, hide_possible_values = true)]
     #[arg(value_parser = choice(&[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)]))]
     pub(crate) log_format: Option<LogFormat>,
 
@@ -41,7 +36,7 @@ pub(crate) struct ReportArgs {
     ///
     /// Completed is what has exit 0; all other items are run. Items are compared by content. With --resume=new, failed
     /// items are skipped, too.
-    #[arg(long, value_name = "WHICH", requires = "log", num_args = 0..=1, require_equals = true)]
+    #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, group = FOR_COMMANDS)]
     #[arg(value_parser = choice(&[("unfinished", Resume::Unfinished), ("new", Resume::New)]))]
     #[arg(default_missing_value = "unfinished", hide_possible_values = true)]
     pub(crate) resume: Option<Resume>,

@@ -31,7 +31,7 @@ pub(crate) struct StateArgs {
     pub(crate) store_timeout: Option<u64>,
 
     /// Forget what STATE has recorded; do nothing else
-    #[arg(long, hide_short_help = true)]
+    #[arg(long, conflicts_with = "dry_run", hide_short_help = true)]
     pub(crate) reset_state: bool,
 
     /// Replace STATE's limits; what was used stays used
@@ -47,7 +47,7 @@ pub(crate) struct StateArgs {
     pub(crate) status: bool,
 
     /// With --status: print it as JSON
-    #[arg(long, requires = "status", hide_short_help = true)]
+    #[arg(long, hide_short_help = true)]
     pub(crate) json: bool,
 
     /// Hold all runs of STATE for DUR; do nothing else
@@ -114,6 +114,9 @@ impl StateArgs {
             // Not parsed by clap, which repeats what it cannot read: there may be a password in it.
             (Some(state), None) => {
                 Some(State::parse_public(state, |file| fs::read_to_string(file)).context("--state")?)
+            }
+            (None, Some(option)) if self.store_timeout.is_some() => {
+                bail!("{option} books nothing: leave out --store-timeout")
             }
             (None, Some(_)) => None,
             (None, None) => state_of_environment()?,

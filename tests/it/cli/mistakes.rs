@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Running, THROTTLE, UNLIMITED, needs_program, text, throttle};
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, needs_program, text, throttle};
 
 /// The arguments, and the whole message.
 const TABLE: &[(&[&str], &str)] = &[
@@ -363,4 +363,79 @@ fn a_month_that_may_be_a_minute_warns() {
 fn a_backoff_may_be_one_time() {
     let args = ["-r1T/s", "--retries=1", "--backoff=7=10ms", "--", "sh", "-c", "echo try; exit 7"];
     throttle(&args).write_stdin("x\n").assert().code(123).stdout("try\ntry\n");
+}
+
+/// One option of each kind, with a value that is valid.
+const OPTIONS: &str = "-k -j2 -I@ -t -u --tag --pipe --worker --worker=status --timeout=5 --retries=1 --backoff=1ms \
+    --max-hold=5 --halt=soon,fail=1 --log=log --log-format=json --resume --failed=f -r9/running -r1..9/s \
+    -r9/s,from=exit -b5 -ccol:1 -Kcol:1 --on-limit=drop --in-order --jitter=1ms --state=./s \
+    --store-timeout=5 --reset-state --set-limits --status --json --hold=0 -d, --csv=noheader -B2 \
+    --max-wait=1 --until=5 --arrivals=col:1 --at=2026-01-01 --unsorted=1 --stats=json --stats=prom:p \
+    --plot=p.svg";
+
+/// Corrects a command line as the message about it says; `None` if it does not say how.
+fn corrected(args: &[String], message: &str) -> Option<Vec<String>> {
+    let after = |before: &str| message.split_once(before).map(|(_, rest)| rest.trim_end());
+    let word = |rest: &str| rest.split([' ', ',', ':']).next().unwrap_or_default().to_owned();
+    let with =
+        |more: &[&str]| Some([args, &more.iter().map(ToString::to_string).collect::<Vec<_>>()].concat());
+    if let Some(command) = after("add one, such as -- ") {
+        return with(&[&["--"][..], &command.split(' ').collect::<Vec<_>>()].concat());
+    }
+    if let Some(option) = after("leave out -").map(|rest| format!("-{}", word(rest))) {
+        let kept: Vec<_> = args.iter().filter(|arg| !arg.starts_with(&option)).cloned().collect();
+        assert!(kept.len() < args.len(), "{args:?} has no {option} to leave out");
+        return Some(kept);
+    }
+    if message.trim_end().ends_with(": leave it out") {
+        let named = word(message.strip_prefix("throttle: ").expect("our name"));
+        return Some(args.iter().filter(|arg| !arg.contains(&named)).cloned().collect());
+    }
+    if message.contains(" cannot be shared: ") {
+        let is_ours = |arg: &String| !arg.contains("..") && !arg.contains("from=exit");
+        return Some(args.iter().filter(|arg| is_ours(arg)).cloned().collect());
+    }
+    let added =
+        after(" needs ").filter(|_| message.contains(": add it")).or_else(|| after(": add ")).map(word)?;
+    let value = match added.as_str() {
+        "--retries" => "--retries=1",
+        "--log" => "--log=log",
+        "-s" => "--state=./s",
+        "-A" => "-Abucket",
+        "-r" => "-r9/s",
+        "one" if args.iter().any(|arg| arg == "--dry-run") => "--arrivals=col:1",
+        "one" => "--audit",
+        option => option,
+    };
+    // Where something follows, options go before it.
+    let end = args.iter().position(|arg| arg == "--").unwrap_or(args.len());
+    Some([&args[..end], &[value.to_owned()], &args[end..]].concat())
+}
+
+#[test]
+fn whoever_follows_the_advice_is_not_refused_for_it() {
+    let modes: [&[&str]; 6] =
+        [&[], &["--audit"], &["--dry-run"], &["--once"], &["--reset-state"], &["--set-limits"]];
+    for (mode, option) in modes.iter().flat_map(|mode| OPTIONS.split(' ').map(move |option| (*mode, option)))
+    {
+        let first = [&["-r9/s", option], mode].concat();
+        let (mut args, mut seen) = (first.iter().map(ToString::to_string).collect::<Vec<_>>(), Vec::new());
+        loop {
+            let directory = Directory::new();
+            let args_now: Vec<_> = args.iter().map(String::as_str).collect();
+            let output =
+                throttle(&args_now).current_dir(directory.path()).write_stdin("1\n2\n").output().unwrap();
+            let message = text(&output.stderr);
+            if output.status.code() != Some(2) {
+                break;
+            }
+            seen.push(format!("{}: {message}", args.join(" ")));
+            let Some(next) = corrected(&args, &message) else {
+                assert_eq!(seen.len(), 1, "{seen:#?}");
+                break;
+            };
+            assert!(seen.len() < 5, "{seen:#?}");
+            args = next;
+        }
+    }
 }

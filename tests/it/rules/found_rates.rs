@@ -239,13 +239,14 @@ fn a_range_that_makes_no_sense_is_refused() {
             "the range is reversed or empty: put the lower rate first, as in 1..100/s",
         ),
         (&["-r", "0..100/s", "--", "true"], "the lowest rate must be more than 0: that is where it begins"),
+        (&["-r", "1..2..3/s", "--", "true"], "the rates to search have two bounds, as in 1..100/s"),
         (&["-r", "1..100/s"], "LOW..HIGH, from=exit and N/running are for a command"),
         (&["-r", "1..100/s", "--worker", "--", "cat"], "plain answers are successes: write --worker=status"),
         (&["-r", "1..5/running", "--", "true"], "only a rate can be found: write the number of commands"),
         (&["-r", "1..5/s,algo=fixed", "--", "true"], "is paced by interval or sliding: leave out algo=fixed"),
         (
             &["-s", "x", "-r", "1..5/s", "--", "true"],
-            "what one run finds, others do not know: add ,local, or leave out -s",
+            "what one run finds, others do not know: add ,local, or write one rate",
         ),
         (&["--once", "-s", "x", "-r", "9/s", "-r", "1..5/s,local", "--", "true"], "a single release"),
     ];

@@ -47,6 +47,25 @@ fn bytes_pass_untouched() {
 }
 
 #[test]
+fn a_last_item_without_delimiter_that_overtakes_others_stays_an_item() {
+    let table: [(&[&str], &str, &str); 5] = [
+        (&[], "a 1\na 2\nb 3", "a 1\nb 3\na 2\n"),
+        (&["-d--"], "a 1--a 2--b 3", "a 1--b 3--a 2--"),
+        (&["--csv"], "k,n\na,1\na,2\nb,3", "k,n\na,1\nb,3\na,2\n"),
+        (&["--dry-run"], "a 1\na 2\nb 3", "0.000000000\ta 1\n0.000000000\tb 3\n0.010000000\ta 2\n"),
+        (
+            &["--dry-run", "-0", "--", "echo"],
+            "a 1\0b 3",
+            "0.000000000\techo 'a 1'\n0.000000000\techo 'b 3'\n",
+        ),
+    ];
+    for (args, input, output) in table {
+        let args = [&["-n1", "-p10ms", "-Kcol:1", "--margin=0"][..], args].concat();
+        throttle(&args).write_stdin(input).assert().success().stdout(output);
+    }
+}
+
+#[test]
 fn a_file_that_is_named_passes_as_well() {
     let directory = Directory::new();
     let file = directory.file("items", "a\nb");

@@ -348,7 +348,6 @@ impl Limit {
         let forgotten = self.memory.change_terms(now, self.rule.memory());
         // A log that was kept for a lower rate is shorter.
         let forgotten = if self.learning.is_some() { Some(now) } else { forgotten };
-        self.evict_idle(now);
         let Limit { rule, accounts, evicted, .. } = self;
         accounts.iter_mut().for_each(|state| {
             rule.note_forgotten(state, evicted);
@@ -376,8 +375,8 @@ impl Limit {
             self.evict_idle(horizon);
             self.learning.iter_mut().for_each(|learning| learning.evict(horizon));
         }
-        let again = now.saturating_add(self.pause).max(self.idle_from);
-        self.evict_at = if self.accounts.len() == 0 { Time::NEVER } else { again };
+        // Never, if none is left.
+        self.evict_at = now.saturating_add(self.pause).max(self.idle_from);
     }
 
     /// Evicts the histories that were idle by `horizon`, and notes when the first of the rest will be.

@@ -100,7 +100,7 @@ impl Gate {
     /// Shares the first of the limits, one for each of `terms`, with other runs: releases need slots booked on these
     /// terms. If releases may `wait`, future slots are booked, too.
     pub fn share(&mut self, terms: BookingTerms, wait: bool) {
-        let shared = terms.most.len().min(self.rates.len());
+        let shared = terms.most.len();
         self.limits.drain(..shared);
         self.reservations = Some(Reservations::new(&self.rates[..shared], terms, wait));
         let rates = mem::take(&mut self.rates);
@@ -112,7 +112,7 @@ impl Gate {
         let depended_on_since = self.properties.depends_on_since;
         let terms = self.reservations.as_ref().map(Reservations::terms);
         self.properties = Properties::new(&rates, terms, depended_on_since);
-        self.shares_keys = self.limits.iter().any(|limit| !limit.is_common()) && keys(&rates).len() > 1;
+        self.shares_keys = keys(&rates).len() > 1;
         self.counts_exits = rates.iter().any(Rate::counts_exits);
         self.versions = (self.versions.0 + 1, self.versions.1 + 1);
         self.rates = rates;
@@ -499,15 +499,9 @@ impl Gate {
     ) -> Steps {
         let Some(mut slots) = self.reservations.take() else { return Steps::default() };
         let demands = demands.filter(|demand| !slots.is_free(&demand.request));
-        let steps = if self.limits.is_empty() {
-            let demands: Vec<_> = demands.collect();
-            slots.want(now, demands.into_iter(), vacancies)
-        } else {
-            let (demands, opens) = self.allowed(now, demands, &slots);
-            let mut steps = slots.want(now, demands.into_iter(), vacancies);
-            steps.again = steps.again.into_iter().chain(opens.known()).min();
-            steps
-        };
+        let (demands, opens) = self.allowed(now, demands, &slots);
+        let mut steps = slots.want(now, demands.into_iter(), vacancies);
+        steps.again = steps.again.into_iter().chain(opens.known()).min();
         self.reservations = Some(slots);
         steps
     }

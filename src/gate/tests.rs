@@ -1,5 +1,7 @@
 //! Limits of a run, as a gate asks and charges them.
 
+mod answers;
+
 use super::*;
 use crate::charge::Key;
 use crate::rule::Algorithm::{self, Fixed, Interval, Sliding};
@@ -100,6 +102,53 @@ fn the_binding_limit_is_the_one_that_allows_last() {
     assert_eq!(limits.blocked(&request(5, &[1, 1], &[]), Time(0)), Some(by(1, 100)));
     assert_eq!(limits.blocked(&request(5, &[1, 0], &[]), Time(7)), Some(by(0, 10)));
     assert_eq!(limits.blocked(&request(5, &[1, 0], &[]), Time(10)), None);
+}
+
+/// From 00:00 on, with hours from 00:01 to 00:05, and a gap of two minutes.
+#[test]
+fn the_binding_limit_may_be_one_that_allows_it_only_before_the_others_do() {
+    const MINUTE: u64 = 60_000_000_000;
+    let rates = ["1/h,during=00:01-00:05,tz=UTC", "1/2m,algo=interval"];
+    let rates = rates.map(|text| text.parse().unwrap()).to_vec();
+    let mut gate = Gate::new(rates, Time(0), Wall::EPOCH);
+    let one = request(0, &[1, 1], &[]);
+    release(&mut gate, 0, &one);
+    assert_eq!(gate.opening(Scope::All, &one, Time(1)).from, Time(5 * MINUTE));
+    assert_eq!(gate.blocked(&one, Time(1)), Some(by(0, 5 * MINUTE)));
+    assert_eq!(gate.blocked(&request(0, &[0, 1], &[]), Time(1)), Some(by(1, 2 * MINUTE)));
+    assert_eq!(gate.blocked(&one, Time(5 * MINUTE)), None);
+}
+
+#[test]
+fn what_is_charged_is_told_for_each_limit_that_applies() {
+    let rates = ["9/s", "9/s", "9/s,local", "9/s,local"].map(|text| text.parse().unwrap()).to_vec();
+    let mut gate = Gate::new(rates, Time(0), Wall::EPOCH);
+    let terms =
+        BookingTerms { span: 9, longest_span: 9, most: vec![9; 2], validity: 0, patience: 0, changes: 0 };
+    gate.share(terms, true);
+    let slots = vec![Slot { at: Time(0), until: Time(5) }; 3];
+    let answer = Answer { slots, ..Answer::default() };
+    gate.reservations_mut().unwrap().heard(Time(0), &Order::new(Key::new(), [0, 2], 3), &answer);
+    let (one, mut pending) = (request(0, &[0, 2, 0, 3], &[]), Pending::default());
+    assert_eq!(gate.admit(&mut pending, Time(0), &one, 3), Ok(3));
+    let mut charged = Vec::new();
+    let charge = |limit, count, cost| charged.push((limit, count, cost));
+    assert!(gate.commit(&mut pending, Time(0), 2, false, charge).is_empty());
+    assert_eq!(charged, [(3, 2, 6), (1, 2, 4)]);
+    // The slot that was not used is good for another.
+    assert_eq!(gate.admit(&mut pending, Time(1), &one, 3), Ok(1));
+    gate.commit(&mut pending, Time(1), 0, false, |_, _, _| panic!("nothing has left"));
+}
+
+#[test]
+fn a_release_that_is_over_at_once_counts_from_then_on() {
+    for (over, next) in [(true, Time(13)), (false, Time::NEVER)] {
+        let mut gate = Gate::new(vec!["1/10ns,from=exit".parse().unwrap()], Time(0), Wall::EPOCH);
+        let (one, mut pending) = (request(0, &[1], &[]), Pending::default());
+        assert_eq!(gate.admit(&mut pending, Time(0), &one, 1), Ok(1));
+        gate.commit(&mut pending, Time(3), 1, over, |_, _, _| ());
+        assert_eq!(gate.opening(Scope::All, &one, Time(3)).from, next);
+    }
 }
 
 /// The shared ones have no history here.

@@ -154,6 +154,25 @@ mod tests {
         assert_eq!(instants(lease.slots), [6]);
     }
 
+    #[test]
+    fn what_was_said_of_later_slots_is_forgotten_a_second_after_it_has_passed() {
+        let turned_away = Some(Ordered::NotBefore(Time(5), None));
+        let of = |ordered| Lease { ordered, next: Some(Time(5)), ..lease(&[(9, 11)]) };
+        for (now, is_known) in [(4, true), (5, false)] {
+            let mut lease = of(turned_away);
+            lease.forget_past(Time(SECOND + now));
+            assert_eq!((lease.ordered.is_some(), lease.next.is_some()), (is_known, is_known));
+        }
+        // What is on its way is not forgotten, even if what was booked is.
+        let coming = Some(Ordered::Coming(Time(0), 1));
+        for (ordered, expected) in [(turned_away, None), (coming, coming)] {
+            let mut lease = of(ordered);
+            lease.forget_booked();
+            lease.forget_past(Time(9 * SECOND));
+            assert_eq!((lease.ordered, lease.next, lease.slots.len()), (expected, None, 0));
+        }
+    }
+
     /// Slots that are given back are moved out, so they can no longer be used here.
     #[test]
     fn slots_that_are_not_needed_are_taken_out() {

@@ -193,7 +193,7 @@ mod tests {
     #[test]
     fn no_more_is_booked_than_can_be_used() {
         let [zero, one, two, _] = SECONDS;
-        let table: [(Time, u64, u64, &[Time], Result<u64, Option<Time>>); 8] = [
+        let table: [(Time, u64, u64, &[Time], Result<u64, Option<Time>>); 9] = [
             (one, 3, 9, &[], Ok(3)),
             (one, 99, 99, &[], Ok(20)),
             // Commands run, and more cannot be started.
@@ -203,6 +203,8 @@ mod tests {
             // The last slot is far off; the next is ordered shortly before it.
             (one, 3, 9, &[two], Err(Some(Time(1_950_000_000)))),
             (two, 3, 9, &[two], Ok(2)),
+            // No more than those of two orders.
+            (two, 99, 99, &[two; 35], Ok(5)),
             // The item backs off until 1 s.
             (zero, 3, 9, &[], Err(Some(one))),
         ];
@@ -239,6 +241,82 @@ mod tests {
         // That little was needed says nothing; that little was left does.
         let rest = [(3, 3, one), (320, 7, one), (10, 2, two), (4, 4, two)];
         assert_eq!(rest.map(&mut answered), [80, 10, 4, 8]);
+    }
+
+    #[test]
+    fn more_is_asked_for_if_answers_take_longer() {
+        let slow = |took| Pacing { took, booked: 4000, ..Pacing::new(10, 4000, true) }.span();
+        assert_eq!([0, LEAD / 3, LEAD, 10 * LEAD, u64::MAX].map(slow), [10, 10, 30, 300, 4000]);
+        let behind = |span| Pacing { is_behind: true, booked: 4000, ..Pacing::new(span, 4000, true) };
+        assert_eq!([10, 900].map(|span| behind(span).span()), [80, 1000]);
+        assert_eq!(Pacing { halvings: 9, ..Pacing::new(10, 4000, true) }.span(), 1);
+        assert_eq!(Pacing::new(20, 3, true).most(), 40);
+    }
+
+    #[test]
+    fn an_answer_tells_whether_slots_come_in_time_and_whether_more_are_needed() {
+        let (now, due, later) = (SECOND, SECOND + LEAD, SECOND + LEAD + 1);
+        // Where slots begin and end, how many were wanted; whether more are needed, and how often the number is halved
+        // that was halved once.
+        let table: [(&[(u64, u64)], u64, bool, u32); 8] = [
+            (&[(due, due)], 1, true, 0),
+            (&[(due, due)], 2, false, 0),
+            (&[(due, due), (later, later)], 2, false, 0),
+            (&[(later, later)], 1, false, 0),
+            (&[(0, now)], 1, true, 0),
+            (&[(0, now - 1)], 1, false, 2),
+            (&[(0, now - 1), (due, due)], 2, true, 0),
+            (&[], 1, false, 1),
+        ];
+        for (slots, wanted, is_behind, halvings) in table {
+            let mut pacing = Pacing { halvings: 1, ..Pacing::new(10, 4000, true) };
+            let slots = slots.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }).collect();
+            pacing.answered(Time(now), None, wanted, &Answer { slots, ..Answer::default() });
+            assert_eq!((pacing.is_behind, pacing.halvings), (is_behind, halvings), "{wanted}");
+        }
+        // One that only asked about overruns was not turned away.
+        assert_eq!(Asker::new().pacing.answered(Time(now), None, 0, &Answer::default()), None);
+    }
+
+    #[test]
+    fn a_slot_is_checked_shortly_before_it_is_due_unless_the_last_answer_is_fresh() {
+        const FAR: u64 = 60 * SECOND;
+        // The time, the first slot, `confirm_from` of the answer at 0; what is done.
+        let table = [
+            (0, 2 * LEAD, None, Err(None)),
+            (LEAD, 2 * LEAD + 1, None, Err(Some(LEAD + 1))),
+            (LEAD + 1, 2 * LEAD + 1, None, Ok(0)),
+            (0, LEAD + 5, Some(LEAD + 6), Err(None)),
+            (4, LEAD + 5, Some(LEAD + 5), Err(Some(5))),
+            (5, LEAD + 5, Some(LEAD + 5), Ok(0)),
+            (0, FAR, None, Err(Some(LONGEST_UNASKED))),
+            (LONGEST_UNASKED, FAR, None, Ok(0)),
+        ];
+        let pacing = Pacing::new(20, 30, true);
+        let lease = |count, since, at: &[u64], ordered| {
+            let demand = TotalDemand { count, since: Time(since), within: u64::MAX };
+            let slots = at.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();
+            Lease { costs: [1].into(), demand, slots, ordered, next: None }
+        };
+        let plan = |now, lease: &Lease, confirm_from: Option<u64>| {
+            let heard = Some((Time(0), confirm_from.map(Time)));
+            let planned = pacing.plan(Time(now), lease, heard, 99).map(|wanted| wanted.count);
+            planned.map_err(|again| again.map(|at| at.0))
+        };
+        for (now, first, confirm_from, expected) in table {
+            let found = plan(now, &lease(1, 0, &[first], None), confirm_from);
+            assert_eq!(found, expected, "{first} at {now}");
+        }
+        let coming = Some(Ordered::Coming(Time(0), 1));
+        assert_eq!(plan(LONGEST_UNASKED, &lease(1, 0, &[FAR], coming), None), Err(None));
+        // One that was turned away asks when it was told to, but at least so often, and not before it is needed.
+        let turned_away = |not_before| Some(Ordered::NotBefore(Time(not_before), None));
+        assert_eq!(plan(1, &lease(3, 0, &[], turned_away(FAR)), None), Err(Some(LONGEST_UNASKED)));
+        assert_eq!(plan(LONGEST_UNASKED, &lease(3, 0, &[], turned_away(FAR)), None), Ok(3));
+        assert_eq!(plan(3, &lease(3, 7, &[], turned_away(2)), None), Err(Some(7)));
+        // A slot is held for the first; the others are needed later.
+        assert_eq!(plan(1, &lease(3, 4 * SECOND, &[SECOND], None), None), Err(Some(SECOND - LEAD)));
+        assert_eq!(plan(SECOND - LEAD, &lease(3, 4 * SECOND, &[SECOND], None), None), Ok(0));
     }
 
     #[test]

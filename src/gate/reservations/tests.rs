@@ -145,18 +145,18 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
     let mut claims = shared(1);
     let (cheap, dear): (Arc<[u64]>, Arc<[u64]>) = ([1].into(), [2].into());
     let mut firsts = Vec::new();
-    for (costs, count, since) in [(&cheap, 3, two), (&dear, 1, zero), (&cheap, 2, one)] {
+    for (costs, count, since, within) in [(&cheap, 3, two, 4), (&dear, 1, zero, 0), (&cheap, 2, one, 3)] {
         let request = Request { since, costs, keys: &[], waits: true };
-        firsts.extend(claims.need(&Demand { request, count, within: 0 }));
+        firsts.extend(claims.need(&Demand { request, count, within }));
     }
     assert_eq!(firsts, [(Key::new(), Arc::clone(&cheap)), (Key::new(), Arc::clone(&dear))]);
     let mut needed = |key: &[u8], costs: &[u64]| {
-        let TotalDemand { count, since, .. } = claims.of(&key.into()).lease(costs).demand;
-        (count, since)
+        let TotalDemand { count, since, within } = claims.of(&key.into()).lease(costs).demand;
+        (count, since, within)
     };
-    assert_eq!(needed(&[], &cheap), (5, one));
-    assert_eq!(needed(&[], &dear), (1, zero));
-    assert_eq!(needed(b"a", &dear), (0, zero));
+    assert_eq!(needed(&[], &cheap), (5, one, 4));
+    assert_eq!(needed(&[], &dear), (1, zero, 0));
+    assert_eq!(needed(b"a", &dear), (0, zero, 0));
 }
 
 #[test]
@@ -272,6 +272,77 @@ fn what_costs_nothing_needs_no_slot() {
     let free = request(3, &[0, 0], &[]);
     assert_eq!(first(&claims, &free), Time(3));
     assert_eq!(claims.check(Time(3), &free), Ok(()));
+}
+
+#[test]
+fn a_slot_is_not_used_from_the_instant_on_that_is_to_be_confirmed() {
+    let mut claims = shared(1);
+    let mut hear = |now, count, at: &[(u64, u64)], confirm_from: Option<u64>| {
+        let answer = Answer { slots: slots(at), confirm_from: confirm_from.map(Time), ..Answer::default() };
+        claims.heard(Time(now), &Order::new(Key::new(), [1], count), &answer);
+        let good = claims.slots(&request(0, &[1], &[])).map(|slot| slot.at.0).collect::<Vec<_>>();
+        (good, claims.take_news().map(|news| news.from()))
+    };
+    assert_eq!(hear(1, 3, &[(5, 7), (9, 11), (20, 22)], Some(9)), (vec![5], Some(Time(5))));
+    // Others may be good now, but none was booked.
+    assert_eq!(hear(2, 0, &[], None), (vec![5], Some(Time::NEVER)));
+    assert_eq!(hear(3, 0, &[], Some(21)), (vec![5, 9, 20], Some(Time::NEVER)));
+    assert_eq!(hear(4, 0, &[], None), (vec![5, 9, 20], None));
+}
+
+#[test]
+fn what_lacks_a_slot_waits_for_the_limit_once_the_store_has_said_so() {
+    let mut claims = shared(2);
+    let order = Order::new(Key::new(), [0, 1], 1);
+    let blocked = |claims: &Reservations, costs: [u64; 2]| {
+        let Blocked { by, until } = claims.blocked(&request(0, &costs, &[]));
+        let By::Slot(limit) = by else { panic!("{by:?}") };
+        (limit, until)
+    };
+    let want = |claims: &mut Reservations, now| {
+        let demand = Demand { request: request(0, &[0, 1], &[]), count: 1, within: 9 };
+        assert_eq!(claims.want(Time(now), [demand].into_iter(), 9).orders.len(), 1);
+    };
+    assert_eq!(blocked(&claims, [0, 1]), (None, None));
+    want(&mut claims, 0);
+    assert_eq!(blocked(&claims, [0, 1]), (None, None), "it waits for the answer");
+    claims.heard(Time(1), &order, &Answer { ask_again: Some(Time(50)), ..Answer::default() });
+    assert_eq!(blocked(&claims, [0, 1]), (Some(1), None));
+    want(&mut claims, 50);
+    assert_eq!(blocked(&claims, [0, 1]), (None, None));
+    let next = Answer { ask_again: Some(Time(60)), next: Some(Time(70)), ..Answer::default() };
+    claims.heard(Time(51), &order, &next);
+    want(&mut claims, 60);
+    assert_eq!(blocked(&claims, [0, 1]), (Some(1), Some(Time(70))));
+    claims.heard(Time(61), &order, &Answer { slots: slots(&[(80, 90)]), ..Answer::default() });
+    assert_eq!(blocked(&claims, [0, 1]), (Some(1), None));
+    // It is not known which of two holds it up.
+    put(&mut claims, &Key::new(), &[1, 1], &[(80, 90)]);
+    assert_eq!(blocked(&claims, [1, 1]), (None, None));
+}
+
+#[test]
+fn other_limits_leave_no_slots_but_holds() {
+    let mut claims = keyed(1);
+    let [a, b] = [b"a", b"b"].map(|key| [Key::from_slice(key)]);
+    put(&mut claims, &a[0], &[1], &[(5, 7)]);
+    claims.hold(Time(0), &request(0, &[1], &b), Time(15));
+    let (version, news) = (claims.version(), claims.take_news());
+    assert!(news.is_some_and(|news| news.concerns(&b) && !news.concerns(&a)));
+    claims.change(Time(1), &["9/h,key=col:1".parse().unwrap()]);
+    assert_eq!((first(&claims, &request(0, &[1], &a)), claims.keys.len()), (Time::NEVER, 1));
+    assert_eq!(claims.held_until(&request(0, &[1], &b)), Time(15));
+    assert!(claims.version() > version && claims.take_news().is_some_and(|news| news.concerns(&a)));
+}
+
+#[test]
+fn turns_are_given_up_at_the_end() {
+    let mut slots = shared(1);
+    let order = Order::new(Key::new(), [1], 1);
+    let turn = Some(Turn(7));
+    slots.heard(Time(1), &order, &Answer { ask_again: Some(Time(90)), turn, ..Answer::default() });
+    assert_eq!(slots.close(Time(2)).orders, [order.with(Task::GiveBack(Vec::new(), turn))]);
+    assert_eq!(slots.close(Time(3)).orders, []);
 }
 
 /// At the end, an answer still to come is waited for, but not for ever.

@@ -22,7 +22,7 @@ const LAST_PAUSE: Duration = Duration::from_millis(1);
 /// full pipe, must be nudged out of it: the call returns EINTR, and the thread looks at the flag.
 pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
-    heard: AtomicBool,
+    acknowledged: AtomicBool,
     /// A [`Pthread`]. Some systems have a pointer there, which could not be passed to other threads.
     thread: usize,
 }
@@ -39,7 +39,7 @@ impl Interrupt {
         // It is as wide as a pointer everywhere.
         #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast)]
         let thread = pthread_self() as usize;
-        Interrupt { raised: Arc::default(), heard: AtomicBool::new(false), thread }
+        Interrupt { raised: Arc::default(), acknowledged: AtomicBool::new(false), thread }
     }
 
     /// The flag, for signal handlers.
@@ -52,8 +52,8 @@ impl Interrupt {
     }
 
     /// True if the run is to stop, but the thread does not know why yet.
-    pub(crate) fn is_unheard(&self) -> bool {
-        self.is_raised() && !self.heard.load(SeqCst)
+    pub(crate) fn is_unacknowledged(&self) -> bool {
+        self.is_raised() && !self.acknowledged.load(SeqCst)
     }
 
     pub(crate) fn raise(&self) {
@@ -73,8 +73,8 @@ impl Interrupt {
         }
     }
 
-    /// Notes that the thread has heard of the stop.
-    pub(crate) fn hear(&self) {
-        self.heard.store(true, SeqCst);
+    /// Notes that the thread knows of the stop.
+    pub(crate) fn acknowledge(&self) {
+        self.acknowledged.store(true, SeqCst);
     }
 }

@@ -14,7 +14,7 @@
 // source ─ items ─▶ ┌────────────────────────┐ ─ Send(batch) ─▶ sink: stdout | command
 // jobs ─── ends ──▶ │ schedule  (pure)       │ ─ Store(order) ▶ store
 // store ── slots ─▶ │  lanes · jobs · gate   │ ─ Wait(until) ─▶ clock
-// signals, files ─▶ └────────────────────────┘ ─ Tell ────────▶ ui
+// signals, files ─▶ └────────────────────────┘ ─ Notify ──────▶ ui
 // ```
 //
 // The scheduler in `schedule` makes the decisions and knows no clock, thread or descriptor. Its `gate` decides

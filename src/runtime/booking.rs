@@ -78,7 +78,7 @@ impl Drop for BookingThread {
 
 fn serve(mut store: Box<dyn Store>, orders: &Receiver<Order>, reports: &AtomicUsize, waker: &Waker) {
     let told = waker.clone();
-    store.tell_waits_to(Arc::new(move |why| _ = told.send(Event::BookingWaits(why))));
+    store.warn_of_waits_by(Arc::new(move |why| _ = told.send(Event::BookingWaits(why))));
     let (mut is_heard, mut waiting) = (true, VecDeque::new());
     while let Some(order) = waiting.pop_front().or_else(|| orders.recv().ok()) {
         match order.task {

@@ -46,7 +46,7 @@ impl<'a> Driver<'a> {
         schedule.set_wall(self.world.now(), self.world.wall());
         loop {
             // Ctrl-C may have ended the input as well, in the middle of an item or a batch: neither is released.
-            self.hear_signal(schedule);
+            self.apply_signal(schedule);
             let now = self.world.now();
             if schedule.goes_by_wall() {
                 schedule.set_wall(now, self.world.wall());
@@ -54,9 +54,9 @@ impl<'a> Driver<'a> {
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
                 Action::Store(order) => self.world.give_store(*order),
-                Action::Tell(notice) => {
+                Action::Notify(notice) => {
                     self.list(schedule, &notice);
-                    self.reporter.tell(&notice, self.world.wall(), now);
+                    self.reporter.notify(&notice, self.world.wall(), now);
                 }
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
@@ -149,7 +149,7 @@ impl<'a> Driver<'a> {
             }
             Wake::Output => self.outputs(schedule),
             Wake::End(error) => schedule.end_of_input(self.world.now(), error),
-            Wake::Event(event) => self.hear_all(schedule, event),
+            Wake::Event(event) => self.apply_all(schedule, event),
             Wake::Stalled => schedule
                 .fail(Exit::Error, anyhow!("the remaining items would never be released: check the limits")),
         }
@@ -179,15 +179,15 @@ impl<'a> Driver<'a> {
         }
     }
 
-    fn hear_all(&mut self, schedule: &mut Schedule, first: Event) {
+    fn apply_all(&mut self, schedule: &mut Schedule, first: Event) {
         let mut next = Some(first);
         while let Some(event) = next {
-            self.hear(schedule, event);
+            self.apply(schedule, event);
             next = self.world.happened();
         }
     }
 
-    fn hear(&mut self, schedule: &mut Schedule, event: Event) {
+    fn apply(&mut self, schedule: &mut Schedule, event: Event) {
         let now = self.world.now();
         match event {
             Event::Limits(Ok(rates)) => schedule.change_limits(now, rates),
@@ -236,7 +236,7 @@ impl<'a> Driver<'a> {
         let Some(jobs) = self.sink.jobs() else { return };
         let ended = jobs.reap();
         // Ctrl-C and a reader that goes away end commands, too. That is no failure, and nothing more is started.
-        self.hear_signal(schedule);
+        self.apply_signal(schedule);
         if ended.iter().any(|ended| ended.end != End::Exited(0)) && self.world.has_lost_reader() {
             self.stop_without_reader(schedule);
         }
@@ -295,7 +295,7 @@ impl<'a> Driver<'a> {
             return false;
         }
         let is_over = is_well && !self.world.is_interrupted();
-        self.hear_signal(schedule);
+        self.apply_signal(schedule);
         is_over
     }
 
@@ -310,23 +310,23 @@ impl<'a> Driver<'a> {
     fn fail(&mut self, schedule: &mut Schedule, cause: Cause) {
         match cause {
             Cause::ReaderGone => self.stop_without_reader(schedule),
-            Cause::Interrupted => self.hear_signal(schedule),
+            Cause::Interrupted => self.apply_signal(schedule),
             Cause::Failed(exit, error) => schedule.fail(exit, error),
         }
     }
 
     /// Ends a run whose reader is gone, perhaps by a Ctrl-C that is ours as well.
     fn stop_without_reader(&mut self, schedule: &mut Schedule) {
-        self.hear_signal(schedule);
+        self.apply_signal(schedule);
         schedule.stop(Exit::READER_GONE);
     }
 
     /// Waits for the event of a signal that has come but was not reported yet, if there is one: for nothing else, as
     /// timeouts that come due would lead back here.
-    fn hear_signal(&mut self, schedule: &mut Schedule) {
+    fn apply_signal(&mut self, schedule: &mut Schedule) {
         while self.world.is_interrupted() {
             let event = self.world.happened();
-            event.into_iter().for_each(|event| self.hear(schedule, event));
+            event.into_iter().for_each(|event| self.apply(schedule, event));
         }
     }
 }

@@ -133,7 +133,7 @@ impl RealWorld {
     fn told(&mut self, event: Event, due: Option<Time>) -> Event {
         match event {
             Event::Continued { .. } => return Event::Continued { late: self.late(due) },
-            Event::Stop(exit) if exit != Exit::READER_GONE => self.interrupt().hear(),
+            Event::Stop(exit) if exit != Exit::READER_GONE => self.interrupt().acknowledge(),
             Event::Exited => self.reaper.iter_mut().for_each(Reaper::has_told),
             _ => {}
         }
@@ -203,7 +203,7 @@ impl World for RealWorld {
     }
 
     fn is_interrupted(&self) -> bool {
-        self.listener.events.waker.interrupt.is_unheard()
+        self.listener.events.waker.interrupt.is_unacknowledged()
     }
 
     fn has_lost_reader(&self) -> bool {

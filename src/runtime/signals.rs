@@ -29,7 +29,7 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
         flag::register(signal, waker.interrupt.flag()).context("cannot catch signals")?;
     }
     let waker = waker.clone();
-    super::spawn("signals", move || signals.forever().for_each(|signal| hear(signal, &waker)))
+    super::spawn("signals", move || signals.forever().for_each(|signal| report(signal, &waker)))
 }
 
 /// The error without the words that ctrlc puts in its place.
@@ -40,7 +40,7 @@ fn cause(error: ctrlc::Error) -> Error {
     }
 }
 
-fn hear(signal: c_int, waker: &Waker) {
+fn report(signal: c_int, waker: &Waker) {
     match Signal::try_from(signal) {
         Ok(Signal::SIGUSR1) => _ = waker.send(Event::Report),
         Ok(Signal::SIGCONT) => _ = waker.send(Event::Continued { late: 0 }),

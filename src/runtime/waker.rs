@@ -40,7 +40,7 @@ impl Waker {
         // Raised first: once the thread has received the event, it must not begin a write as if nothing had happened.
         self.interrupt.raise();
         self.send(event);
-        self.interrupt.nudge_while(|| self.interrupt.is_unheard());
+        self.interrupt.nudge_while(|| self.interrupt.is_unacknowledged());
     }
 }
 

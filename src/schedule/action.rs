@@ -30,8 +30,8 @@ pub enum Action {
         /// The number of the first item still to be sent.
         next: u64,
     },
-    /// Tell the user.
-    Tell(Box<Notice>),
+    /// Notify the user.
+    Notify(Box<Notice>),
     /// Wait until something happens, or until an instant.
     Wait {
         /// The instant, if there is one.
@@ -56,8 +56,8 @@ impl Actions {
         self.0.push_back(action);
     }
 
-    pub(super) fn tell(&mut self, notice: Notice) {
-        self.push(Action::Tell(Box::new(notice)));
+    pub(super) fn notify(&mut self, notice: Notice) {
+        self.push(Action::Notify(Box::new(notice)));
     }
 
     pub(super) fn store(&mut self, orders: impl IntoIterator<Item = Order>) {

@@ -74,7 +74,7 @@ impl Schedule {
             sum.into_iter().for_each(|sum| attempt.charge = sum);
             self.gate.resume(now, &attempt.request());
         }
-        self.actions.tell(Notice::Limits(rates));
+        self.actions.notify(Notice::Limits(rates));
     }
 
     /// The first `items` of an admission have left by `now`. The others are put back.
@@ -143,11 +143,13 @@ impl Schedule {
         let is_shared = self.hold(now, ended, &attempt);
         if let Some(said) = ended.unread.clone() {
             let text = attempt.batch.first_text(self.input.delimiter());
-            self.actions.tell(Notice::Unread { item: ended.first, text, said });
+            self.actions.notify(Notice::Unread { item: ended.first, text, said });
         }
         if ended.end == End::Exited(0) {
             let overlooked = self.jobs.overlooked(ended);
-            overlooked.into_iter().for_each(|http| self.actions.tell(Notice::Overlooked(ended.first, http)));
+            overlooked
+                .into_iter()
+                .for_each(|http| self.actions.notify(Notice::Overlooked(ended.first, http)));
             return self.complete(&attempt, None);
         }
         let why = if ended.timed_out { Failure::TimedOut } else { Failure::Ended(ended.end) };
@@ -155,7 +157,7 @@ impl Schedule {
         let delay = self.jobs.delay(ended, attempt.batch.attempt());
         let Some(delay) = delay.filter(|_| !self.ending.is_stopping()) else {
             if self.ending.tells_failures() {
-                self.actions.tell(Notice::Failed(failed));
+                self.actions.notify(Notice::Failed(failed));
             }
             return self.complete(&attempt, Some(why.exit()));
         };
@@ -185,7 +187,7 @@ impl Schedule {
             let by_key = !self.options.in_order && !attempt.charge.keys.is_empty();
             let text = attempt.batch.first_text(self.input.delimiter());
             let begun = HoldBegun { item: ended.first, text, asked, held, until, by_key };
-            self.actions.tell(Notice::Hold(begun));
+            self.actions.notify(Notice::Hold(begun));
         }
         is_shared
     }
@@ -218,7 +220,7 @@ impl Schedule {
     /// Rejects an item that can never be sent.
     fn reject(&mut self, item: u64, notice: Notice, exit: Exit) {
         self.account.reject();
-        self.actions.tell(notice);
+        self.actions.notify(notice);
         self.finish(item, Some(exit));
     }
 
@@ -260,7 +262,7 @@ impl Schedule {
                 HaltOn::Succeeded => ended - failed,
                 HaltOn::Done => ended,
             };
-            self.actions.tell(Notice::Halted { items, on: halt.on });
+            self.actions.notify(Notice::Halted { items, on: halt.on });
         }
         if halt.now {
             self.jobs.terminate().into_iter().for_each(|action| self.actions.push(action));
@@ -274,7 +276,7 @@ impl Schedule {
         let keys = [order.key.clone()];
         let known = slots.held_until(&Request { since: now, costs: &order.costs, keys: &keys, waits: true });
         let begun = answer.held.filter(|until| *until > now && known <= now && order.wanted().is_some());
-        begun.into_iter().for_each(|until| self.actions.tell(Notice::SharedHold(until)));
+        begun.into_iter().for_each(|until| self.actions.notify(Notice::SharedHold(until)));
         slots.heard(now, order, &answer);
         if let Some(limits) = answer.limits.filter(|limits| slots.follow(&limits.terms)) {
             let local = self.gate.rates().iter().filter(|rate| rate.is_local()).cloned();
@@ -288,7 +290,7 @@ impl Schedule {
         if let Some(what) = answer.warning {
             let first = answer.slots.first().map(|slot| slot.at);
             let silent = first.or(answer.next).or(answer.held).map(|until| until.since(now));
-            self.actions.tell(Notice::StateLost { what, silent });
+            self.actions.notify(Notice::StateLost { what, silent });
         }
     }
 
@@ -312,7 +314,7 @@ impl Schedule {
 
     /// Nothing more can be sent.
     pub fn fail(&mut self, exit: Exit, error: Error) {
-        self.actions.tell(Notice::Error(error));
+        self.actions.notify(Notice::Error(error));
         self.ending.end(exit);
     }
 

@@ -167,7 +167,7 @@ impl Schedule {
         let is_too_late = self.is_too_late(now);
         if is_too_late && self.knows_all() {
             let late = self.known_next(now).map(|next| next.since(now));
-            self.actions.tell(Notice::TooLong { late, had_slot: self.has_lost_slot });
+            self.actions.notify(Notice::TooLong { late, had_slot: self.has_lost_slot });
             self.ending.end(Exit::Refused);
             return self.poll(now, capacity);
         }
@@ -271,13 +271,13 @@ impl Schedule {
     fn conclude(&mut self) -> Action {
         let has_released_all = self.has_released_all();
         if has_released_all {
-            self.input.last_advice().into_iter().for_each(|text| self.actions.tell(Notice::Warning(text)));
+            self.input.last_advice().into_iter().for_each(|text| self.actions.notify(Notice::Warning(text)));
         }
         // Items that waited for another attempt have failed. With the reader gone, that is not worth a message.
         for failed in self.jobs.take_failed() {
             self.ending.fail(failed.why.exit());
             if self.ending.exit() != Exit::READER_GONE {
-                self.actions.tell(Notice::FailedSoFar(failed));
+                self.actions.notify(Notice::FailedSoFar(failed));
             }
         }
         if let Some(error) = self.input.take_bad_end().filter(|_| has_released_all) {
@@ -333,7 +333,7 @@ impl Schedule {
         }
         let waits = !self.lanes.is_empty() || self.jobs.backoffs().is_some();
         if waits || self.look(now) {
-            self.actions.tell(Notice::TimeUp);
+            self.actions.notify(Notice::TimeUp);
             self.ending.end(Exit::Refused);
         } else if self.is_due || self.input.has_ended() {
             self.ending.stop();

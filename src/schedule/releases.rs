@@ -20,7 +20,7 @@ impl Schedule {
     pub(super) fn look(&mut self, now: Time) -> bool {
         let is_argument = self.lanes.capacity().fills_arguments();
         while !self.ending.is_stopping() && !self.input.is_full() {
-            let told = |advice| self.actions.tell(Notice::Warning(advice));
+            let told = |advice| self.actions.notify(Notice::Warning(advice));
             match self.input.look(is_argument, told) {
                 None => return false,
                 Some(Ok(())) => return true,
@@ -295,7 +295,7 @@ impl Schedule {
         let first = fresh.segment.first();
         if self.options.on_limit == OnLimit::Fail {
             let rate = limit.map(|limit| self.gate.rates()[limit].clone());
-            self.actions.tell(notice(first, fresh.segment.first_text(self.input.delimiter()), rate));
+            self.actions.notify(notice(first, fresh.segment.first_text(self.input.delimiter()), rate));
             return self.ending.end(Exit::Refused);
         }
         self.lanes.discard(now, at, items, &self.gate);

@@ -153,7 +153,7 @@ impl Scene {
                 Action::Terminate => ("SIGTERM".to_owned(), false),
                 Action::Kill => ("SIGKILL".to_owned(), false),
                 Action::Retire { first, next } => (format!("retire {first} {next}"), false),
-                Action::Tell(notice) => (told(&notice), false),
+                Action::Notify(notice) => (told(&notice), false),
                 Action::Wait { until, accepting } => {
                     let until = until.map_or("-".to_owned(), |until| until.0.to_string());
                     (format!("wait {until}{}", if accepting { " or input" } else { "" }), true)

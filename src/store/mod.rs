@@ -146,7 +146,7 @@ impl fmt::Display for StoreError {
 }
 
 /// Receives messages for the user while a store waits.
-pub type Tell = Arc<dyn Fn(String) + Send + Sync>;
+pub type Warn = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The seconds of waiting after which the user is told.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
@@ -172,7 +172,7 @@ pub trait Store: Send {
     }
 
     /// Calls `tell` with the reason why a booking takes long: after 2 s and, if it goes on, once a minute.
-    fn tell_waits_to(&mut self, _tell: Tell) {}
+    fn warn_of_waits_by(&mut self, _warn: Warn) {}
 
     /// Takes back what [`Task::GiveBack`] names: whoever books next gets the same instants.
     ///

@@ -8,7 +8,7 @@ use std::borrow::Cow;
 use anyhow::Result;
 use serde::{Deserialize, Serialize};
 
-use super::{LockStatus, StoreError, Tell};
+use super::{LockStatus, StoreError, Warn};
 use crate::time::{SECOND, Time, Wall};
 
 /// The most nanoseconds between two looks for a reply.
@@ -146,7 +146,7 @@ pub trait Vault: Send {
     }
 
     /// Calls `tell` with the reason if something takes long.
-    fn tell_waits_to(&mut self, _tell: Tell) {}
+    fn warn_of_waits_by(&mut self, _warn: Warn) {}
 
     /// Its name in messages.
     fn name(&self) -> Cow<'_, str>;

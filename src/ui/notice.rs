@@ -13,7 +13,7 @@ use crate::time::{Time, Wall};
 
 impl Reporter {
     /// Prints a notice. `wall` turns its instants, which are on the same time line as `now`, into clock times.
-    pub(crate) fn tell(&self, notice: &Notice, wall: Wall, now: Time) {
+    pub(crate) fn notify(&self, notice: &Notice, wall: Wall, now: Time) {
         match notice {
             Notice::Failed(failed) => {
                 let is_last = failed.why == Failure::Ended(End::Exited(255));

@@ -187,7 +187,7 @@ fn room() -> usize {
 
 fn clear() {
     if terminal::is_foreground() {
-        stderr::tell(CLEAR);
+        stderr::print(CLEAR);
     }
 }
 

@@ -104,7 +104,7 @@ impl Reporter {
     /// Prints a line, if the level asked for is at least `level`.
     fn say(&self, level: Report, text: &dyn fmt::Display) {
         if self.level >= Some(level) {
-            self.make_way(|| stderr::tell(&stderr::message(text)));
+            self.make_way(|| stderr::print(&stderr::message(text)));
         }
     }
 
@@ -132,7 +132,7 @@ impl Reporter {
     /// A command that is about to run, as it would be typed.
     pub(crate) fn trace(&self, line: &str) {
         if self.level.is_some() {
-            self.make_way(|| stderr::tell(&format!("{line}\n")));
+            self.make_way(|| stderr::print(&format!("{line}\n")));
         }
     }
 
@@ -236,7 +236,7 @@ impl Reporter {
     /// The statistics as JSON, if asked for: nothing may be printed after them.
     pub(crate) fn json(&self, schedule: &Schedule, now: Time, exit: Exit) {
         if self.as_json {
-            stderr::tell(&format!("{}\n", escaped_json(&stats::json(schedule, now, exit))));
+            stderr::print(&format!("{}\n", escaped_json(&stats::json(schedule, now, exit))));
         }
     }
 

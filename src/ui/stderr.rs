@@ -56,7 +56,7 @@ pub(super) fn message(text: &dyn fmt::Display) -> String {
 }
 
 /// Writes a message, now if that is possible in time, or else later.
-pub(crate) fn tell(text: &str) {
+pub(crate) fn print(text: &str) {
     put(queue(), text.as_bytes());
 }
 

@@ -64,7 +64,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
         let exit = after_drawing(exit, world.last_stop(), drawn)?;
         if config.as_json {
             let json = audit_json(&review.audit, &review.advice.keyless, exit).to_string();
-            stderr::tell(&format!("{}\n", escaped_json(&json)));
+            stderr::print(&format!("{}\n", escaped_json(&json)));
         }
         Ok(exit)
     });

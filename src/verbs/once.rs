@@ -13,7 +13,7 @@ use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
 use crate::schedule::Schedule;
 use crate::sink::{PermitSink, exec};
-use crate::store::{Answer, Order, Store, StoreError, Tell};
+use crate::store::{Answer, Order, Store, StoreError, Warn};
 use crate::ui::stderr;
 
 /// Waits until the limits admit a release, and charges it. Returns only if there is no command, if it could not be run,
@@ -76,8 +76,8 @@ impl Store for Priced {
         Ok(answer)
     }
 
-    fn tell_waits_to(&mut self, tell: Tell) {
-        self.store.tell_waits_to(tell);
+    fn warn_of_waits_by(&mut self, warn: Warn) {
+        self.store.warn_of_waits_by(warn);
     }
 
     fn give_back(&mut self, order: &Order) -> Result<(), StoreError> {

@@ -47,14 +47,14 @@ impl Lock {
         }
     }
 
-    /// Locks the file at `path` within `patience`. Calls `tell` with the reason if that takes long.
+    /// Locks the file at `path` within `patience`. Calls `warn` with the reason if that takes long.
     pub(super) fn within(
         patience: Duration,
         path: &Path,
         file: &Arc<File>,
-        tell: impl FnOnce(String),
+        warn: impl FnOnce(String),
     ) -> Result<Self, StoreError> {
-        let (mut waited, mut pause, mut tell) = (Duration::ZERO, FIRST_PAUSE, Some(tell));
+        let (mut waited, mut pause, mut warn) = (Duration::ZERO, FIRST_PAUSE, Some(warn));
         loop {
             if let Some(lock) = Lock::at_once(path, file)? {
                 return Ok(lock);
@@ -65,9 +65,9 @@ impl Lock {
                 return Err(StoreError { exit: Exit::StoreAway, error });
             }
             if waited >= Duration::from_secs(BEFORE_TELLING)
-                && let Some(tell) = tell.take()
+                && let Some(warn) = warn.take()
             {
-                tell(format!("{}: locked by {}; waiting for it", path.display(), describe_holder(file)));
+                warn(format!("{}: locked by {}; waiting for it", path.display(), describe_holder(file)));
             }
             let start = Instant::now();
             thread::sleep(pause);

@@ -40,7 +40,7 @@ use self::refusal::{About, unusable};
 use super::flaw::Flaw;
 use super::shared::VaultStore;
 use super::vault::{Loaded, Origin, Reading, Suspicion, Swap, Value, Vault, Write};
-use super::{BootClock, LockStatus, Policy, Reserve, StoreError, Tell};
+use super::{BootClock, LockStatus, Policy, Reserve, StoreError, Warn};
 use crate::exit::Exit;
 use crate::time::{Time, Wall, shown};
 
@@ -60,7 +60,7 @@ pub struct FileVault {
     gathers: bool,
     /// True if the file is not the one that was last seen.
     is_replaced: bool,
-    tell: Tell,
+    warn: Warn,
 }
 
 /// Limits in a file, as one process uses them.
@@ -127,7 +127,7 @@ impl FileVault {
             lock: None,
             gathers: false,
             is_replaced: false,
-            tell: Arc::new(drop),
+            warn: Arc::new(drop),
         }
     }
 
@@ -158,7 +158,7 @@ impl FileVault {
                 },
             };
             let (path, file) = (&database.path, &database.file);
-            let lock = Lock::within(self.setting.patience, path, file, &*self.tell)?;
+            let lock = Lock::within(self.setting.patience, path, file, &*self.warn)?;
             let reading = self.reading();
             if database.is_in_place()? {
                 (self.database, self.lock) = (Some(database), Some(lock));
@@ -292,8 +292,8 @@ impl Vault for FileVault {
         Ok(Some(holder.map_or(LockStatus::Free, held)))
     }
 
-    fn tell_waits_to(&mut self, tell: Tell) {
-        self.tell = tell;
+    fn warn_of_waits_by(&mut self, warn: Warn) {
+        self.warn = warn;
     }
 
     fn name(&self) -> Cow<'_, str> {

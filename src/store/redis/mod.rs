@@ -67,7 +67,7 @@ use super::hold::HOLD_REFRESH;
 use super::record::VERSION;
 use super::shared::VaultStore;
 use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write, between_looks};
-use super::{BootClock, Policy, Reserve, StoreError, Tell};
+use super::{BootClock, Policy, Reserve, StoreError, Warn};
 use crate::config::Server;
 use crate::exit::Exit;
 use crate::gate::Eviction;
@@ -117,7 +117,7 @@ pub struct ServerVault {
     decided: Time,
     /// The value that was read or written last.
     last: Option<(Value, Value, Reading)>,
-    tell: Tell,
+    warn: Warn,
 }
 
 /// Limits on a Redis server, as one process uses them.
@@ -194,7 +194,7 @@ impl ServerVault {
             own: None,
             decided: Time::ZERO,
             last: None,
-            tell: Arc::new(drop),
+            warn: Arc::new(drop),
         }
     }
 
@@ -208,8 +208,8 @@ impl ServerVault {
                 StoreError { exit, error: anyhow!("{}: {why}", self.nodes.server) }
             });
         }
-        let (server, tell) = (self.nodes.server.clone(), Arc::clone(&self.tell));
-        persist(&server, self.timeout, &*tell, |patience| {
+        let (server, warn) = (self.nodes.server.clone(), Arc::clone(&self.warn));
+        persist(&server, self.timeout, &*warn, |patience| {
             self.nodes.patience = patience;
             attempt(self)
         })
@@ -485,8 +485,8 @@ impl Vault for ServerVault {
         Ok(false)
     }
 
-    fn tell_waits_to(&mut self, tell: Tell) {
-        self.tell = tell;
+    fn warn_of_waits_by(&mut self, warn: Warn) {
+        self.warn = warn;
     }
 
     fn name(&self) -> Cow<'_, str> {

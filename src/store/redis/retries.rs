@@ -29,7 +29,7 @@ const BETWEEN_TELLING: Duration = Duration::from_secs(60);
 pub(super) fn persist<T>(
     server: &Server,
     timeout: Duration,
-    tell: impl Fn(String),
+    warn: impl Fn(String),
     mut attempt: impl FnMut(Timeouts) -> RedisResult<T>,
 ) -> Result<T, StoreError> {
     let start = Instant::now();
@@ -54,7 +54,7 @@ pub(super) fn persist<T>(
         }
         if now >= tell_at {
             tell_at = now + BETWEEN_TELLING;
-            tell(format!("{server}: {told}; waiting for up to {timeout:?}"));
+            warn(format!("{server}: {told}; waiting for up to {timeout:?}"));
         }
         // Processes that lost the server at the same time must not come back at the same time.
         let this_pause = pause.mul_f64(0.5 + fastrand::f64() / 2.0);

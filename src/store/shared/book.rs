@@ -9,7 +9,7 @@ use super::returnable::{BookedIn, Returned};
 use crate::exit::Exit;
 use crate::store::ledger::GOOD_FOR;
 use crate::store::vault::{Reading, Vault};
-use crate::store::{Answer, BookedBy, NewLimits, Order, Reach, Slot, Store, StoreError, Task, Tell};
+use crate::store::{Answer, BookedBy, NewLimits, Order, Reach, Slot, Store, StoreError, Task, Warn};
 use crate::time::Time;
 
 /// The most orders that are booked together, while others wait.
@@ -30,7 +30,7 @@ impl<V: Vault> Store for VaultStore<V> {
                 request.returned = late;
                 continue;
             }
-            self.tell_reach();
+            self.warn_of_reach();
             answer.lost = self.memory.takes_void(&order.key);
             // The answer to a report does not say until when nothing is released; the next answer will.
             if !answer.slots.is_empty() || answer.ask_again.is_some() {
@@ -50,9 +50,9 @@ impl<V: Vault> Store for VaultStore<V> {
         answers.and_then(|answers| flushed.map(|()| answers))
     }
 
-    fn tell_waits_to(&mut self, tell: Tell) {
-        self.tell = Arc::clone(&tell);
-        self.vault.tell_waits_to(tell);
+    fn warn_of_waits_by(&mut self, warn: Warn) {
+        self.warn = Arc::clone(&warn);
+        self.vault.warn_of_waits_by(warn);
     }
 
     fn give_back(&mut self, order: &Order) -> Result<(), StoreError> {
@@ -122,9 +122,9 @@ impl<V: Vault> VaultStore<V> {
     }
 
     /// Reports, once, limits of which little can be reached, if the state has chosen the margins.
-    fn tell_reach(&mut self) {
+    fn warn_of_reach(&mut self) {
         let rates = self.agreement.take_untold();
         let low = self.rules.policy().reach(&rates).filter(Reach::is_low);
-        low.for_each(|reach| (self.tell)(reach.to_string()));
+        low.for_each(|reach| (self.warn)(reach.to_string()));
     }
 }

@@ -26,7 +26,7 @@ use super::flaw::Flaw;
 use super::ledger::BookingRules;
 use super::record::Record;
 use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
-use super::{Policy, Reserve, StoreError, Tell};
+use super::{Policy, Reserve, StoreError, Warn};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::time::{SECOND, Time};
@@ -47,7 +47,7 @@ pub struct VaultStore<V> {
     /// A suspicion that was not acted on yet.
     doubt: Option<Suspicion>,
     new_keys: u32,
-    tell: Tell,
+    warn: Warn,
 }
 
 /// A record that is being booked in.
@@ -118,7 +118,7 @@ impl<V: Vault> VaultStore<V> {
             returnable: Returnable::default(),
             doubt: None,
             new_keys: 0,
-            tell: Arc::new(drop),
+            warn: Arc::new(drop),
         };
         store.expect();
         store

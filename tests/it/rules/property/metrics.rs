@@ -111,7 +111,7 @@ fn run(case: &Case, random: &mut Rng) {
                 schedule.due();
             }
             Action::Finish(_) => return,
-            Action::Tell(_) => {}
+            Action::Notify(_) => {}
             other => panic!("{other:?}"),
         }
     }

@@ -187,7 +187,7 @@ fn is_kept_while_answers_are_slow(server: &RedisServer, name: &str, theirs: &str
     let told = Arc::new(Mutex::new(String::new()));
     let into = Arc::clone(&told);
     let mut late = opened(&format!("redis://127.0.0.1:{}/{name}", way.port), "9/5s");
-    late.tell_waits_to(Arc::new(move |why| into.lock().unwrap().push_str(&why)));
+    late.warn_of_waits_by(Arc::new(move |why| into.lock().unwrap().push_str(&why)));
     let waiting = thread::spawn(move || late.book(&some(1)));
     // Long enough to choose another margin.
     thread::sleep(Duration::from_millis(900));

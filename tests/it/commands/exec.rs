@@ -393,3 +393,15 @@ fn commands_that_die_of_a_missing_reader_are_not_told_nor_followed_by_others() {
         sh(script).current_dir(directory.path()).assert().success().stdout("y\n1\n").stderr("");
     }
 }
+
+/// However the system starts them: with a signal ignored that is not ignored by us, it does so in another way.
+#[test]
+fn commands_get_our_environment_but_for_the_variables_that_are_theirs() {
+    for ignored in ["", "trap '' URG; "] {
+        let script = format!(
+            "{ignored}echo item | THROTTLE_SEQ=x THROTTLE_SEQUEL=y A=b=c throttle -r1T/s -- sh -c \
+             'echo $THROTTLE_SEQ $THROTTLE_SEQUEL $A $1 $#; env | grep -c ^THROTTLE_SEQ=' sh"
+        );
+        sh(&script).assert().success().stdout("1 y b=c item 1\n1\n").stderr("");
+    }
+}

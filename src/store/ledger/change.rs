@@ -37,23 +37,25 @@ impl BookingRules {
         let last = ledger.newest.min(last_used).max(quarantine.unwrap_or_default());
         let seen = missing.unwrap_or(ledger.newest.max(at));
         let latest = if missing.is_some() { last_used } else { last.max(at) };
+        let known = |source: usize| ledger.forgotten.get(source).copied().flatten();
         let forgotten = |source: usize, cost: u64, more: u64| {
-            let known = ledger.forgotten.get(source).copied().flatten();
             let evicted = old.forgotten_by(source, cost, seen).map(|until| until.min(latest));
-            known.max(evicted.filter(|until| *until >= began).map(|until| until.saturating_add(more)))
+            known(source).max(evicted.filter(|until| *until >= began).map(|until| until.saturating_add(more)))
         };
-        let is_used = old.fresh_from(ledger) > Time::ZERO;
+        let (is_used, has_slots) = (old.fresh_from(ledger) > Time::ZERO, ledger.newest > Time::ZERO);
         let mut new = Ledger { newest: ledger.newest.min(last), hold: ledger.hold, ..self.begin(at) };
         let mut all_forgotten = vec![None; self.rules.len()];
         for (limit, rate) in self.policy.rates.iter().enumerate() {
             let (rule, account) = (&self.rules[limit].rule, &mut new.accounts[limit]);
             let Some(source) = predecessor(rate, old.policy.rates.iter()) else {
-                if missing.is_some() {
+                let of_old = |source| match missing {
                     // What costs least is forgotten first.
-                    all_forgotten[limit] = (0..old.rules.len()).filter_map(|old| forgotten(old, 1, 0)).max();
-                }
+                    Some(_) => forgotten(source, 1, 0),
+                    None => known(source).map(|until| if has_slots { until.min(last) } else { until }),
+                };
                 // More may have been used than this limit allows, so the next one must not count on what it knows.
-                all_forgotten[limit] = all_forgotten[limit].or(is_used.then_some(last));
+                all_forgotten[limit] =
+                    (0..old.rules.len()).filter_map(of_old).chain(is_used.then_some(last)).max();
                 if let Some(until) = all_forgotten[limit] {
                     *account = rule.unused();
                     rule.quarantine(account, until);

@@ -133,3 +133,18 @@ fn a_count_that_is_raised_after_a_change_of_algorithm_sets_nothing_free() {
         assert!(after >= 400, "{algorithm}, raised: {after}");
     }
 }
+
+/// Under the limits in between, it was too old to be kept, and nothing was used.
+#[test]
+fn what_a_first_change_has_forgotten_counts_in_a_second_one() {
+    let [first, second] = ["7/2s,algo=fixed", "1/1s,algo=fixed"].map(rules_of);
+    let at = |at| Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
+    for third in ["10/9s,cost=col:1", "10/9s,cost=col:1,algo=interval"].map(rules_of) {
+        let mut ledger = first.begin(Time(0));
+        first.book(&mut ledger, Time(SECOND), &order(&[1], 7));
+        let ledger = second.carry_over(&first, &ledger, at(4));
+        let mut ledger = third.carry_over(&second, &ledger, at(5));
+        let slot = third.book(&mut ledger, Time(5 * SECOND), &order(&[1], 1)).slots[0].at;
+        assert!(slot >= Time(10 * SECOND), "{}: {slot:?}", third.policy().text);
+    }
+}

@@ -163,7 +163,8 @@ fn limit(random: &mut Rng, has_calendar: bool) -> Limit {
 
 /// What happens to a vault until `end`. It can change if it `changes`.
 fn troubles(random: &mut Rng, end: u64, changes: bool) -> VecDeque<(u64, Trouble)> {
-    let (mut troubles, mut now) = (VecDeque::new(), 0);
+    // Whoever has not heard of what is lost cannot know that there was anything, so all have heard of something first.
+    let (mut troubles, mut now) = (VecDeque::new(), if changes { 1000 * MILLI } else { 0 });
     let longest = [300, 1000, 3000][random.usize(..3)] * MILLI;
     loop {
         now += random.u64(0..=longest);

@@ -18,11 +18,8 @@ use crate::time::Time;
 /// # Errors
 /// None of these, not from 1970 to 2554, or with an offset that its zone does not have then.
 pub fn parse_instant(text: &str) -> Result<Time> {
-    let (time, zone) = match text.split_once(",tz=") {
-        Some((time, zone)) => (time, parse_zone(zone)?),
-        None => (text, TimeZone::system()),
-    };
-    let at = match next_of_day(time, Timestamp::now(), &zone) {
+    let (time, zone) = split_zone(text)?;
+    let at = match TimeOfDay::new(time, &zone).and_then(|time| time.after(Timestamp::now())) {
         Some(at) => Some(at),
         None => printed(time, &zone)?.or_else(|| parse_timestamp(time, Some(&zone))),
     };
@@ -36,30 +33,63 @@ pub fn parse_instant(text: &str) -> Result<Time> {
     })
 }
 
-/// The first instant after `now` at which clocks in `zone` show a time of day, such as `9:00`, or `Mon 9:00`. On a day
-/// that skips this time, it is as much later. `None` if the text is none.
-fn next_of_day(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
-    let (weekday, time) = match text.split_once(' ') {
-        Some((day, time)) => (Some(parse_weekday(day)?), time.trim_start()),
-        None => (None, text),
-    };
-    // 24:00 ends a day.
-    let (time, later) = match time {
-        "24:00" => (civil::Time::midnight(), 1),
-        _ => (["%H:%M", "%H:%M:%S"].iter().find_map(|form| civil::Time::strptime(form, time).ok())?, 0),
-    };
-    let today = zone.to_datetime(now).date();
-    // A clock that is set back may show yesterday again.
-    let dates = (-2..=9).filter_map(|days| today.checked_add(days.days()).ok());
-    let dates = dates.filter(|date| weekday.is_none_or(|weekday| date.weekday() == weekday));
-    let shown = dates.flat_map(|date| {
-        let date = date.checked_add(later.days()).unwrap_or(date);
-        let at = zone.to_ambiguous_timestamp(date.to_datetime(time));
-        let is_over = date < today && !matches!(at.offset(), AmbiguousOffset::Fold { .. });
-        let both = [at.compatible(), at.later()].into_iter().filter_map(Result::ok);
-        both.filter(move |_| !is_over)
-    });
-    shown.filter(|at| *at > now).min()
+fn split_zone(text: &str) -> Result<(&str, TimeZone)> {
+    Ok(match text.split_once(",tz=") {
+        Some((time, zone)) => (time, parse_zone(zone)?),
+        None => (text, TimeZone::system()),
+    })
+}
+
+/// What clocks in a zone show, such as `9:00`, or `Mon 9:00`.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct TimeOfDay {
+    weekday: Option<Weekday>,
+    time: civil::Time,
+    /// True if that is the end of the day: 24:00.
+    is_end: bool,
+    zone: TimeZone,
+}
+
+impl TimeOfDay {
+    /// Parses a time of day, perhaps after a weekday and before `,tz=ZONE`. `None` if the text is none.
+    pub fn parse(text: &str) -> Option<Self> {
+        let (time, zone) = split_zone(text).ok()?;
+        Self::new(time, &zone)
+    }
+
+    fn new(text: &str, zone: &TimeZone) -> Option<Self> {
+        let (weekday, text) = match text.split_once(' ') {
+            Some((day, time)) => (Some(parse_weekday(day)?), time.trim_start()),
+            None => (None, text),
+        };
+        let is_end = text == "24:00";
+        let time = ["%H:%M", "%H:%M:%S"].iter().find_map(|form| civil::Time::strptime(form, text).ok());
+        let time = if is_end { civil::Time::midnight() } else { time? };
+        Some(TimeOfDay { weekday, time, is_end, zone: zone.clone() })
+    }
+
+    /// The instant at which clocks show it next, once they have shown `now`, both since 1970.
+    pub fn next(&self, now: Time) -> Option<Time> {
+        let next = self.after(Timestamp::from_nanosecond(now.0.into()).ok()?)?;
+        u64::try_from(next.as_nanosecond()).ok().map(Time)
+    }
+
+    /// The first instant after `now` at which clocks show it. On a day that skips this time, it is as much later.
+    fn after(&self, now: Timestamp) -> Option<Timestamp> {
+        let TimeOfDay { weekday, time, is_end, ref zone } = *self;
+        let today = zone.to_datetime(now).date();
+        // A clock that is set back may show yesterday again.
+        let dates = (-2..=9).filter_map(|days| today.checked_add(days.days()).ok());
+        let dates = dates.filter(|date| weekday.is_none_or(|weekday| date.weekday() == weekday));
+        let shown = dates.flat_map(|date| {
+            let date = date.checked_add(i64::from(is_end).days()).unwrap_or(date);
+            let at = zone.to_ambiguous_timestamp(date.to_datetime(time));
+            let is_over = date < today && !matches!(at.offset(), AmbiguousOffset::Fold { .. });
+            let both = [at.compatible(), at.later()].into_iter().filter_map(Result::ok);
+            both.filter(move |_| !is_over)
+        });
+        shown.filter(|at| *at > now).min()
+    }
 }
 
 /// A weekday in English, in full or its first three letters.
@@ -192,6 +222,10 @@ mod tests {
             // They may contradict each other.
             assert!(error.ends_with("an offset or a zone, not both"), "{text}: {error}");
         }
+    }
+
+    fn next_of_day(text: &str, now: Timestamp, zone: &TimeZone) -> Option<Timestamp> {
+        TimeOfDay::new(text, zone)?.after(now)
     }
 
     #[test]

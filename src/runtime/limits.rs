@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fs::{self, File};
-use std::io::Read;
+use std::io::{self, Read};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::thread;
@@ -19,6 +19,9 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(180);
 
 /// The time allowed for a change to complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
+
+/// More is no list of limits, and may have no end.
+const MOST_BYTES: u64 = 1 << 20;
 
 /// All limits of a run, and the files that they are read from.
 pub(crate) struct LimitsFiles {
@@ -45,9 +48,13 @@ impl LimitsFiles {
             if let Some(text) = read_once.get(path) {
                 return Ok(text.clone());
             }
-            let (mut file, mut text) = (File::open(path)?, String::new());
-            file.read_to_string(&mut text)?;
-            if !file.metadata()?.is_file() {
+            let (file, mut text) = (File::open(path)?, String::new());
+            let is_file = file.metadata()?.is_file();
+            file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
+            if text.len() as u64 > MOST_BYTES {
+                return Err(io::Error::other("it is longer than 1 MiB: name a file of limits"));
+            }
+            if !is_file {
                 read_once.insert(path.to_owned(), text.clone());
             }
             Ok(text)

@@ -51,6 +51,10 @@ impl Sink for DryRun {
         } else {
             let instant = format!("{at}\t");
             for record in batch.records(&self.delimiter) {
+                // With --unsorted, the last of the input may come before others.
+                if !lines.is_empty() && !lines.ends_with(self.delimiter.bytes()) {
+                    lines.extend_from_slice(self.delimiter.bytes());
+                }
                 lines.extend_from_slice(instant.as_bytes());
                 lines.extend_from_slice(record);
                 ends.push(lines.len());

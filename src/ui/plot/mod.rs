@@ -7,9 +7,12 @@ mod terminal;
 
 use std::fs::{self, OpenOptions};
 use std::io::Write;
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 
 use anyhow::{Context, Result};
+use nix::fcntl::{FcntlArg, OFlag, fcntl};
+use nix::libc::O_NONBLOCK;
 
 use self::axis::short;
 use self::svg::svg;
@@ -77,7 +80,14 @@ pub(crate) fn draw(audit: &Audit, path: &Path, mut out: impl Write) -> Result<()
     if path == Path::new("-") {
         return Ok(out.write_all(terminal(&plot, width()).as_bytes())?);
     }
-    fs::write(path, svg(&plot)).with_context(|| cannot_write(path))
+    // To open a FIFO that nobody reads would block, and keep signals out.
+    let mut options = OpenOptions::new();
+    options.write(true).create(true).truncate(true).custom_flags(O_NONBLOCK);
+    let written = options.open(path).and_then(|mut file| {
+        fcntl(&file, FcntlArg::F_SETFL(OFlag::empty()))?;
+        file.write_all(svg(&plot).as_bytes())
+    });
+    written.with_context(|| cannot_write(path))
 }
 
 /// Checks that a plot can be written, so that a long run does not fail at its end. Devices and FIFOs are not checked,

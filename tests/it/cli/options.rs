@@ -260,6 +260,22 @@ fn a_dry_run_tells_by_the_wall_when_it_ends() {
 }
 
 #[test]
+fn a_dry_run_ends_at_a_time_of_day_of_its_own_clock() {
+    let table: [(&[&str], &str, usize); 4] = [
+        (&["--at=2027-01-01T00:00Z", "--until=06:00,tz=UTC"], "", 7),
+        (&["--at=2026-03-01T00:30Z", "--until=06:00,tz=UTC"], "", 6),
+        (&["--at=2026-03-28T22:00Z", "--until=Sun 06:00,tz=Europe/Berlin"], "", 7),
+        (&["--arrivals=col:1", "--until=06:00,tz=UTC"], "2026-03-01T01:00:00Z\n", 6),
+    ];
+    for (args, item, count) in table {
+        let items = if item.is_empty() { "x\n" } else { item }.repeat(30);
+        let mut run = throttle(&["-r1/h,margin=0", "--dry-run"]);
+        let run = run.args(args).write_stdin(items).assert().code(75);
+        assert_eq!(text(&run.get_output().stdout).lines().count(), count, "{args:?}");
+    }
+}
+
+#[test]
 fn a_time_for_the_wall_is_refused_where_it_cannot_be() {
     let at = "--at=2026-11-21";
     let table: [(&[&str], i32, &str); 4] = [

@@ -90,6 +90,20 @@ fn a_file_that_cannot_be_written_is_told_before_anything_is_released() {
 }
 
 #[test]
+fn a_fifo_that_nobody_reads_is_told() {
+    let directory = Directory::new();
+    let fifo = directory.path().join("fifo");
+    nix::unistd::mkfifo(&fifo, nix::sys::stat::Mode::S_IRWXU).unwrap();
+    for mode in [&[][..], &["--dry-run"], &["--audit"]] {
+        let mut run = throttle(mode);
+        run.args(["-r9/s", "--plot", fifo.to_str().unwrap()]).timeout(Duration::from_secs(20));
+        run.write_stdin("1\n").assert().code(1).stderr(predicates::str::contains("cannot write "));
+    }
+    let script = "exec 3<>fifo; throttle -q -r9/s --audit --plot fifo && head -c 4 <&3";
+    sh(script).current_dir(directory.path()).write_stdin("1\n").assert().success().stdout("<svg");
+}
+
+#[test]
 fn a_run_is_drawn_as_it_was() {
     let directory = Directory::new();
     let plot = directory.path().join("plot.svg");

@@ -338,3 +338,10 @@ mod simulated {
         assert_eq!((stats.read, stats.released), (5, 5));
     }
 }
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/zero")]
+fn what_is_too_long_for_a_list_of_limits_is_not_read_to_its_end() {
+    let told = predicates::str::contains("cannot read /dev/zero: it is longer than 1 MiB");
+    throttle(&["-r@/dev/zero"]).write_stdin("").assert().code(1).stderr(told);
+}

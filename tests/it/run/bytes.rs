@@ -63,6 +63,12 @@ fn a_last_item_without_delimiter_that_overtakes_others_stays_an_item() {
         let args = [&["-n1", "-p10ms", "-Kcol:1", "--margin=0"][..], args].concat();
         throttle(&args).write_stdin(input).assert().success().stdout(output);
     }
+    let unsorted = ["-n2", "-p5s", "--dry-run", "--arrivals=col:1", "--unsorted=1"];
+    throttle(&unsorted)
+        .write_stdin("0 a\n0 b\n2 c\n1 d")
+        .assert()
+        .success()
+        .stdout("0.000000000\t0 a\n0.000000000\t0 b\n5.000000000\t1 d\n5.000000000\t2 c\n");
 }
 
 #[test]

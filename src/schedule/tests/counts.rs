@@ -377,3 +377,15 @@ fn a_sink_that_fails_ends_the_run() {
     scene.schedule.fail(crate::exit::Exit::Error, anyhow::anyhow!("no"));
     assert_eq!(scene.actions(0), "error no; finish 1");
 }
+
+/// Even if the new one allows it at the same instant.
+#[test]
+fn a_wait_is_one_for_each_of_two_limits_that_follow_each_other() {
+    let schedule = Scene::new("-r 1/100ns").check(&[
+        (0, Input("a\nb\n"), "send a; wait 100 or input"),
+        (30, Limits("1/60ns,margin=40ns"), "limits; wait 100 or input"),
+        (100, Due, "send b; wait - or input"),
+    ]);
+    let counts = schedule.limit_stats().iter().map(|limit| (limit.waits, limit.waited));
+    assert_eq!(counts.collect::<Vec<_>>(), [(1, 30), (1, 70)]);
+}

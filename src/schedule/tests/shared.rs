@@ -494,3 +494,18 @@ fn a_slot_that_ends_in_a_random_delay_is_booked_again_after_it() {
         ]);
     }
 }
+
+/// Some lanes wait until a limit of the run opens, others until they may ask the store again.
+#[test]
+fn it_looks_again_at_the_first_of_all_instants_that_are_known() {
+    scene("-r 9/s -r 1/100ns,key=col:1,local", 2, 9).check(&[
+        (0, Input("a 1\n"), "book 1; wait - or input"),
+        (1, Booked(&[1]), "send a 1; wait 1000000000 or input"),
+        (2, Input("b 1\n"), "book 1; wait - or input"),
+        (3, Booked(&[3]), "send b 1; wait 1000000000 or input"),
+        (4, Input("a 2\nb 2\nc 1\n"), "book 1; wait 101 or input"),
+        (5, Free(1, &[], 50), "wait 50 or input"),
+        (50, Due, "book 1; wait 101 or input"),
+        (51, Free(1, &[], 200), "wait 101 or input"),
+    ]);
+}

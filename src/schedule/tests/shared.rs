@@ -64,6 +64,14 @@ fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
         // For a, at most 3 at once; for b, as many as there are; for c, the vacancies that are left.
         (0, Input("a\na\na\na\nb\nc\nc\nc\nd\n"), "book 3; book 1; book 3; wait - or input"),
     ]);
+    // Nor are those booked that are due soon.
+    let mut scene = Scene::new("-r 9/s -j 2 -- cmd");
+    scene.schedule = scene.schedule.with_bookings(booking_terms(3, &[9]));
+    scene.check(&[
+        (0, Input("a\nb\nc\nd\n"), "book 2; wait - or input"),
+        (1, Booked(&[5, 7]), "wait 5 or input"),
+        (5, Due, "send a; wait 7 or input"),
+    ]);
 }
 
 /// A slot that could not be used would be wasted.

@@ -517,3 +517,33 @@ fn it_looks_again_at_the_first_of_all_instants_that_are_known() {
         (51, Free(1, &[], 200), "wait 101 or input"),
     ]);
 }
+
+#[test]
+fn a_hold_by_another_run_and_a_loss_are_told() {
+    let mut scene = Scene::shared("-r 1/100ns");
+    let (order, one) = (Order::new(Key::new(), [1], 1), [Slot { at: Time(30), until: Time(35) }]);
+    let held = |until| Answer { held: Some(Time(until)), ..Answer::default() };
+    let lost = || Answer { warning: Some("all".to_owned()), ..Answer::default() };
+    let mut told = |now, order: &Order, answer| {
+        scene.schedule.booked(Time(now), order, answer);
+        scene.actions(now)
+    };
+    assert_eq!(told(1, &order, held(50)), "held until 50; wait - or input");
+    // That is known, or over, or our own.
+    assert_eq!(told(2, &order, held(60)), "wait - or input");
+    assert_eq!(told(61, &order, held(61)), "wait - or input");
+    assert_eq!(told(62, &order.with(Task::Hold(Time(90))), held(90)), "wait - or input");
+    assert_eq!(told(90, &order, held(91)), "held until 91; wait - or input");
+    for (answer, silent) in [
+        (Answer { slots: one.into(), next: Some(Time(40)), held: Some(Time(30)), ..lost() }, "Some(20)"),
+        (Answer { next: Some(Time(40)), held: Some(Time(30)), ..lost() }, "Some(30)"),
+        (Answer { held: Some(Time(30)), ..lost() }, "Some(20)"),
+        (lost(), "None"),
+    ] {
+        let mut scene = Scene::shared("-r 1/100ns");
+        let order = order.with(Task::Hold(Time(30)));
+        scene.schedule.booked(Time(10), &order, answer);
+        let actions = scene.actions(10);
+        assert!(actions.starts_with(&format!("lost all, silent for {silent};")), "{actions}");
+    }
+}

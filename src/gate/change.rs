@@ -182,6 +182,9 @@ mod tests {
             ([&["1/100s"], &["0/s"], &["1/100s"]], 105),
             ([&["1/100s"], &["0/s", "9/s,algo=interval"], &["1/100s"]], 105),
             ([&["1/100s"], &["1/100s", "0/s"], &["1/100s"]], 105),
+            // Unless it is only for some, or only for what costs something.
+            ([&["1/100s"], &["0/s,key=col:1,only=a"], &["1/100s"]], 20),
+            ([&["1/100s"], &["0/s,cost=col:1"], &["1/100s"]], 20),
             ([&["1/100s"], &["9/s,algo=interval"], &["1/100s"]], 20),
         ] {
             let mut gate = Gate::new(rates(limits[0]), Time(0), Wall::EPOCH);

@@ -163,11 +163,10 @@ impl Gate {
         }
     }
 
-    /// The first opening for a release at or after `from`, by these limits; of one that does not wait, the opening in
-    /// which it can be decided whether it is allowed.
+    /// The first opening for a release at or after `from`, by these limits. One that does not wait may always be tried.
     pub fn opening(&self, scope: Scope, request: &Request, from: Time) -> Opening {
         if !request.waits {
-            return self.judged(request);
+            return Opening::at(request.since);
         }
         let from = request.since.max(from);
         let slots = self.reservations.as_ref().filter(|_| matches!(scope, Scope::Keyed | Scope::All));
@@ -177,16 +176,6 @@ impl Gate {
             (None, Some(slots)) => slots.opening(request, from),
             (None, None) => Opening::at(from),
         })
-    }
-
-    fn judged(&self, request: &Request) -> Opening {
-        let waiting = Request { waits: true, ..*request };
-        let is_judged = |slots: &&Reservations| {
-            slots.expected(request).is_none()
-                && self.opening(Scope::Local, &waiting, request.since).from <= request.since
-        };
-        let slots = self.reservations.as_ref().filter(is_judged);
-        slots.map_or(Opening::at(request.since), |slots| slots.opening(request, request.since))
     }
 
     /// The limits of this run that a request asks, and its costs.

@@ -126,11 +126,12 @@ fn what_is_charged_is_told_for_each_limit_that_applies() {
     let terms =
         BookingTerms { span: 9, longest_span: 9, most: vec![9; 2], validity: 0, patience: 0, changes: 0 };
     gate.share(terms, true);
-    let slots = vec![Slot { at: Time(0), until: Time(5) }; 3];
+    let slots = [7, 5, 9].map(|until| Slot { at: Time(0), until: Time(until) }).into();
     let answer = Answer { slots, ..Answer::default() };
     gate.reservations_mut().unwrap().heard(Time(0), &Order::new(Key::new(), [0, 2], 3), &answer);
     let (one, mut pending) = (request(0, &[0, 2, 0, 3], &[]), Pending::default());
     assert_eq!(gate.admit(&mut pending, Time(0), &one, 3), Ok(3));
+    assert_eq!(pending.good_until(), Some(Time(5)));
     let mut charged = Vec::new();
     let charge = |limit, count, cost| charged.push((limit, count, cost));
     assert!(gate.commit(&mut pending, Time(0), 2, false, charge).is_empty());
@@ -138,6 +139,55 @@ fn what_is_charged_is_told_for_each_limit_that_applies() {
     // The slot that was not used is good for another.
     assert_eq!(gate.admit(&mut pending, Time(1), &one, 3), Ok(1));
     gate.commit(&mut pending, Time(1), 0, false, |_, _, _| panic!("nothing has left"));
+}
+
+/// So that a bucket knows since when each accrues.
+#[test]
+fn releases_are_charged_together_if_they_were_next_in_line_at_the_same_instant() {
+    let mut gate = gate([common(Sliding, 9, 10)]);
+    let (mut pending, mut charged) = (Pending::default(), Vec::new());
+    for since in [0, 0, 3] {
+        assert_eq!(gate.admit(&mut pending, Time(3), &request(since, &[1], &[]), 1), Ok(1));
+    }
+    gate.commit(&mut pending, Time(3), 3, false, |limit, count, cost| charged.push((limit, count, cost)));
+    assert_eq!(charged, [(0, 2, 2), (0, 1, 1)]);
+}
+
+/// The end of a command opens only what waited for it, a withdrawal or a clock that is set may open anything.
+#[test]
+fn news_of_several_events_is_of_the_earliest() {
+    let new = || Gate::new(vec!["2/running".parse().unwrap()], Time(0), Wall::EPOCH);
+    let one = request(0, &[1], &[]);
+    for withdraws in [[true, false], [false, true], [false, false]] {
+        let mut gate = new();
+        for withdraws in withdraws {
+            release(&mut gate, 0, &one);
+            if withdraws { gate.withdraw(&one) } else { gate.finish(Time(1), &one) }
+        }
+        let expected = if withdraws.contains(&true) { Time(0) } else { Time::NEVER };
+        assert_eq!(gate.take_news().map(|news| news.from()), Some(expected));
+        assert!(gate.take_news().is_none());
+    }
+}
+
+#[test]
+fn slots_by_a_wall_clock_are_given_up_once_that_is_set() {
+    let rates = ["9/d,algo=calendar,tz=UTC", "2/running"].map(|text| text.parse().unwrap());
+    let mut gate = Gate::new(rates.to_vec(), Time(0), Wall::EPOCH);
+    let terms =
+        BookingTerms { span: 9, longest_span: 9, most: vec![9], validity: 4, patience: 0, changes: 0 };
+    gate.share(terms, true);
+    let slots = vec![Slot { at: Time(7), until: Time(9) }];
+    let booked_by = Some(BookedBy::Wall(Wall::EPOCH));
+    let answer = Answer { slots, booked_by, ..Answer::default() };
+    gate.reservations_mut().unwrap().heard(Time(0), &Order::new(Key::new(), [1], 1), &answer);
+    let one = request(0, &[1, 1], &[]);
+    assert_eq!(gate.opening(Scope::All, &one, Time(0)).from, Time(7));
+    // News of slots and of ends is one.
+    gate.finish(Time(1), &one);
+    assert_eq!(gate.take_news().map(|news| news.from()), Some(Time(7)));
+    gate.set_wall(Time(1), Wall::new(Time(1), Time(99)));
+    assert_eq!(gate.opening(Scope::All, &one, Time(1)), Opening::NEVER);
 }
 
 #[test]

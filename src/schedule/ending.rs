@@ -125,3 +125,20 @@ impl Ending {
         self.latest.filter(|at| *at > now)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::cli;
+
+    #[test]
+    fn what_ends_a_run_hides_no_higher_exit() {
+        let config = cli::parse(["throttle", "-r", "1/s"].map(Into::into)).unwrap();
+        let mut ending = Ending::new(&Plan::of(&config), Time(0), Wall::EPOCH);
+        for exit in [Exit::Refused, Exit::Signal(2), Exit::Refused] {
+            ending.end(exit);
+        }
+        ending.fail(Exit::CommandFailed);
+        assert_eq!(ending.exit(), Exit::Signal(2));
+    }
+}

@@ -5,7 +5,7 @@ use anyhow::{Context, Error};
 use super::jobs::Attempt;
 use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
 use crate::charge::Charge;
-use crate::config::{Halt, HaltOn, OnLimit, Rate, Share, check_shared, keys};
+use crate::config::{Halt, HaltOn, OnLimit, Rate, check_shared, keys};
 use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, Order, Request, Reservations};
 use crate::source::{Batch, LONG_LINE, Segment, Unfit};
@@ -36,8 +36,7 @@ impl Schedule {
         let all = self.input.items();
         // The percentage of all items that `--halt` asks for may have ended.
         let is_reached = |halt: &Halt, failed, ended| {
-            let is_share = matches!(halt.share, Share::Percent(_)) && ended > 0;
-            is_share && halt.is_reached(halt.on == HaltOn::Failed, failed, ended, Some(all))
+            ended > 0 && halt.is_reached(halt.on == HaltOn::Failed, failed, ended, Some(all))
         };
         self.halt_if(is_reached);
     }

@@ -168,8 +168,9 @@ mod tests {
         for (ordered, expected) in [(turned_away, None), (coming, coming)] {
             let mut lease = of(ordered);
             lease.forget_booked();
-            lease.forget_past(Time(9 * SECOND));
             assert_eq!((lease.ordered, lease.next, lease.slots.len()), (expected, None, 0));
+            lease.forget_past(Time(9 * SECOND));
+            assert_eq!(lease.ordered, expected);
         }
     }
 
@@ -177,10 +178,11 @@ mod tests {
     #[test]
     fn slots_that_are_not_needed_are_taken_out() {
         // The time, how many are needed and since when; the slots taken out, and those left.
-        let table: [(u64, u64, u64, &[u64], &[u64]); 7] = [
+        let table: [(u64, u64, u64, &[u64], &[u64]); 8] = [
             (0, 3, 0, &[], &[5, 6, 20]),
             (0, 9, 7, &[], &[5, 6, 20]),
             (0, 1, 0, &[6, 20], &[5]),
+            (0, 2, 7, &[20], &[5, 6]),
             (0, 0, 0, &[5, 6, 20], &[]),
             // A slot that has begun is of no use to other runs.
             (5, 0, 0, &[6, 20], &[5]),

@@ -294,9 +294,7 @@ impl Reservations {
 
     /// Drops the slots that were not used in time, as of `now`. Returns true if there were any.
     pub fn expire(&mut self, now: Time) -> bool {
-        let is_any = self.leases().map(|lease| lease.expire(now)).fold(false, |any, is_any| any | is_any);
-        self.version += u64::from(is_any);
-        is_any
+        self.leases().map(|lease| lease.expire(now)).fold(false, |any, is_any| any | is_any)
     }
 
     /// The most releases of each lane that [`Reservations::want`] can use.
@@ -464,7 +462,7 @@ impl Reservations {
         if wanted.is_none() || was_held || answer.held.is_some() {
             self.may_be_sooner(now, &order.key);
         }
-        if is_unconfirmed || wanted.is_some_and(|wanted| wanted.within == 0) && answer.next.is_some() {
+        if is_unconfirmed {
             self.may_be_sooner(Time::NEVER, &order.key);
         }
         // New slots may be earlier than those held: slots that other runs gave back.

@@ -246,7 +246,7 @@ mod tests {
     #[test]
     fn more_is_asked_for_if_answers_take_longer() {
         let slow = |took| Pacing { took, booked: 4000, ..Pacing::new(10, 4000, true) }.span();
-        assert_eq!([0, LEAD / 3, LEAD, 10 * LEAD, u64::MAX].map(slow), [10, 10, 30, 300, 4000]);
+        assert_eq!([0, LEAD / 3, LEAD / 2, 10 * LEAD, u64::MAX].map(slow), [10, 10, 20, 300, 4000]);
         let behind = |span| Pacing { is_behind: true, booked: 4000, ..Pacing::new(span, 4000, true) };
         assert_eq!([10, 900].map(|span| behind(span).span()), [80, 1000]);
         assert_eq!(Pacing { halvings: 9, ..Pacing::new(10, 4000, true) }.span(), 1);

@@ -145,7 +145,8 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
     let mut claims = shared(1);
     let (cheap, dear): (Arc<[u64]>, Arc<[u64]>) = ([1].into(), [2].into());
     let mut firsts = Vec::new();
-    for (costs, count, since, within) in [(&cheap, 3, two, 4), (&dear, 1, zero, 0), (&cheap, 2, one, 3)] {
+    let wanted = [(&cheap, 2, two, 4), (&dear, 1, zero, 0), (&cheap, 2, one, 3), (&cheap, 1, two, 0)];
+    for (costs, count, since, within) in wanted {
         let request = Request { since, costs, keys: &[], waits: true };
         firsts.extend(claims.need(&Demand { request, count, within }));
     }
@@ -163,14 +164,57 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
 fn a_hold_is_lifted_by_an_answer_that_knows_of_its_report() {
     let mut claims = shared(1);
     let one = request(0, &[1], &[]);
+    let book = |count| Order::new(Key::new(), [1], count);
+    let held = |until| Answer { held: Some(Time(until)), ..Answer::default() };
     put(&mut claims, &Key::new(), &[1], &[(5, 7), (20, 22)]);
     let report = claims.hold(Time(0), &one, Time(15));
-    put(&mut claims, &Key::new(), &[1], &[]);
-    assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(15), 0));
-    claims.apply(Time(1), &report, &Answer { held: Some(Time(16)), ..Answer::default() });
-    assert_eq!((claims.held_until(&one), claims.slots(&one).count()), (Time(16), 1));
-    put(&mut claims, &Key::new(), &[1], &[]);
-    assert_eq!(claims.held_until(&one), Time::ZERO);
+    // Of several, the longest counts.
+    let shorter = claims.hold(Time(0), &one, Time(9));
+    let mut hear = |now, order: &Order, answer: &Answer| {
+        claims.heard(Time(now), order, answer);
+        let news = claims.take_news().map(|news| news.from().0);
+        (claims.held_until(&one).0, claims.slots(&one).count(), news)
+    };
+    assert_eq!(hear(1, &book(0), &Answer::default()), (15, 0, Some(0)));
+    assert_eq!(hear(2, &report, &held(20)), (20, 0, Some(2)));
+    assert_eq!(hear(3, &shorter, &held(20)), (20, 1, Some(3)));
+    // The report of an overrun is answered whether or not there is a hold.
+    assert_eq!(hear(4, &book(0).with(Task::Late(0, Time(4))), &Answer::default()), (20, 1, Some(4)));
+    assert_eq!(hear(5, &book(0), &held(20)), (20, 1, Some(5)));
+    assert_eq!(hear(6, &book(0), &Answer::default()), (0, 1, Some(6)));
+    assert_eq!(hear(7, &book(0), &Answer::default()), (0, 1, None));
+    assert_eq!(hear(8, &book(0), &held(21)), (21, 0, Some(8)));
+}
+
+#[test]
+fn news_is_of_the_earliest_answer() {
+    for instants in [[20, 10], [10, 20]] {
+        let mut claims = shared(1);
+        for at in instants {
+            let answer = Answer { slots: slots(&[(at, at)]), ..Answer::default() };
+            claims.heard(Time(1), &Order::new(Key::new(), [1], 1), &answer);
+        }
+        assert_eq!(claims.take_news().map(|news| news.from()), Some(Time(10)));
+    }
+}
+
+#[test]
+fn orders_that_were_turned_away_are_made_again_one_by_one() {
+    for instants in [[50, 90], [90, 50]] {
+        let mut claims = keyed(1);
+        let keys = [b"a", b"b"].map(|key| [Key::from_slice(key)]);
+        for ([key], at) in keys.iter().zip(instants) {
+            let answer = Answer { ask_again: Some(Time(at)), ..Answer::default() };
+            claims.heard(Time(1), &Order::new(key.clone(), [1], 1), &answer);
+        }
+        let mut want = |now| {
+            let demands =
+                keys.each_ref().map(|key| Demand { request: request(0, &[1], key), count: 1, within: 9 });
+            let steps = claims.want(Time(now), demands.into_iter(), 9);
+            (steps.orders.len(), steps.again)
+        };
+        assert_eq!([2, 50].map(&mut want), [(0, Some(Time(50))), (1, Some(Time(90)))]);
+    }
 }
 
 #[test]
@@ -237,6 +281,17 @@ fn no_slot_is_used_until_a_report_is_answered() {
     assert_eq!(first(&claims, &one), Time(20));
 }
 
+#[test]
+fn a_report_is_remembered_without_slots() {
+    let mut claims = shared(1);
+    let one = request(0, &[1], &[]);
+    put(&mut claims, &Key::new(), &[1], &[(5, 7)]);
+    assert!(use_one(&mut claims, 5, &one, 1, 8).is_some());
+    claims.want(Time(8), std::iter::empty(), 9);
+    put(&mut claims, &Key::new(), &[1], &[(10, 12)]);
+    assert_eq!(first(&claims, &one), Time::NEVER);
+}
+
 /// A slot that is over allows no release anyway; giving it up would spare one that is too close.
 #[test]
 fn no_slot_that_is_over_is_given_up_in_place_of_another() {
@@ -268,10 +323,12 @@ fn slots_are_given_up_for_a_report_whatever_the_store_has_counted() {
 
 #[test]
 fn what_costs_nothing_needs_no_slot() {
-    let claims = shared(2);
+    let mut claims = shared(2);
     let free = request(3, &[0, 0], &[]);
     assert_eq!(first(&claims, &free), Time(3));
     assert_eq!(claims.check(Time(3), &free), Ok(()));
+    claims.hold(Time(3), &request(3, &[1, 1], &[]), Time(9));
+    assert_eq!(first(&claims, &free), Time(9));
 }
 
 #[test]
@@ -375,8 +432,9 @@ fn slots_are_given_up_once_the_wall_clock_is_set() {
         slots.set_wall(Time(4), Wall::new(Time(4), Time(shown)));
         assert_eq!(count(&slots), 2);
     }
+    let version = slots.version();
     slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
-    assert_eq!(count(&slots), 0);
+    assert!(count(&slots) == 0 && slots.version() > version);
     let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX };
     let orders = slots.want(Time(4), [demand].into_iter(), 9).orders;
     // The first one had begun.

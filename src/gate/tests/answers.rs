@@ -167,7 +167,11 @@ impl Lanes {
         } else {
             let mut pending = Pending::default();
             let is_admitted = gate.admit(&mut pending, now, &request, 1).is_ok();
-            gate.commit(&mut pending, now, 1, over, |_, _, _| ());
+            let left = self.random.u64(0..5).min(1);
+            gate.commit(&mut pending, now, left, over, |_, _, _| ());
+            if left == 0 {
+                return is_admitted == is_allowed || is_held;
+            }
             is_admitted
         };
         if is_admitted {

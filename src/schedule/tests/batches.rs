@@ -287,3 +287,15 @@ fn batches_that_wait_for_more_go_on_under_limits_with_other_keys() {
         (6, EndOfInput, "send a 1 b 1; finish 0"),
     ]);
 }
+
+/// From then on, a bucket saves up for it, even if no command may take it.
+#[test]
+fn a_batch_is_next_in_line_from_the_end_of_the_input_on() {
+    Scene::new("-r 1/10ns,algo=bucket,burst=1,cost=col:1 -B 3,1h -j 1 -- cmd").check(&[
+        (0, Input("1 a\n1 b\n1 c\n"), "wait 20 or input"),
+        (20, Due, "send 1 a 1 b 1 c; wait -"),
+        (25, Input("3 d\n"), "wait -"),
+        (30, EndOfInput, "wait -"),
+        (100, Ended(1, 0), "send 3 d; wait -"),
+    ]);
+}

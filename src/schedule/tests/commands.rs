@@ -308,3 +308,66 @@ fn what_waits_behind_another_attempt_is_refused_at_its_deadline() {
         (37, Due, "expired 2; failed 1 so far; finish 75"),
     ]);
 }
+
+#[test]
+fn a_halt_counts_what_has_succeeded_and_not_what_was_refused() {
+    Scene::new("-r 9/100ns -j 9 --halt soon,success=1 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; send b; wait - or input"),
+        (1, Ended(1, 1), "failed 1; wait - or input"),
+        (2, Ended(2, 0), "halted after 1; finish 0"),
+    ]);
+    Scene::new("-r 1/100ns -j 9 --on-limit drop --halt soon,done=2 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait - or input"),
+        (1, Ended(1, 0), "wait - or input"),
+        (100, Input("c\n"), "send c; wait - or input"),
+        (101, Ended(3, 0), "halted after 2; finish 0"),
+    ]);
+    for share in ["fail=50%", "done=50%"] {
+        let scene = Scene::new(&format!("-r 1/100ns -j 9 --halt now,{share} -- cmd"));
+        scene.check(&[(0, EndOfInput, "finish 0")]);
+    }
+}
+
+/// A command that is running may end, and something go sooner: because it fails and is retried, or as a limit counts
+/// it.
+#[test]
+fn a_run_waits_no_longer_than_it_may_unless_the_end_of_a_command_may_shorten_it() {
+    Scene::new("-r 1/100ns --max-wait 30ns -j 9 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait 0 or input"),
+        (0, Due, "too long by Some(100); wait -"),
+        (5, Ended(1, 0), "finish 75"),
+    ]);
+    for (args, wait) in [("-r 1/100ns --retries 1", "100"), ("-r 1/99ns,from=exit", "-")] {
+        Scene::new(&format!("{args} --max-wait 30ns -j 9 -- cmd")).check(&[
+            (0, Input("a\nb\n"), &format!("send a; wait {wait} or input")),
+            (1, Ended(1, 0), "wait 1 or input"),
+            (1, Due, "too long by Some(99); finish 75"),
+        ]);
+    }
+    // The end of a backoff comes first.
+    Scene::new("-r 2/100ns --max-wait 60ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "send a; send b; wait 100 or input"),
+        (1, Ended(1, 1), "wait 36 or input"),
+        (2, Ended(2, 0), "wait 36 or input"),
+    ]);
+}
+
+#[test]
+fn one_that_may_wait_until_an_instant_does_whatever_runs() {
+    let scene = |args: &str| {
+        let scene = Scene::new(args);
+        Scene { schedule: scene.schedule.with_patience(Time(0), 30), ..scene }
+    };
+    scene("-r 1/running -j 9 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait 30 or input"),
+        (29, Due, "wait 30 or input"),
+        (30, Due, "too long by None; wait -"),
+    ]);
+    scene("-r 1/30ns -j 9 -- cmd").check(&[
+        (0, Input("a\nb\n"), "send a; wait 30 or input"),
+        (30, Due, "send b; wait - or input"),
+        (31, Input("c\n"), "wait 31 or input"),
+    ]);
+    scene("-r 1/31ns -j 9 --retries 1 -- cmd")
+        .check(&[(0, Input("a\nb\n"), "send a; wait 0 or input"), (0, Due, "too long by Some(31); wait -")]);
+}

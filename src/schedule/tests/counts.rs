@@ -377,3 +377,72 @@ fn a_sink_that_fails_ends_the_run() {
     scene.schedule.fail(crate::exit::Exit::Error, anyhow::anyhow!("no"));
     assert_eq!(scene.actions(0), "error no; finish 1");
 }
+
+/// Even if the new one allows it at the same instant.
+#[test]
+fn a_wait_is_one_for_each_of_two_limits_that_follow_each_other() {
+    let schedule = Scene::new("-r 1/100ns").check(&[
+        (0, Input("a\nb\n"), "send a; wait 100 or input"),
+        (30, Limits("1/60ns,margin=40ns"), "limits; wait 100 or input"),
+        (100, Due, "send b; wait - or input"),
+    ]);
+    let counts = schedule.limit_stats().iter().map(|limit| (limit.waits, limit.waited));
+    assert_eq!(counts.collect::<Vec<_>>(), [(1, 30), (1, 70)]);
+}
+
+#[test]
+fn the_wait_for_the_next_end_of_a_command_is_another() {
+    let schedule = Scene::new("-r 1/running -j 9 -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "send a; wait - or input"),
+        (10, Ended(1, 0), "send b; wait - or input"),
+        (20, Ended(2, 0), "send c; wait - or input"),
+    ]);
+    assert_eq!((waits(&schedule), schedule.limit_stats()[0].waited), (vec![2], 20));
+}
+
+#[test]
+fn attempts_count_for_the_limits_that_were_charged() {
+    let args = "-r 9/100ns -r 9/s,key=col:1,only=b -j 9 --retries 1 --backoff 35ns..35ns -- cmd";
+    let mut schedule = Scene::new(args).check(&[
+        (0, Input("a\nb\n"), "send a; send b; wait - or input"),
+        (1, Ended(1, 1), "wait 36 or input"),
+        (5, Ended(2, 1), "wait 36 or input"),
+        (36, Due, "send a; wait 40 or input"),
+        (37, Ended(1, 1), "failed 1; wait 40 or input"),
+        (40, Due, "send b; wait - or input"),
+    ]);
+    let counts = |schedule: &Schedule| {
+        schedule.limit_stats().iter().map(|limit| (limit.retried, limit.failed)).collect::<Vec<_>>()
+    };
+    assert_eq!(counts(&schedule), [(2, 1), (1, 0)]);
+    assert!(schedule.attempt(2).is_some() && !schedule.is_tried_again(2));
+    schedule.not_printed(3);
+    assert_eq!(schedule.stats().unprinted, 3);
+}
+
+#[test]
+fn what_is_to_be_released_again_is_not_done_with() {
+    let schedule = Scene::new("-r 9/100ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "send a; send b; send c; wait - or input"),
+        (1, Ended(2, 1), "wait 36 or input"),
+        (2, Ended(3, 1), "wait 36 or input"),
+    ]);
+    assert_eq!(schedule.consumed(), 2);
+    assert!(schedule.is_tried_again(2) && schedule.attempt(2).is_none());
+    assert!(!schedule.is_tried_again(1) && schedule.attempt(1).is_some());
+    assert!(!schedule.is_tried_again(9));
+}
+
+/// Each release is observed as of when it was over, and what did not leave is not.
+#[test]
+fn an_observer_sees_what_the_limits_were_charged_for() {
+    let seen = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
+    let scene = Scene::new("-r 3/100ns");
+    let mut scene = Scene { takes: 2, slowness: 7, ..scene };
+    let observed = std::rc::Rc::clone(&seen);
+    scene.schedule.observe(Box::new(move |now, request| {
+        observed.borrow_mut().push((now.0, request.since.0, request.costs.to_vec()));
+    }));
+    scene.check(&[(5, Input("a\nb\nc\nd\n"), "send a b c; send c; wait 112 or input")]);
+    assert_eq!(*seen.borrow(), [(12, 5, vec![1]), (12, 5, vec![1]), (19, 12, vec![1])]);
+}

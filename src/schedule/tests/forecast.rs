@@ -67,6 +67,9 @@ fn a_busy_sink_and_a_store_hold_up_what_the_limits_allow() {
     // Other runs may take the slots.
     let ends = scene.schedule.forecast(Time(0), Some(Total { items: 3, is_exact: true })).ends;
     assert_eq!(ends, Some((Time(200), Precision::AtLeast)));
+    // So does the answer of a store, whatever waits for it.
+    let drops = Scene::shared("-r 1/100ns --on-limit drop");
+    assert_eq!(wait_reason(drops, &[(0, Input("a\n"))]), WaitReason::Slot);
 }
 
 #[test]

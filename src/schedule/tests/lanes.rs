@@ -126,6 +126,11 @@ fn a_sink_that_is_busy_is_tried_again_after_a_pause() {
         (20, Input("b\n"), "wait 50"),
         (50, Due, "send a b; wait 1000000000 or input"),
     ]);
+    // What did not leave begins no window.
+    Scene { busy: Some(50), ..Scene::new("-r 2/100ns,algo=fixed") }.check(&[
+        (0, Input("a\nb\nc\n"), "busy a b; wait 50 or input"),
+        (50, Due, "send a b; wait 150 or input"),
+    ]);
 }
 
 /// Others may cost the common limit less, but go only after what is being sent.

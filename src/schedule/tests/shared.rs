@@ -64,6 +64,14 @@ fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
         // For a, at most 3 at once; for b, as many as there are; for c, the vacancies that are left.
         (0, Input("a\na\na\na\nb\nc\nc\nc\nd\n"), "book 3; book 1; book 3; wait - or input"),
     ]);
+    // Nor are those booked that are due soon.
+    let mut scene = Scene::new("-r 9/s -j 2 -- cmd");
+    scene.schedule = scene.schedule.with_bookings(booking_terms(3, &[9]));
+    scene.check(&[
+        (0, Input("a\nb\nc\nd\n"), "book 2; wait - or input"),
+        (1, Booked(&[5, 7]), "wait 5 or input"),
+        (5, Due, "send a; wait 7 or input"),
+    ]);
 }
 
 /// A slot that could not be used would be wasted.
@@ -492,5 +500,50 @@ fn a_slot_that_ends_in_a_random_delay_is_booked_again_after_it() {
             (1, Booked(&[1]), &format!("wait {} or input", 1 + delay)),
             (1 + delay, Due, "book 1; wait - or input"),
         ]);
+    }
+}
+
+/// Some lanes wait until a limit of the run opens, others until they may ask the store again.
+#[test]
+fn it_looks_again_at_the_first_of_all_instants_that_are_known() {
+    scene("-r 9/s -r 1/100ns,key=col:1,local", 2, 9).check(&[
+        (0, Input("a 1\n"), "book 1; wait - or input"),
+        (1, Booked(&[1]), "send a 1; wait 1000000000 or input"),
+        (2, Input("b 1\n"), "book 1; wait - or input"),
+        (3, Booked(&[3]), "send b 1; wait 1000000000 or input"),
+        (4, Input("a 2\nb 2\nc 1\n"), "book 1; wait 101 or input"),
+        (5, Free(1, &[], 50), "wait 50 or input"),
+        (50, Due, "book 1; wait 101 or input"),
+        (51, Free(1, &[], 200), "wait 101 or input"),
+    ]);
+}
+
+#[test]
+fn a_hold_by_another_run_and_a_loss_are_told() {
+    let mut scene = Scene::shared("-r 1/100ns");
+    let (order, one) = (Order::new(Key::new(), [1], 1), [Slot { at: Time(30), until: Time(35) }]);
+    let held = |until| Answer { held: Some(Time(until)), ..Answer::default() };
+    let lost = || Answer { warning: Some("all".to_owned()), ..Answer::default() };
+    let mut told = |now, order: &Order, answer| {
+        scene.schedule.booked(Time(now), order, answer);
+        scene.actions(now)
+    };
+    assert_eq!(told(1, &order, held(50)), "held until 50; wait - or input");
+    // That is known, or over, or our own.
+    assert_eq!(told(2, &order, held(60)), "wait - or input");
+    assert_eq!(told(61, &order, held(61)), "wait - or input");
+    assert_eq!(told(62, &order.with(Task::Hold(Time(90))), held(90)), "wait - or input");
+    assert_eq!(told(90, &order, held(91)), "held until 91; wait - or input");
+    for (answer, silent) in [
+        (Answer { slots: one.into(), next: Some(Time(40)), held: Some(Time(30)), ..lost() }, "Some(20)"),
+        (Answer { next: Some(Time(40)), held: Some(Time(30)), ..lost() }, "Some(30)"),
+        (Answer { held: Some(Time(30)), ..lost() }, "Some(20)"),
+        (lost(), "None"),
+    ] {
+        let mut scene = Scene::shared("-r 1/100ns");
+        let order = order.with(Task::Hold(Time(30)));
+        scene.schedule.booked(Time(10), &order, answer);
+        let actions = scene.actions(10);
+        assert!(actions.starts_with(&format!("lost all, silent for {silent};")), "{actions}");
     }
 }

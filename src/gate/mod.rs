@@ -163,10 +163,11 @@ impl Gate {
         }
     }
 
-    /// The first opening for a release at or after `from`, by these limits. One that does not wait may always be tried.
+    /// The first opening for a release at or after `from`, by these limits; of one that does not wait, the opening in
+    /// which it can be decided whether it is allowed.
     pub fn opening(&self, scope: Scope, request: &Request, from: Time) -> Opening {
         if !request.waits {
-            return Opening::at(request.since);
+            return self.judged(request);
         }
         let from = request.since.max(from);
         let slots = self.reservations.as_ref().filter(|_| matches!(scope, Scope::Keyed | Scope::All));
@@ -176,6 +177,18 @@ impl Gate {
             (None, Some(slots)) => slots.opening(request, from),
             (None, None) => Opening::at(from),
         })
+    }
+
+    fn judged(&self, request: &Request) -> Opening {
+        let waiting = Request { waits: true, ..*request };
+        let is_open = |_: &&_| self.opening(Scope::Local, &waiting, request.since).from <= request.since;
+        let slots = self.reservations.as_ref().filter(is_open);
+        let opening = slots.and_then(|slots| {
+            let opening = slots.opening(request, request.since);
+            // Without a slot, it is decided as soon as the instant of the next one is known.
+            Some(opening).filter(|opening| *opening != Opening::NEVER || slots.expected(request).is_none())
+        });
+        opening.unwrap_or(Opening::at(request.since))
     }
 
     /// The limits of this run that a request asks, and its costs.

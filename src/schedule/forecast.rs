@@ -118,8 +118,6 @@ impl WaitReason {
         let Some(at) = schedule.next_lane().filter(|_| !is_stopping) else {
             return match jobs.backoffs() {
                 Some(_) if !is_stopping => WaitReason::Backoff,
-                // What never waits for a limit does so for the answer of a store.
-                _ if !is_stopping && !lanes.is_empty() => WaitReason::Slot,
                 _ if jobs.running() > 0 => WaitReason::Command,
                 _ => WaitReason::Input,
             };

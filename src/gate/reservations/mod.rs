@@ -462,7 +462,7 @@ impl Reservations {
         if wanted.is_none() || was_held || answer.held.is_some() {
             self.may_be_sooner(now, &order.key);
         }
-        if is_unconfirmed {
+        if is_unconfirmed || wanted.is_some_and(|wanted| wanted.within == 0) && answer.next.is_some() {
             self.may_be_sooner(Time::NEVER, &order.key);
         }
         // New slots may be earlier than those held: slots that other runs gave back.

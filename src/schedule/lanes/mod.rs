@@ -416,6 +416,10 @@ impl Lanes {
                 self.place(at, gate, now);
             }
         }
+        // What never waits is judged by limits that have been charged since, even while a slot is asked for.
+        if !self.options.may_wait() && gate.reservations().is_some() {
+            (0..self.directory.entries.len()).for_each(|at| self.place(at, gate, now));
+        }
     }
 }
 

@@ -547,3 +547,19 @@ fn a_hold_by_another_run_and_a_loss_are_told() {
         assert!(actions.starts_with(&format!("lost all, silent for {silent};")), "{actions}");
     }
 }
+
+/// Not before the slot may it leave, and not before that is it refused.
+#[test]
+fn a_slot_that_is_free_at_once_may_begin_a_little_later() {
+    Scene::shared("-r 1/100ns --on-limit drop").check(&[
+        (0, Input("a\n"), "ask for 1; wait - or input"),
+        (5, Booked(&[7]), "wait 7 or input"),
+        (7, Due, "send a; wait - or input"),
+    ]);
+    let schedule = Scene::shared("-r 1/100ns --on-limit drop").check(&[
+        (0, Input("a\nb\n"), "ask for 2; wait - or input"),
+        (5, Free(1, &[7], 107), "wait 7 or input"),
+        (7, Due, "send a; wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().released, schedule.stats().refused), (1, 1));
+}

@@ -102,6 +102,14 @@ impl Rule for Interval {
         self.overrun(last, at, Ask { since: at, cost: self.terms.count.max(1) });
     }
 
+    /// A release that is known may hold up others for longer than one of cost 1 that is later.
+    fn recede(&self, last: &mut Usage, at: Time) {
+        if last.at > at {
+            *last = Usage::default();
+        }
+        self.exhaust(last, at);
+    }
+
     fn restart(&self, last: &mut Usage) {
         last.at = Time::ZERO;
     }
@@ -139,6 +147,16 @@ mod tests {
     fn a_dear_release_makes_the_next_wait_longer() {
         let mut limiter = Stateful::new(Interval::new(terms(1, 10)));
         assert_eq!(limiter.releases(&[(0, 5), (0, 1), (0, 1)]), [0, 50, 60].map(Some));
+    }
+
+    #[test]
+    fn what_is_known_when_later_releases_are_forgotten_holds_up_others_as_before() {
+        let mut limiter = Stateful::new(Interval::new(terms(1, 10)));
+        limiter.releases(&[(30, 4)]);
+        limiter.rule.recede(&mut limiter.state, Time(35));
+        assert_eq!(limiter.idle_at(), Time(70));
+        limiter.rule.recede(&mut limiter.state, Time(25));
+        assert_eq!(limiter.idle_at(), Time(35));
     }
 
     #[test]

@@ -20,8 +20,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(180);
 /// The time allowed for a change to complete: a file may be emptied before it is written.
 const SETTLE: Duration = Duration::from_millis(20);
 
-/// More is no list of limits, and may have no end.
-const MOST_BYTES: u64 = 1 << 20;
+/// The longest list of limits: a device may have no end.
+const MAX_BYTES: u64 = 1 << 20;
 
 /// All limits of a run, and the files that they are read from.
 pub(crate) struct LimitsFiles {
@@ -50,8 +50,8 @@ impl LimitsFiles {
             }
             let (file, mut text) = (File::open(path)?, String::new());
             let is_file = file.metadata()?.is_file();
-            file.take(MOST_BYTES + 1).read_to_string(&mut text)?;
-            if text.len() as u64 > MOST_BYTES {
+            file.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+            if text.len() as u64 > MAX_BYTES {
                 return Err(io::Error::other("it is longer than 1 MiB: name a file of limits"));
             }
             if !is_file {

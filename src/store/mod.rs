@@ -150,7 +150,7 @@ pub type Warn = Arc<dyn Fn(String) + Send + Sync>;
 
 /// The seconds of waiting after which the user is told.
 #[cfg(any(feature = "redis", feature = "sqlite"))]
-const BEFORE_TELLING: u64 = 2;
+const BEFORE_WARNING: u64 = 2;
 
 /// Keeps the log of slots.
 pub trait Store: Send {
@@ -171,7 +171,7 @@ pub trait Store: Send {
         Ok(vec![self.book(&orders[0])?])
     }
 
-    /// Calls `tell` with the reason why a booking takes long: after 2 s and, if it goes on, once a minute.
+    /// Calls `warn` with the reason why a booking takes long: after 2 s and, if it goes on, once a minute.
     fn warn_of_waits_by(&mut self, _warn: Warn) {}
 
     /// Takes back what [`Task::GiveBack`] names: whoever books next gets the same instants.

@@ -145,7 +145,7 @@ pub trait Vault: Send {
         Ok(None)
     }
 
-    /// Calls `tell` with the reason if something takes long.
+    /// Calls `warn` with the reason if something takes long.
     fn warn_of_waits_by(&mut self, _warn: Warn) {}
 
     /// Its name in messages.

@@ -166,13 +166,12 @@ impl Commands {
         if let Some(state) = &self.state {
             command.set(VARIABLE, state);
         }
-        command.stdin = match self.run.stdin {
+        let stdin = match self.run.stdin {
             Feed::Nothing => Some(self.nothing.get()),
             Feed::Ours => None,
             Feed::Items => Some(stdin::of(Separator::head(self.separator.as_ref()), batch)),
-        }
-        .transpose()
-        .map_err(StartError::TempFile)?;
+        };
+        command.stdin = stdin.transpose().map_err(StartError::TempFile)?;
         Ok(command)
     }
 

@@ -34,6 +34,8 @@ pub(super) struct Parent {
 }
 
 impl Parent {
+    /// A parent of commands that have a timeout if `is_timed`.
+    ///
     /// # Errors
     /// The system has no memory.
     pub(super) fn new(is_timed: bool) -> io::Result<Self> {

@@ -14,11 +14,15 @@ pub(super) const NOTHING: &str = "/dev/null";
 /// The most bytes that a pipe is sure to take without a reader.
 const PIPE: usize = 4096;
 
-/// A stdin that is at its end, even where there are no devices, as in some containers.
+/// A stdin that is at its end, even where there are no devices, as in some containers. All commands may share it.
 #[derive(Default)]
 pub(super) struct Nothing(Option<Rc<OwnedFd>>);
 
 impl Nothing {
+    /// The descriptor, which is opened when it is first asked for.
+    ///
+    /// # Errors
+    /// It cannot be opened.
     pub(super) fn get(&mut self) -> io::Result<Rc<OwnedFd>> {
         if let Some(nothing) = &self.0 {
             return Ok(Rc::clone(nothing));

@@ -11,7 +11,7 @@ use anyhow::{Context, anyhow};
 
 use super::refusal::About;
 use crate::exit::Exit;
-use crate::store::{BEFORE_TELLING, StoreError};
+use crate::store::{BEFORE_WARNING, StoreError};
 
 /// The longest wait for the lock. It is held only for moments, unless its holder is stopped.
 pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
@@ -64,7 +64,7 @@ impl Lock {
                 let error = anyhow!("{path}: locked for more than {patience} s by {holder}");
                 return Err(StoreError { exit: Exit::StoreAway, error });
             }
-            if waited >= Duration::from_secs(BEFORE_TELLING)
+            if waited >= Duration::from_secs(BEFORE_WARNING)
                 && let Some(warn) = warn.take()
             {
                 warn(format!("{}: locked by {}; waiting for it", path.display(), describe_holder(file)));

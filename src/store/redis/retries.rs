@@ -10,7 +10,7 @@ use super::failure::{TOO_LATE, meaning};
 use super::socket::Timeouts;
 use crate::config::Server;
 use crate::exit::Exit;
-use crate::store::{BEFORE_TELLING, StoreError};
+use crate::store::{BEFORE_WARNING, StoreError};
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(2);
@@ -19,10 +19,10 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(2);
 const SHORTEST_TRY: Duration = Duration::from_millis(250);
 const LONGEST_TRY: Duration = Duration::from_secs(2);
 
-const BETWEEN_TELLING: Duration = Duration::from_secs(60);
+const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
 /// Attempts something again and again as long as there is hope, up to `timeout`, and at least once. Errors name the
-/// server. Calls `tell` with the reason if it takes long.
+/// server. Calls `warn` with the reason if it takes long.
 ///
 /// While the process is stopped, nothing is attempted. If that was for longer than there was time, the last attempt was
 /// cut off whatever the server did, so there is one more, once.
@@ -36,7 +36,7 @@ pub(super) fn persist<T>(
     let each = (timeout / 4).clamp(SHORTEST_TRY, LONGEST_TRY);
     // Some centuries are as good as for ever.
     let mut end = start + timeout.min(Duration::from_secs(1 << 33));
-    let (mut pause, mut tell_at) = (FIRST_PAUSE, start + Duration::from_secs(BEFORE_TELLING));
+    let (mut pause, mut warn_at) = (FIRST_PAUSE, start + Duration::from_secs(BEFORE_WARNING));
     let (mut told, mut is_extended) = (String::new(), false);
     loop {
         let error = match attempt(Timeouts { each, end: end.max(start + each) }) {
@@ -52,8 +52,8 @@ pub(super) fn persist<T>(
         if told.is_empty() || now < end || !why.contains(TOO_LATE) {
             told = why;
         }
-        if now >= tell_at {
-            tell_at = now + BETWEEN_TELLING;
+        if now >= warn_at {
+            warn_at = now + BETWEEN_WARNINGS;
             warn(format!("{server}: {told}; waiting for up to {timeout:?}"));
         }
         // Processes that lost the server at the same time must not come back at the same time.

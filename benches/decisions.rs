@@ -43,7 +43,7 @@ fn decision(bencher: Bencher<'_, '_>, algorithm: Algorithm) {
         let mut limit = Limit::of(algorithm, TERMS, None);
         for round in 0..ROUNDS {
             let now = Time(round * 1_000_000);
-            let ask = Ask { since: now, cost: 1 };
+            let ask = Ask { eligible_at: now, cost: 1 };
             if black_box(limit.opening(b"", ask, now)).allows(now) {
                 limit.commit(0, now, ask, 1);
             }
@@ -59,7 +59,7 @@ fn decision_in_bulk(bencher: Bencher<'_, '_>) {
         let mut limit = Limit::of(Algorithm::Sliding, TERMS, None);
         for round in 0..ROUNDS {
             let now = Time(round * TERMS.period);
-            let ask = Ask { since: now, cost: 1 };
+            let ask = Ask { eligible_at: now, cost: 1 };
             let account = limit.account(b"", now);
             let cost = black_box(limit.available(account, now, ask, 0, u64::MAX));
             limit.commit(account, now, ask, cost);

@@ -86,7 +86,7 @@ impl Judge {
         let Judge { ruling, released } = self;
         // How long a release may have waited depends on the release before it, however long ago that was.
         let max_cost = if ruling.rate.cost.is_some() { u64::MAX } else { 1 };
-        if ruling.rate.depends_on_since(max_cost) {
+        if ruling.rate.depends_on_eligibility(max_cost) {
             return;
         }
         released.retain(|key, account| {
@@ -122,7 +122,7 @@ impl Ruling {
     /// since the release before it; the first one, for as long as it had to.
     fn commit(&self, released: &mut Released, at: Time, cost: u64) -> Time {
         let (rule, Released { state, window, .. }) = (&self.rule, released);
-        let ask = Ask { since: window.last().unwrap_or(at), cost };
+        let ask = Ask { eligible_at: window.last().unwrap_or(at), cost };
         let free = self.hours.as_ref().map_or(Time::NEVER, |hours| hours.first(at, false));
         rule.expire(state, at);
         if free <= at {
@@ -131,7 +131,7 @@ impl Ruling {
             return at;
         }
         let allowed = Opening::of(rule, state, ask, 0, at).from.min(free);
-        let may_have_waited = window.last().is_none() && self.rate.depends_on_since(cost);
+        let may_have_waited = window.last().is_none() && self.rate.depends_on_eligibility(cost);
         if may_have_waited && allowed != Time::NEVER && allowed > at {
             rule.exhaust(state, at);
             return at;

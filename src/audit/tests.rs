@@ -167,8 +167,8 @@ fn a_short_record_has_a_share_of_the_burst_and_no_rate() {
 fn released<R: crate::rule::Rule>(rule: &R, random: &mut fastrand::Rng) -> Vec<(u64, u64)> {
     let (mut state, mut now, count) = (R::State::default(), Time(0), random.usize(1..40));
     let release = |_| {
-        let since = Time(now.0 + random.u64(0..30).saturating_sub(15));
-        let ask = crate::rule::Ask { since, cost: random.u64(1..=3) };
+        let eligible_at = Time(now.0 + random.u64(0..30).saturating_sub(15));
+        let ask = crate::rule::Ask { eligible_at, cost: random.u64(1..=3) };
         let Some(at) = rule.earliest(&state, ask).known() else { panic!("never") };
         rule.commit(&mut state, at, ask);
         now = at;

@@ -25,7 +25,9 @@ impl Once {
     pub(super) fn warning(Config { limits, shared, queue, action, .. }: &Config) -> Option<String> {
         let is_alone = matches!(action, Verb::Once(_)) && shared.is_none() && queue.jitter.is_none();
         let may_wait = |rate: &Rate| {
-            rate.starts_empty || rate.zone.is_some() || rate.depends_on_since(rate.common_cost().unwrap_or(1))
+            rate.starts_empty
+                || rate.zone.is_some()
+                || rate.depends_on_eligibility(rate.common_cost().unwrap_or(1))
         };
         let rates = limits.given().ok().filter(|_| is_alone && limits.files().next().is_none())?;
         (!rates.iter().any(may_wait)).then(|| {

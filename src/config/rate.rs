@@ -139,7 +139,7 @@ impl Rate {
 
     /// True if the answer for this cost depends on when the item became next in line, other than not being earlier: an
     /// item that costs more than the burst goes once it has waited long enough.
-    pub fn depends_on_since(&self, cost: u64) -> bool {
+    pub fn depends_on_eligibility(&self, cost: u64) -> bool {
         self.burst.is_some_and(|burst| cost > burst)
     }
 
@@ -233,7 +233,7 @@ mod tests {
     fn only_what_is_dearer_than_the_burst_depends_on_how_long_it_waits() {
         for (text, depends) in [("1/10s,algo=bucket,burst=3", true), ("1/10s", false)] {
             let rate: Rate = text.parse().unwrap();
-            let found = [1, 3, 4].map(|cost| rate.depends_on_since(cost));
+            let found = [1, 3, 4].map(|cost| rate.depends_on_eligibility(cost));
             assert_eq!(found, [false, false, depends], "{text}");
         }
     }

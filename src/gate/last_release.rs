@@ -11,29 +11,32 @@ use crate::time::Time;
 const MAX_STEPS: usize = 1024;
 
 /// The instant of the last of `count` releases, each of which costs `costs` under the common limits. No release is
-/// before `since`.
+/// before `eligible_at`.
 ///
 /// A single limit knows the answer. Several interact, so the releases are tried out on a copy; if there are too many
 /// for that, the answer may be a little early.
-pub fn last_release(limits: &[Cow<Limit>], since: Time, costs: &[u64], count: u64) -> Time {
+pub fn last_release(limits: &[Cow<Limit>], eligible_at: Time, costs: &[u64], count: u64) -> Time {
     let charging = limits.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.is_common());
     let (limits, costs): (Vec<_>, Vec<_>) =
         charging.map(|(limit, &cost)| (Limit::clone(limit), cost)).unzip();
     let mut limits = Gate { rates: vec![Rate::default(); limits.len()], limits, ..Gate::default() };
-    let (mut since, mut left, mut charges) = (since, count, Pending::default());
+    let (mut eligible_at, mut left, mut charges) = (eligible_at, count, Pending::default());
     for _ in 0..MAX_STEPS {
         if costs.len() < 2 || left == 0 {
             break;
         }
-        let request = Request { since, costs: &costs, keys: &[], waits: true };
-        let Some(at) = limits.opening(Scope::All, &request, since).from.known() else { return Time::NEVER };
+        let request = Request { eligible_at, costs: &costs, keys: &[], waits: true };
+        let Some(at) = limits.opening(Scope::All, &request, eligible_at).from.known() else {
+            return Time::NEVER;
+        };
         let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
         limits.commit(&mut charges, at, admitted, true, |_, _, _| ());
         left -= admitted;
-        since = at;
+        eligible_at = at;
     }
     let asks = limits.limits().map(|(_, limit)| limit).zip(&costs);
-    asks.map(|(limit, &cost)| limit.last_of(&[], Ask { since, cost }, left)).fold(since, Time::max)
+    asks.map(|(limit, &cost)| limit.last_of(&[], Ask { eligible_at, cost }, left))
+        .fold(eligible_at, Time::max)
 }
 
 #[cfg(test)]

@@ -115,7 +115,7 @@ impl Learning {
     /// Charges a release at `now` to the state of its key, and follows the rate.
     pub(super) fn commit(&mut self, key: &[u8], state: &mut AnyState, now: Time, ask: Ask) {
         let rule = self.rule(key);
-        let allowed = rule.earliest(state, Ask { since: Time::ZERO, ..ask });
+        let allowed = rule.earliest(state, Ask { eligible_at: Time::ZERO, ..ask });
         rule.commit(state, now, ask);
         let learned = self.learned(key);
         let was_held = now.since(allowed) <= learned.gap();
@@ -181,7 +181,7 @@ mod tests {
         let (keys, mut now) = ([key.clone()], 0);
         let (mut answers, mut made) = (VecDeque::new(), Vec::<(u64, bool)>::new());
         while now < 120 * SECOND {
-            let request = Request { since: Time(now), costs: &[1], keys: &keys, waits: true };
+            let request = Request { eligible_at: Time(now), costs: &[1], keys: &keys, waits: true };
             let at = limit.opening(key.as_slice(), request.ask(1), Time(now)).from;
             let is_answered = |(started, _): &(u64, bool)| started + SECOND / 20 <= at.0;
             if let Some((started, is_throttled)) = answers.front().copied().filter(is_answered) {
@@ -276,7 +276,7 @@ mod tests {
             let mut rate_at = |end: u64, gap: u64| {
                 let mut now = Time(end - 5 * SECOND);
                 while now < Time(end) {
-                    let request = Request { since: now, costs: &[1], keys: &[], waits: true };
+                    let request = Request { eligible_at: now, costs: &[1], keys: &[], waits: true };
                     now = limit.opening(b"", request.ask(1), now).from;
                     let account = limit.account(b"", now);
                     let most = if gap == 0 { u64::MAX } else { 1 };

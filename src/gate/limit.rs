@@ -212,7 +212,7 @@ impl Limit {
         if self.accounts.are_keyed() {
             return Availability::Keyed { keys: self.accounts.len() };
         }
-        let ask = Ask { since: now, cost: 1 };
+        let ask = Ask { eligible_at: now, cost: 1 };
         Availability::Common {
             available: self.rule(&[]).available(&self.accounts.fresh, now, ask, self.running(&[])),
         }
@@ -221,7 +221,7 @@ impl Limit {
     /// The instant of the last of `count` releases, if each goes as soon as this limit alone allows it and commands
     /// take no time.
     pub(crate) fn last_of(&self, key: &[u8], ask: Ask, count: u64) -> Time {
-        let end = self.hours.as_ref().map_or(Time::NEVER, |hours| hours.first(ask.since, false));
+        let end = self.hours.as_ref().map_or(Time::NEVER, |hours| hours.first(ask.eligible_at, false));
         self.rule(key).last_of(self.accounts.of(key), ask, count).min(end)
     }
 
@@ -426,7 +426,7 @@ mod tests {
     }
 
     fn earliest(limit: &Limit, key: &[u8], ask: Ask) -> Time {
-        limit.opening(key, ask, ask.since).from
+        limit.opening(key, ask, ask.eligible_at).from
     }
 
     fn retune(limit: &mut Limit, now: u64, algorithm: Algorithm, terms: Terms) {
@@ -535,19 +535,19 @@ mod tests {
         let at = |minute: u64| Time(minute * MINUTE);
         let mut limit = in_hours("1/10m,during=00:00-00:10,tz=UTC");
         limit.commit(0, at(0), one(0), 1);
-        let opening = limit.opening(b"", Ask { since: at(0), cost: 1 }, at(0));
+        let opening = limit.opening(b"", Ask { eligible_at: at(0), cost: 1 }, at(0));
         assert_eq!(opening, Opening { from: at(10), until: at(24 * 60) });
         assert_eq!(
-            [0, 10, 11].map(|from| limit.last_of(b"", Ask { since: at(from), cost: 1 }, 5)),
+            [0, 10, 11].map(|from| limit.last_of(b"", Ask { eligible_at: at(from), cost: 1 }, 5)),
             [10, 10, 11].map(at)
         );
         // Five at once outside the hours are five releases, not one that costs as much.
         let mut limit = in_hours("1/20m,algo=interval,during=00:10-24:00,tz=UTC");
-        limit.commit(0, at(5), Ask { since: at(5), cost: 1 }, 5);
-        assert_eq!(limit.opening(b"", Ask { since: at(10), cost: 1 }, at(10)).from, at(25));
+        limit.commit(0, at(5), Ask { eligible_at: at(5), cost: 1 }, 5);
+        assert_eq!(limit.opening(b"", Ask { eligible_at: at(10), cost: 1 }, at(10)).from, at(25));
         let mut limit = in_hours("1/20m,algo=bucket,burst=2,during=00:10-24:00,tz=UTC");
-        limit.commit(0, at(5), Ask { since: at(5), cost: 1 }, 5);
-        assert_eq!(limit.opening(b"", Ask { since: at(10), cost: 1 }, at(10)).from, at(25));
+        limit.commit(0, at(5), Ask { eligible_at: at(5), cost: 1 }, 5);
+        assert_eq!(limit.opening(b"", Ask { eligible_at: at(10), cost: 1 }, at(10)).from, at(25));
     }
 
     #[test]
@@ -689,7 +689,7 @@ mod tests {
     fn a_search_that_can_find_nothing_is_put_off_until_something_is_charged() {
         let mut limit = keyed(Interval, terms(1, SECOND));
         let account = limit.account(b"a", Time(0));
-        limit.commit(account, Time(0), Ask { since: Time(0), cost: 1_000_000 }, 1);
+        limit.commit(account, Time(0), Ask { eligible_at: Time(0), cost: 1_000_000 }, 1);
         let idle_at = Time(1_000_000 * SECOND);
         limit.evict(Time(SECOND), Time(SECOND));
         assert_eq!(limit.evict_at(), idle_at);

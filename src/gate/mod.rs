@@ -109,9 +109,9 @@ impl Gate {
 
     fn set_rates(&mut self, rates: Vec<Rate>) {
         // Items that became next in line under earlier limits may still be waiting.
-        let depended_on_since = self.properties.depends_on_since;
+        let depended_on_eligibility = self.properties.depends_on_eligibility;
         let terms = self.reservations.as_ref().map(Reservations::terms);
-        self.properties = Properties::new(&rates, terms, depended_on_since);
+        self.properties = Properties::new(&rates, terms, depended_on_eligibility);
         self.shares_keys = keys(&rates).len() > 1;
         self.counts_exits = rates.iter().any(Rate::counts_exits);
         self.versions = (self.versions.0 + 1, self.versions.1 + 1);
@@ -169,7 +169,7 @@ impl Gate {
         if !request.waits {
             return self.judged(request);
         }
-        let from = request.since.max(from);
+        let from = request.eligible_at.max(from);
         let slots = self.reservations.as_ref().filter(|_| matches!(scope, Scope::Keyed | Scope::All));
         let asked = self.asked(scope, request).map(Some).chain(slots.map(|_| None));
         Opening::agreed(from, &asked, |limit, from| match (limit, slots) {
@@ -181,14 +181,15 @@ impl Gate {
 
     fn judged(&self, request: &Request) -> Opening {
         let waiting = Request { waits: true, ..*request };
-        let is_open = |_: &&_| self.opening(Scope::Local, &waiting, request.since).from <= request.since;
+        let is_open =
+            |_: &&_| self.opening(Scope::Local, &waiting, request.eligible_at).from <= request.eligible_at;
         let slots = self.reservations.as_ref().filter(is_open);
         let opening = slots.and_then(|slots| {
-            let opening = slots.opening(request, request.since);
+            let opening = slots.opening(request, request.eligible_at);
             // Without a slot, it is decided as soon as the instant of the next one is known.
             Some(opening).filter(|opening| *opening != Opening::NEVER || slots.expected(request).is_none())
         });
-        opening.unwrap_or(Opening::at(request.since))
+        opening.unwrap_or(Opening::at(request.eligible_at))
     }
 
     /// The limits of this run that a request asks, and its costs.
@@ -218,8 +219,8 @@ impl Gate {
         let common = common.map(|(limit, &cost)| if limit.is_common() { cost } else { 0 });
         let costs: SmallVec<[u64; 4]> = common.collect();
         let mut rates = self.rates[shared..].iter().zip(&costs);
-        let depends = rates.any(|(rate, &cost)| rate.depends_on_since(cost));
-        (costs, Some(request.since).filter(|_| depends))
+        let depends = rates.any(|(rate, &cost)| rate.depends_on_eligibility(cost));
+        (costs, Some(request.eligible_at).filter(|_| depends))
     }
 
     /// The limits of this run that charge a request, and its costs.
@@ -243,7 +244,7 @@ impl Gate {
     /// The limit of this run that is the last to allow the release at `now` or later, and its answer; `None` if all
     /// allow it at `now`.
     fn binding(&self, request: &Request, now: Time) -> Option<(usize, Time)> {
-        let mut from = request.since.max(now);
+        let mut from = request.eligible_at.max(now);
         let shared = self.shared();
         if self.rates[shared..].iter().any(|rate| rate.during.is_some()) {
             // A limit with hours may allow the release at once, but refuse it by the time the others allow it. The
@@ -266,7 +267,7 @@ impl Gate {
     /// # Errors
     /// What does not allow it; of one that does not wait, what refuses it.
     pub fn check(&mut self, pending: &mut Pending, now: Time, request: &Request) -> Result<(), Blocked> {
-        let at = if request.waits || self.reservations.is_some() { now } else { request.since };
+        let at = if request.waits || self.reservations.is_some() { now } else { request.eligible_at };
         let row = pending.begin(&self.limits);
         let available = self.available(pending, at, request, 1);
         pending.rows.truncate(row);
@@ -293,7 +294,7 @@ impl Gate {
         });
         match admitted {
             Ok((count, taken)) => {
-                pending.add(Admitted { since: request.since, count, taken });
+                pending.add(Admitted { eligible_at: request.eligible_at, count, taken });
                 Ok(count)
             }
             Err(blocked) => {
@@ -361,7 +362,7 @@ impl Gate {
             for (at, limit) in limits.iter_mut().enumerate() {
                 let (cost, account) = row[at];
                 if count > 0 && cost > 0 {
-                    let one = Ask { since: release.since, cost };
+                    let one = Ask { eligible_at: release.eligible_at, cost };
                     let all = Ask { cost: cost.saturating_mul(count), ..one };
                     charged(shared + at, count, all.cost);
                     limit.commit(account, now, one, count);
@@ -521,7 +522,7 @@ impl Gate {
             if let Ok(count) = self.available(&mut trial, now, &demand.request, demand.count) {
                 // A slot that is far off takes nothing away from releases that may go before it.
                 match slots.may_go_soon(now, &demand.request) {
-                    true => trial.add(Admitted { since: now, count, taken: None }),
+                    true => trial.add(Admitted { eligible_at: now, count, taken: None }),
                     false => trial.rows.truncate(row),
                 }
                 allowed.push(Demand { count, ..demand });

@@ -35,7 +35,7 @@ impl Opening {
     }
 
     /// The first opening of a rule that is not over by `from`, while releases that cost `running` have not ended. The
-    /// ask keeps its `since`, from which a bucket accrues.
+    /// ask keeps its `eligible_at`, from which a bucket accrues.
     pub(crate) fn of(rule: &AnyRule, state: &AnyState, ask: Ask, running: u64, from: Time) -> Self {
         let earliest = |ask| match running {
             0 => rule.earliest(state, ask),
@@ -46,21 +46,21 @@ impl Opening {
         if until > from {
             return Opening { from: first.max(from), until };
         }
-        // A rule that refuses again does not accrue, so `since` may change.
-        let first = earliest(Ask { since: from, ..ask });
+        // A rule that refuses again does not accrue, so `eligible_at` may change.
+        let first = earliest(Ask { eligible_at: from, ..ask });
         Opening { from: first, until: rule.closes(first) }
     }
 
-    /// The first opening, from `since` on, that all agree on. Each is asked from the latest answer on, until that
+    /// The first opening, from `eligible_at` on, that all agree on. Each is asked from the latest answer on, until that
     /// stands.
     pub(super) fn agreed<'a, L: 'a>(
-        since: Time,
+        eligible_at: Time,
         all: &(impl Iterator<Item = L> + Clone),
         ask: impl Fn(L, Time) -> Opening,
     ) -> Self {
         #[cfg(test)]
         ASKED.set(ASKED.get() + 1);
-        let mut from = since;
+        let mut from = eligible_at;
         for _ in 0..MAX_ROUNDS {
             let mut agreed = Opening::at(from);
             for one in all.clone() {
@@ -125,18 +125,20 @@ mod tests {
             };
             let cycles: Vec<_> = (0..3).map(|_| cycle()).collect();
             let is_open = |at: &u64| cycles.iter().all(|cycle| cycle.is_open(*at));
-            for since in 0..20 {
-                let found = Opening::agreed(Time(since), &cycles.iter(), |cycle, from| cycle.ask(from));
-                match (since..since + 2 * 11 * 10 * 9).find(is_open) {
+            for eligible_at in 0..20 {
+                let found = Opening::agreed(Time(eligible_at), &cycles.iter(), |cycle, from| cycle.ask(from));
+                match (eligible_at..eligible_at + 2 * 11 * 10 * 9).find(is_open) {
                     Some(at) => {
-                        assert_eq!(found.from, Time(at), "case {case}, since {since}");
+                        assert_eq!(found.from, Time(at), "case {case}, since {eligible_at}");
                         let Time(until) = found.until;
                         assert!(
                             until > at && (at..until).all(|at| is_open(&at)),
-                            "case {case}, since {since}"
+                            "case {case}, since {eligible_at}"
                         );
                     }
-                    None => assert!(!found.allows(Time(since + 5000)), "case {case}, since {since}"),
+                    None => {
+                        assert!(!found.allows(Time(eligible_at + 5000)), "case {case}, since {eligible_at}");
+                    }
                 }
             }
         }

@@ -19,7 +19,7 @@ pub struct Pending {
 /// One or more releases with the same request.
 #[derive(Clone, Debug)]
 pub(super) struct Admitted {
-    pub(super) since: Time,
+    pub(super) eligible_at: Time,
     pub(super) count: u64,
     /// Their slots, if they need slots.
     pub(super) taken: Option<Taken>,
@@ -57,7 +57,8 @@ impl Pending {
             }
         }
         if let Some(last) = self.releases.last_mut()
-            && (last.since, last.taken.is_none(), release.taken.is_none()) == (release.since, true, true)
+            && (last.eligible_at, last.taken.is_none(), release.taken.is_none())
+                == (release.eligible_at, true, true)
             && self.rows[row - limits..row] == self.rows[row..]
         {
             last.count += release.count;

@@ -15,7 +15,7 @@ pub struct Properties {
     /// The answer *never* may change even if nothing is running.
     pub may_open: bool,
     /// Answers may depend on when an item became next in line, beyond never being earlier than that.
-    pub depends_on_since: bool,
+    pub depends_on_eligibility: bool,
 }
 
 /// The terms of releases that carry several items.
@@ -38,10 +38,10 @@ impl BatchTerms {
 }
 
 impl Properties {
-    /// The properties of these limits, for the first of which a store books slots on `terms`. `depended_on_since`:
-    /// answers of the limits before these did.
-    pub(super) fn new(rates: &[Rate], terms: Option<&BookingTerms>, depended_on_since: bool) -> Self {
-        let depends_on_since = depended_on_since || rates.iter().any(depends_on_since);
+    /// The properties of these limits, for the first of which a store books slots on `terms`.
+    /// `depended_on_eligibility`: answers of the limits before these did.
+    pub(super) fn new(rates: &[Rate], terms: Option<&BookingTerms>, depended_on_eligibility: bool) -> Self {
+        let depends_on_eligibility = depended_on_eligibility || rates.iter().any(depends_on_eligibility);
         let of_slots = terms.map_or(&[][..], |terms| &terms.most);
         let most = of_slots.iter().copied().map(Some).chain(rates[of_slots.len()..].iter().map(Rate::most));
         let most = most.collect();
@@ -50,14 +50,14 @@ impl Properties {
             batches: BatchTerms { sums, most, is_ahead: terms.is_some() },
             is_foreseeable: terms.is_none() && !rates.iter().any(Rate::counts_exits),
             may_open: terms.is_some() || rates.iter().any(Rate::pauses),
-            depends_on_since,
+            depends_on_eligibility,
         }
     }
 }
 
-/// True if the limit's answer to some request may depend on `since`.
-fn depends_on_since(rate: &Rate) -> bool {
-    rate.depends_on_since(match rate.cost {
+/// True if the limit's answer to some request may depend on `eligible_at`.
+fn depends_on_eligibility(rate: &Rate) -> bool {
+    rate.depends_on_eligibility(match rate.cost {
         None => 1,
         Some(Selector::Constant(cost)) => cost,
         Some(_) => u64::MAX,

@@ -10,7 +10,7 @@ use crate::time::Time;
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Request<'a> {
     /// The instant at which the item became next in line.
-    pub since: Time,
+    pub eligible_at: Time,
     /// The cost under each limit; 0 where the limit does not apply.
     pub costs: &'a [u64],
     /// The values of the limits' key selectors.
@@ -20,13 +20,13 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A release that is charged this, became next in line at `since`, and may wait.
-    pub fn new(since: Time, charge: &'a Charge) -> Self {
-        Request { since, costs: &charge.costs, keys: &charge.keys, waits: true }
+    /// A release that is charged this, became next in line at `eligible_at`, and may wait.
+    pub fn new(eligible_at: Time, charge: &'a Charge) -> Self {
+        Request { eligible_at, costs: &charge.costs, keys: &charge.keys, waits: true }
     }
 
     pub(crate) fn ask(&self, cost: u64) -> Ask {
-        Ask { since: self.since, cost }
+        Ask { eligible_at: self.eligible_at, cost }
     }
 }
 
@@ -43,8 +43,8 @@ pub enum Scope {
     All,
 }
 
-/// The costs of a release, and its `since` if the answer depends on it. Requests of one kind get the same answer from
-/// [`Scope::Common`], except that it is never before their own `since`.
+/// The costs of a release, and its `eligible_at` if the answer depends on it. Requests of one kind get the same answer
+/// from [`Scope::Common`], except that it is never before their own `eligible_at`.
 pub type Kind = (SmallVec<[u64; 4]>, Option<Time>);
 
 /// Why a release may not go.

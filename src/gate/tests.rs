@@ -20,8 +20,8 @@ fn gate(limits: impl IntoIterator<Item = Limit>) -> Gate {
     Gate { rates: vec![Rate::default(); limits.len()], limits, ..Gate::default() }
 }
 
-pub(super) fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
-    Request { since: Time(since), costs, keys, waits: true }
+pub(super) fn request<'a>(eligible_at: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
+    Request { eligible_at: Time(eligible_at), costs, keys, waits: true }
 }
 
 /// Returns what each limit was charged for.
@@ -146,8 +146,8 @@ fn what_is_charged_is_told_for_each_limit_that_applies() {
 fn releases_are_charged_together_if_they_were_next_in_line_at_the_same_instant() {
     let mut gate = gate([common(Sliding, 9, 10)]);
     let (mut pending, mut charged) = (Pending::default(), Vec::new());
-    for since in [0, 0, 3] {
-        assert_eq!(gate.admit(&mut pending, Time(3), &request(since, &[1], &[]), 1), Ok(1));
+    for eligible_at in [0, 0, 3] {
+        assert_eq!(gate.admit(&mut pending, Time(3), &request(eligible_at, &[1], &[]), 1), Ok(1));
     }
     gate.commit(&mut pending, Time(3), 3, false, |limit, count, cost| charged.push((limit, count, cost)));
     assert_eq!(charged, [(0, 2, 2), (0, 1, 1)]);

@@ -10,15 +10,20 @@ use crate::time::{Time, Wall};
 /// An item's charges, and the instant from which it waits.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Waiting {
-    pub(super) since: Time,
+    pub(super) eligible_at: Time,
     pub(super) charges: Charges,
-    /// Held by all copies, if answers depend on `since`.
+    /// Held by all copies, if answers depend on `eligible_at`.
     pub(super) mark: Option<Arc<Time>>,
 }
 
 impl Waiting {
     pub(super) fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.charges.costs, keys: &self.charges.keys, waits: true }
+        Request {
+            eligible_at: self.eligible_at,
+            costs: &self.charges.costs,
+            keys: &self.charges.keys,
+            waits: true,
+        }
     }
 
     /// All that may block it: a pause, and the limits that charge it.
@@ -75,15 +80,15 @@ impl Limits {
 
     /// True if answers depend on when an item began to wait.
     pub(super) fn saves_up(&self) -> bool {
-        self.gate.properties().depends_on_since
+        self.gate.properties().depends_on_eligibility
     }
 
     /// Keeps what an answer to an item that waits since then depends on, as long as there is a copy.
-    pub(super) fn mark(&mut self, since: Time) -> Arc<Time> {
+    pub(super) fn mark(&mut self, eligible_at: Time) -> Arc<Time> {
         if self.marks.len() == self.marks.capacity() {
             self.marks.retain(|mark| mark.strong_count() > 0);
         }
-        let mark = Arc::new(since);
+        let mark = Arc::new(eligible_at);
         self.marks.push(Arc::downgrade(&mark));
         mark
     }
@@ -107,7 +112,7 @@ impl Limits {
     pub(super) fn unblocks(&self, blocked: Blocked, item: &Waiting, now: Time) -> Option<Time> {
         let Some(at) = blocked.limit() else { return blocked.until };
         let (limit, request) = (self.gate.limit(at), item.request());
-        let from = now.max(self.latest).max(request.since);
+        let from = now.max(self.latest).max(request.eligible_at);
         let opens = limit.opening(limit.key_of(&request), request.ask(request.costs[at]), from).from;
         Some(opens).filter(|opens| *opens < Time::NEVER || !limit.runs(&request))
     }
@@ -115,7 +120,7 @@ impl Limits {
     /// The number of releases like this that may be admitted at `now`.
     pub(super) fn left(&mut self, item: &Waiting, now: Time) -> u64 {
         let now = self.advance(now);
-        if now < item.since.max(self.paused) {
+        if now < item.eligible_at.max(self.paused) {
             return 0;
         }
         self.gate.admit(&mut Pending::default(), now, &item.request(), u64::MAX).unwrap_or(0)
@@ -129,7 +134,7 @@ impl Limits {
     pub(super) fn admit(&mut self, item: &Waiting, now: Time, over: bool) -> Result<Time, Blocked> {
         self.settle(now);
         let now = now.max(self.latest);
-        let from = item.since.max(self.paused);
+        let from = item.eligible_at.max(self.paused);
         if now < from {
             return Err(Blocked { by: By::Hold, until: Some(from) });
         }
@@ -153,7 +158,7 @@ impl Limits {
     #[inline]
     fn evict(&mut self, now: Time) {
         let waiting = || self.marks.iter().filter_map(Weak::upgrade);
-        self.gate.tidy(now, || waiting().map(|since| *since).fold(now, Time::min));
+        self.gate.tidy(now, || waiting().map(|eligible_at| *eligible_at).fold(now, Time::min));
     }
 
     /// Ends a release by the next instant that is told.

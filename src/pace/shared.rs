@@ -71,9 +71,9 @@ impl Shared {
     }
 
     #[inline]
-    pub(super) fn waiting(&self, charges: Charges, since: Time) -> Waiting {
-        let mark = self.saves_up.then(|| self.lock().limits.mark(since));
-        Waiting { since, charges, mark }
+    pub(super) fn waiting(&self, charges: Charges, eligible_at: Time) -> Waiting {
+        let mark = self.saves_up.then(|| self.lock().limits.mark(eligible_at));
+        Waiting { eligible_at, charges, mark }
     }
 
     pub(super) fn time(&self, at: Instant) -> Time {

@@ -74,7 +74,7 @@ impl World {
 
     fn arrive(&mut self, key: u8, cost: u64) {
         let charges = self.values.of(&[key], cost).unwrap();
-        let item = Waiting { since: self.now, charges, mark: None };
+        let item = Waiting { eligible_at: self.now, charges, mark: None };
         let now = self.now;
         let answer = self.change(|world, woken| {
             world

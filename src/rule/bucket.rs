@@ -48,8 +48,8 @@ impl Bucket {
     ///
     /// Only releases that were too early leave a debt, such as an audit finds.
     fn level_for(&self, lacking: &Lacking, now: Time, ask: Ask) -> (u128, u128) {
-        let since = ask.since.max(lacking.at);
-        let (lack, accrued) = (self.lack(lacking, since), self.accrued(now.since(since)));
+        let eligible_at = ask.eligible_at.max(lacking.at);
+        let (lack, accrued) = (self.lack(lacking, eligible_at), self.accrued(now.since(eligible_at)));
         let (level, owed) = (self.full().saturating_sub(lack), lack.saturating_sub(self.full()));
         let cap = self.grains(self.terms.burst.max(ask.cost));
         let level = level.saturating_add(accrued).saturating_sub(owed).min(cap);
@@ -88,9 +88,9 @@ impl Rule for Bucket {
         if self.terms.count == 0 {
             return Time::NEVER;
         }
-        let since = ask.since.max(lacking.at);
-        let (level, owed) = self.level_for(lacking, since, ask);
-        self.after(since, self.grains(ask.cost).saturating_sub(level).saturating_add(owed))
+        let eligible_at = ask.eligible_at.max(lacking.at);
+        let (level, owed) = self.level_for(lacking, eligible_at, ask);
+        self.after(eligible_at, self.grains(ask.cost).saturating_sub(level).saturating_add(owed))
     }
 
     /// Beyond the burst, nothing is saved up for several.

@@ -138,12 +138,12 @@ impl Rule for Calendar {
     }
 
     fn earliest(&self, state: &Box<LastPeriod>, ask: Ask) -> Time {
-        let opening = self.opening(state, self.shown(state, ask.since), ask.cost);
+        let opening = self.opening(state, self.shown(state, ask.eligible_at), ask.cost);
         self.when(opening.map(|opening| opening.start))
     }
 
     fn available(&self, state: &Box<LastPeriod>, now: Time, ask: Ask, pending: u64) -> u64 {
-        if self.earliest(state, Ask { since: now, cost: 1 }) > now {
+        if self.earliest(state, Ask { eligible_at: now, cost: 1 }) > now {
             return 0;
         }
         let used = Self::used(state, &self.around(state, self.wall.nanos(now)));
@@ -155,15 +155,15 @@ impl Rule for Calendar {
         let (mut state, mut ask, mut left) = (state.clone(), ask, count);
         for _ in 0..MAX_PERIODS {
             if left == 0 {
-                return ask.since;
+                return ask.eligible_at;
             }
             let Some(at) = self.earliest(&state, ask).known() else { return Time::NEVER };
             let together = self.available(&state, at, ask, 0).min(left);
             self.commit(&mut state, at, Ask { cost: ask.cost.saturating_mul(together), ..ask });
-            (left, ask.since) = (left - together, at);
+            (left, ask.eligible_at) = (left - together, at);
         }
         let periods = left.div_ceil(self.count / ask.cost);
-        ask.since.after(u128::from(periods) * u128::from(self.civil.longest()))
+        ask.eligible_at.after(u128::from(periods) * u128::from(self.civil.longest()))
     }
 
     fn commit(&self, state: &mut Box<LastPeriod>, now: Time, ask: Ask) {

@@ -55,10 +55,11 @@ impl Rule for Fixed {
         }
         let is_full = |window: &Window| window.used > self.count - ask.cost;
         // A release must be in its window even if it is late.
-        let is_over = |window: &Window| ask.since.saturating_add(self.late).since(window.at) >= self.period;
-        match self.current(*window, ask.since) {
+        let is_over =
+            |window: &Window| ask.eligible_at.saturating_add(self.late).since(window.at) >= self.period;
+        match self.current(*window, ask.eligible_at) {
             Some(window) if is_full(&window) || is_over(&window) => window.at.after(self.period),
-            _ => ask.since,
+            _ => ask.eligible_at,
         }
     }
 
@@ -69,12 +70,12 @@ impl Rule for Fixed {
 
     fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Time {
         let together = self.count / ask.cost;
-        let more = count.saturating_sub(self.available(window, ask.since, ask, 0));
+        let more = count.saturating_sub(self.available(window, ask.eligible_at, ask, 0));
         if more == 0 {
-            return ask.since;
+            return ask.eligible_at;
         }
         let windows = u128::from(more).div_ceil(u128::from(together.max(1)));
-        let start = self.current(*window, ask.since).map_or(ask.since, |window| window.at);
+        let start = self.current(*window, ask.eligible_at).map_or(ask.eligible_at, |window| window.at);
         match together {
             0 => Time::NEVER,
             _ => start.after(windows * u128::from(self.period)),

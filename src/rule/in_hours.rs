@@ -62,7 +62,7 @@ pub struct RuleInHours {
 impl RuleInHours {
     /// The first instant, at or after `ask.since`, at which a release is allowed.
     pub fn earliest(&self, state: &AnyState, ask: Ask) -> Time {
-        let free = self.hours.as_ref().map(|hours| hours.first_free(ask.since, self.late));
+        let free = self.hours.as_ref().map(|hours| hours.first_free(ask.eligible_at, self.late));
         match free {
             Some(free) if ask.cost > self.max_cost => free,
             Some(free) => self.rule.earliest(state, ask).min(free),
@@ -110,7 +110,7 @@ mod tests {
     }
 
     fn ask(minute: u64, cost: u64) -> Ask {
-        Ask { since: Time(minute * MINUTE), cost }
+        Ask { eligible_at: Time(minute * MINUTE), cost }
     }
 
     /// A release may be late, and the clock set by as much. Where no gap is long enough for that, none is.
@@ -130,7 +130,8 @@ mod tests {
                 (minute - late..=minute + 2 * late)
                     .all(|minute| !(a..b).contains(&(minute % 1440)) && !(c..d).contains(&(minute % 1440)))
             };
-            let expected = (at..at + 2 * 1440).find(is_free).map_or(Time::NEVER, |free| ask(free, 1).since);
+            let expected =
+                (at..at + 2 * 1440).find(is_free).map_or(Time::NEVER, |free| ask(free, 1).eligible_at);
             let found = rule.earliest(&rule.rule.unused(), ask(at, 1));
             assert_eq!(found, expected, "{week}, {late} late, from {}", time(at - 1440));
         });

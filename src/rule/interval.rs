@@ -61,7 +61,7 @@ impl Rule for Interval {
     fn earliest(&self, last: &Usage, ask: Ask) -> Time {
         match self.terms.count {
             0 => Time::NEVER,
-            _ => self.next(last).max(ask.since),
+            _ => self.next(last).max(ask.eligible_at),
         }
     }
 
@@ -75,7 +75,7 @@ impl Rule for Interval {
     }
 
     fn last_of(&self, last: &Usage, ask: Ask, count: u64) -> Time {
-        let Some(gaps) = count.checked_sub(1) else { return ask.since };
+        let Some(gaps) = count.checked_sub(1) else { return ask.eligible_at };
         self.earliest(last, ask).after(self.gap(ask.cost).saturating_mul(gaps.into()))
     }
 
@@ -94,12 +94,12 @@ impl Rule for Interval {
     }
 
     fn exhaust(&self, last: &mut Usage, at: Time) {
-        self.overrun(last, at, Ask { since: at, cost: 1 });
+        self.overrun(last, at, Ask { eligible_at: at, cost: 1 });
     }
 
     /// As if a whole count of releases had been made at once.
     fn quarantine(&self, last: &mut Usage, at: Time) {
-        self.overrun(last, at, Ask { since: at, cost: self.terms.count.max(1) });
+        self.overrun(last, at, Ask { eligible_at: at, cost: self.terms.count.max(1) });
     }
 
     /// A release that is known may hold up others for longer than one of cost 1 that is later.
@@ -193,7 +193,7 @@ mod tests {
     fn each_slot_keeps_its_gap_as_it_may_be_used_after_later_ones() {
         let idle_at = |late, costs: &[(u64, u64)]| {
             let mut limiter = Stateful::new(Interval::new(Terms { late, ..terms(2, 10) }));
-            costs.iter().for_each(|&(at, cost)| limiter.commit(at, Ask { since: Time(at), cost }));
+            costs.iter().for_each(|&(at, cost)| limiter.commit(at, Ask { eligible_at: Time(at), cost }));
             limiter.idle_at().0
         };
         for (costs, slots, releases) in [

@@ -61,14 +61,14 @@ impl Rule for Sliding {
         // A release of this cost fits once enough of the oldest have left the window.
         let mut excess = log.used().saturating_sub(self.count - ask.cost);
         if excess == 0 {
-            return ask.since;
+            return ask.eligible_at;
         }
         let last = log.iter().find(|run| {
             excess = excess.saturating_sub(run.cost);
             excess == 0
         });
-        let at = last.map_or(ask.since, |run| run.at.after(self.period));
-        at.max(ask.since)
+        let at = last.map_or(ask.eligible_at, |run| run.at.after(self.period));
+        at.max(ask.eligible_at)
     }
 
     fn available(&self, log: &ReleaseLog, now: Time, ask: Ask, pending: u64) -> u64 {
@@ -83,7 +83,7 @@ impl Rule for Sliding {
 
     /// Once the limit is used up, each release goes one period after the release `count` before it.
     fn last_of(&self, log: &ReleaseLog, ask: Ask, count: u64) -> Time {
-        let Some(last) = count.checked_sub(1) else { return ask.since };
+        let Some(last) = count.checked_sub(1) else { return ask.eligible_at };
         let together = self.count / ask.cost;
         if together == 0 {
             return Time::NEVER;
@@ -288,7 +288,7 @@ mod tests {
             let (mut now, mut used) = (0, 0);
             for _ in 0..random.u64(0..20) {
                 now += random.u64(0..6);
-                let ask = Ask { since: Time(now), cost: random.u64(1..=terms.count) };
+                let ask = Ask { eligible_at: Time(now), cost: random.u64(1..=terms.count) };
                 rule.commit(&mut log, Time(now), ask);
                 used += ask.cost;
                 if now <= at.0 {
@@ -300,7 +300,7 @@ mod tests {
             [&mut log, &mut known].into_iter().for_each(|log| rule.expire(log, Time(now)));
             let is_exact = used <= terms.count && rule.grain == 1;
             for cost in 1..=terms.count {
-                let ask = Ask { since: at.max(known.newest().at), cost };
+                let ask = Ask { eligible_at: at.max(known.newest().at), cost };
                 let [found, exact] = [&log, &known].map(|log| rule.earliest(log, ask));
                 assert!(found >= exact && (found == exact || !is_exact), "{log:?}, not {known:?}");
             }

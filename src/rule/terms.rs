@@ -10,7 +10,7 @@ use crate::time::{Time, Wall, Zone};
 pub struct Ask {
     /// The instant at which the item became next in line: the later of its arrival and the release before it in its
     /// lane.
-    pub since: Time,
+    pub eligible_at: Time,
     /// Its cost. Never 0: an item that costs nothing does not ask.
     pub cost: u64,
 }

@@ -8,8 +8,8 @@ pub(crate) fn terms(count: u64, period: u64) -> Terms {
     Terms::new(count, period, count)
 }
 
-pub(crate) fn one(since: u64) -> Ask {
-    Ask { since: Time(since), cost: 1 }
+pub(crate) fn one(eligible_at: u64) -> Ask {
+    Ask { eligible_at: Time(eligible_at), cost: 1 }
 }
 
 pub(crate) struct Stateful<R: Rule> {
@@ -57,9 +57,9 @@ impl<R: Rule> Stateful<R> {
     pub(crate) fn releases(&mut self, items: &[(u64, u64)]) -> Vec<Option<u64>> {
         let mut previous = Time::ZERO;
         let mut release = |&(arrival, cost): &(u64, u64)| {
-            let ask = Ask { since: previous.max(Time(arrival)), cost };
+            let ask = Ask { eligible_at: previous.max(Time(arrival)), cost };
             let at = self.earliest(ask).known()?;
-            assert!(at >= ask.since, "an answer before the question");
+            assert!(at >= ask.eligible_at, "an answer before the question");
             self.check_available(at, ask);
             self.commit(at.0, ask);
             previous = at;
@@ -69,14 +69,14 @@ impl<R: Rule> Stateful<R> {
     }
 
     /// The instant of the last of `count` releases, as the rule forecasts it; checked by releasing them one by one.
-    pub(crate) fn last_of(&mut self, since: u64, cost: u64, count: u64) -> Option<u64> {
-        let ask = Ask { since: Time(since), cost };
+    pub(crate) fn last_of(&mut self, eligible_at: u64, cost: u64, count: u64) -> Option<u64> {
+        let ask = Ask { eligible_at: Time(eligible_at), cost };
         let forecast = self.rule.last_of(&self.state, ask, count).known().map(|at| at.0);
         let before = self.state.clone();
-        let items = vec![(since, cost); usize::try_from(count).expect("few")];
-        let found = self.releases(&items).last().copied().unwrap_or(Some(since));
+        let items = vec![(eligible_at, cost); usize::try_from(count).expect("few")];
+        let found = self.releases(&items).last().copied().unwrap_or(Some(eligible_at));
         self.state = before;
-        assert_eq!(forecast, found, "{count} of cost {cost} from {since}");
+        assert_eq!(forecast, found, "{count} of cost {cost} from {eligible_at}");
         forecast
     }
 
@@ -84,13 +84,13 @@ impl<R: Rule> Stateful<R> {
     fn check_available(&mut self, at: Time, ask: Ask) {
         let available = self.available(at, ask, 0);
         assert!(available >= 1, "nothing is available at the promised instant");
-        if at > ask.since {
+        if at > ask.eligible_at {
             assert_eq!(self.available(Time(at.0 - 1), ask, 0), 0, "available before the promised instant");
         }
         assert_eq!(self.available(at, ask, ask.cost), available.saturating_sub(1), "after one is pending");
         let before = self.state.clone();
         self.commit(at.0, ask);
-        let next = Ask { since: at, ..ask };
+        let next = Ask { eligible_at: at, ..ask };
         let after = self.available(at, next, 0);
         assert_eq!(after, available.saturating_sub(1), "after one is committed");
         assert_eq!(self.earliest(next) <= at, after > 0);

@@ -256,7 +256,7 @@ impl<'a> Driver<'a> {
         let Some(((log, delimiter), attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
             return Ok(());
         };
-        let (wait, runtime) = (attempt.started.since(attempt.since), now.since(attempt.started));
+        let (wait, runtime) = (attempt.started.since(attempt.eligible_at), now.since(attempt.started));
         let started = self.world.wall().shows(attempt.started);
         let (number, end) = (attempt.batch.attempt(), ended.end);
         let items = attempt.batch.numbered(delimiter).map(|(number, whole)| (number, delimiter.trim(whole)));

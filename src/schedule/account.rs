@@ -221,8 +221,8 @@ impl Account {
     /// Reports the first `releases` of an admission, charged at `now`, to the observer.
     pub(super) fn observe(&mut self, now: Time, admission: &Admission, mut releases: u64) {
         let Some(observer) = &mut self.observer else { return };
-        for (count, since, charge) in &admission.asked {
-            (0..releases.min(*count)).for_each(|_| observer(now, Request::new(*since, charge)));
+        for (count, eligible_at, charge) in &admission.asked {
+            (0..releases.min(*count)).for_each(|_| observer(now, Request::new(*eligible_at, charge)));
             releases = releases.saturating_sub(*count);
         }
     }

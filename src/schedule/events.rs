@@ -94,11 +94,11 @@ impl Schedule {
         if !are_jobs {
             self.account.pass_on(admission.batch.bytes());
         } else if items > 0
-            && let Some((_, since, charge)) = admission.asked.pop()
+            && let Some((_, eligible_at, charge)) = admission.asked.pop()
         {
             let batch = std::mem::take(&mut admission.batch);
             let started = admission.checked;
-            self.jobs.start(Attempt { batch, since, charge, started, runs: true, failed: None });
+            self.jobs.start(Attempt { batch, eligible_at, charge, started, runs: true, failed: None });
         }
         self.recycle(now, admission);
     }
@@ -273,7 +273,8 @@ impl Schedule {
         let Some(slots) = self.gate.reservations_mut() else { return };
         // Another run may have begun a hold.
         let keys = [order.key.clone()];
-        let known = slots.held_until(&Request { since: now, costs: &order.costs, keys: &keys, waits: true });
+        let known =
+            slots.held_until(&Request { eligible_at: now, costs: &order.costs, keys: &keys, waits: true });
         let begun = answer.held.filter(|until| *until > now && known <= now && order.wanted().is_some());
         begun.into_iter().for_each(|until| self.actions.notify(Notice::SharedHold(until)));
         slots.heard(now, order, &answer);

@@ -188,7 +188,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let Schedule { gate, lanes, input, options, .. } = schedule;
     let limits = gate.foreseen(now);
     // If there is only one lane, what holds it up holds up everything.
-    let held = schedule.next_lane().and_then(|at| lanes.lane(at).since());
+    let held = schedule.next_lane().and_then(|at| lanes.lane(at).eligible_at());
     let start = held.map_or(now, |held| held.max(now));
     let is_all = gate.properties().is_foreseeable && options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
@@ -205,7 +205,7 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
 fn estimate(waiting: &Lanes, limits: &[Cow<Limit>], now: Time, left: u64) -> (Time, Precision) {
     let mut precision = Precision::About;
     let answers = limits.iter().enumerate().map(|(at, limit)| {
-        let last_of = |key: &[u8], cost| limit.last_of(key, Ask { since: now, cost: 1 }, cost);
+        let last_of = |key: &[u8], cost| limit.last_of(key, Ask { eligible_at: now, cost: 1 }, cost);
         if let Some(key) = limit.key() {
             // The keys of the items to come are not known.
             precision = Precision::AtLeast;

@@ -35,7 +35,7 @@ pub struct Attempt {
     /// The items.
     pub batch: Batch,
     /// The instant at which the first of them became next in line.
-    pub since: Time,
+    pub eligible_at: Time,
     /// What was charged for all of them together.
     pub charge: Charge,
     /// The instant that was checked before the command started.
@@ -49,7 +49,7 @@ pub struct Attempt {
 impl Attempt {
     /// The request that was admitted.
     pub(super) fn request(&self) -> Request<'_> {
-        Request::new(self.since, &self.charge)
+        Request::new(self.eligible_at, &self.charge)
     }
 
     /// Its items for the next attempt, from `until` on.

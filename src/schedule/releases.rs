@@ -146,7 +146,7 @@ impl Schedule {
             && !self.lanes.capacity().fills_arguments()
             && self.options.on_limit == OnLimit::Wait
             && self.options.jitter.is_none()
-            && !properties.depends_on_since
+            && !properties.depends_on_eligibility
             // Slots are booked only for waiting items.
             && !properties.batches.is_ahead
             && !self.need_requests()
@@ -182,17 +182,17 @@ impl Schedule {
         {
             return self.refuse_next(at, blocked.limit(), admission);
         }
-        let (since, request) = (request.since, Request { waits: true, ..request });
+        let (eligible_at, request) = (request.eligible_at, Request { waits: true, ..request });
         let mut fits = |costs: &[u64]| gate.check(pending, now, &Request { costs, ..request }).is_ok();
         let Some((items, charge)) = lanes.complete(at, &mut fits) else { return Break(()) };
         let most = if options.forms_batches() { 1 } else { items.min(*left) };
-        match gate.admit(pending, now, &Request::new(since, &charge), most) {
+        match gate.admit(pending, now, &Request::new(eligible_at, &charge), most) {
             Ok(releases) => {
                 let items = if options.forms_batches() { items } else { releases };
                 let segments = lanes.take(at, items, now, gate);
                 admission.add(at, segments, options.forms_batches());
                 if needs_requests {
-                    admission.asked.push((releases, since, charge));
+                    admission.asked.push((releases, eligible_at, charge));
                 }
                 *left -= releases;
                 Continue(())
@@ -233,9 +233,9 @@ impl Schedule {
             && self.lanes.have_room(&self.input)
             && self.look(now)
         {
-            let since = self.input.arrival().unwrap_or(now);
+            let eligible_at = self.input.arrival().unwrap_or(now);
             let draft = self.input.draft();
-            let request = Request { since, costs: &draft.costs, keys: &draft.keys, waits: true };
+            let request = Request { eligible_at, costs: &draft.costs, keys: &draft.keys, waits: true };
             let may_pass = self.lanes.would_be_alone(request.keys);
             if may_pass && self.gate.admit(&mut admission.pending, now, &request, 1).is_ok() {
                 self.input.pass().into_iter().for_each(|segment| admission.batch.push(segment));
@@ -264,10 +264,10 @@ impl Schedule {
         let request = self.lanes.request(at).filter(|_| fails);
         let early = request.and_then(|request| {
             let request = Request { waits: true, ..request };
-            let opening = self.gate.opening(Scope::All, &request, request.since);
+            let opening = self.gate.opening(Scope::All, &request, request.eligible_at);
             // Without a slot, it is known when the next one might be.
-            let next = || self.gate.blocked(&request, request.since)?.until;
-            opening.from.known().or_else(next).map(|at| at.since(request.since))
+            let next = || self.gate.blocked(&request, request.eligible_at)?.until;
+            opening.from.known().or_else(next).map(|at| at.since(request.eligible_at))
         });
         let notice = |item, text, limit| Notice::Refused { item, text, limit, early };
         self.refuse(admission.checked, at, self.lanes.lane(at).formed(), limit, notice);

@@ -286,7 +286,7 @@ mod tests {
             let (mut random, mut largest, mut at) = (fastrand::Rng::with_seed(1), 0, Time(1 << 60));
             for commit in 0..commits {
                 at = at.saturating_add(random.u64(1..=2 * terms.period / terms.count));
-                let ask = Ask { since: at, cost: 1 };
+                let ask = Ask { eligible_at: at, cost: 1 };
                 limits[0].rule.expire(&mut ledger.accounts[0], at);
                 limits[0].rule.commit(&mut ledger.accounts[0], at, ask);
                 if commit % (commits / 20) == 0 || commit + 1 == commits {

@@ -25,7 +25,7 @@ pub(super) struct TotalDemand {
     /// The number of slots.
     pub(super) count: u64,
     /// Slots that end before this are of no use.
-    pub(super) since: Time,
+    pub(super) eligible_at: Time,
     /// Slots further ahead than this, in nanoseconds, are of no use.
     pub(super) within: u64,
 }
@@ -33,10 +33,14 @@ pub(super) struct TotalDemand {
 impl Lease {
     /// Adds what a lane wants. Returns whether it is the first.
     pub(super) fn need(&mut self, demand: &Demand) -> bool {
-        let TotalDemand { count, since, within } = self.demand;
+        let TotalDemand { count, eligible_at, within } = self.demand;
         self.demand = TotalDemand {
             count: count + demand.count,
-            since: if count == 0 { demand.request.since } else { demand.request.since.min(since) },
+            eligible_at: if count == 0 {
+                demand.request.eligible_at
+            } else {
+                demand.request.eligible_at.min(eligible_at)
+            },
             within: within.max(demand.within),
         };
         count == 0
@@ -95,13 +99,13 @@ impl Lease {
 
     /// Takes out the slots after `now` that are not needed; keeps the earliest.
     pub(super) fn take_surplus(&mut self, now: Time) -> Vec<Slot> {
-        let TotalDemand { count, since, .. } = self.demand;
-        if self.slots.len() as u64 <= count && !self.is_over(since) {
+        let TotalDemand { count, eligible_at, .. } = self.demand;
+        if self.slots.len() as u64 <= count && !self.is_over(eligible_at) {
             return Vec::new();
         }
         let mut left = count;
         let (kept, surplus): (Vec<_>, Vec<_>) = self.slots.drain(..).partition(|slot| {
-            let is_needed = left > 0 && slot.until >= since;
+            let is_needed = left > 0 && slot.until >= eligible_at;
             left -= u64::from(is_needed);
             // A slot that has begun is of no use to other runs.
             is_needed || slot.at <= now
@@ -190,12 +194,12 @@ mod tests {
             (0, 9, 10, &[5, 6], &[20]),
             (5, 1, 10, &[6], &[5, 20]),
         ];
-        for (now, count, since, taken, left) in table {
+        for (now, count, eligible_at, taken, left) in table {
             let mut lease = lease(&[(5, 7), (6, 8), (20, 22)]);
-            lease.demand = TotalDemand { count, since: Time(since), ..TotalDemand::default() };
+            lease.demand = TotalDemand { count, eligible_at: Time(eligible_at), ..TotalDemand::default() };
             let surplus = lease.take_surplus(Time(now));
             let found = (instants(surplus), instants(lease.slots));
-            assert_eq!(found, (taken.to_vec(), left.to_vec()), "at {now}, {count} since {since}");
+            assert_eq!(found, (taken.to_vec(), left.to_vec()), "at {now}, {count} since {eligible_at}");
         }
     }
 }

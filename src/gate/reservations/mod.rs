@@ -208,7 +208,7 @@ impl Reservations {
 
     /// The instant of the next slot for requests like this, if there was none at `request.since`.
     pub fn expected(&self, request: &Request) -> Option<Time> {
-        self.lease(request)?.next.filter(|at| *at > request.since)
+        self.lease(request)?.next.filter(|at| *at > request.eligible_at)
     }
 
     /// The end of the hold on requests like this, as far as is known.
@@ -353,7 +353,7 @@ impl Reservations {
             let heard = known.heard.map(|heard| (heard, known.confirm_from));
             let lease = known.lease(costs);
             let plan = pacing.plan(now, lease, heard, vacancies);
-            let has_slot = !lease.slots.is_empty() && lease.demand.since <= now;
+            let has_slot = !lease.slots.is_empty() && lease.demand.eligible_at <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
             if has_slot || plan.is_ok() {
                 steps.closed.push((by_key.then(|| key.clone()), Arc::clone(costs)));

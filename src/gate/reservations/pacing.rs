@@ -78,16 +78,16 @@ impl Pacing {
         heard: Option<Heard>,
         vacancies: u64,
     ) -> Result<Wanted, Option<Time>> {
-        let TotalDemand { count, since, .. } = lease.demand;
+        let TotalDemand { count, eligible_at, .. } = lease.demand;
         let held = lease.slots.len() as u64;
         let lacking = count.min(2 * self.span()).saturating_sub(held).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, lease, heard);
         }
         let look = heard.map_or(Time(u64::MAX), |(heard, _)| heard.saturating_add(LONGEST_UNASKED));
-        // An item that backs off needs no slot before `since`.
+        // An item that backs off needs no slot before `eligible_at`.
         let last = lease.slots.back().map(|last| Time(last.at.0.saturating_sub(self.lead())));
-        let when = last.map_or(since, |last| since.max(last));
+        let when = last.map_or(eligible_at, |last| eligible_at.max(last));
         let (when, turn) = match lease.ordered {
             Some(Ordered::Coming(..)) => return Err(None),
             Some(Ordered::NotBefore(not_before, turn)) => (when.max(not_before.min(look)), turn),
@@ -180,7 +180,7 @@ mod tests {
         vacancies: u64,
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
-        let demand = TotalDemand { count, since: SECONDS[1], within: u64::MAX };
+        let demand = TotalDemand { count, eligible_at: SECONDS[1], within: u64::MAX };
         let heard = Some((now, None)).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, next: None };
@@ -293,8 +293,8 @@ mod tests {
             (LONGEST_UNASKED, FAR, None, Ok(0)),
         ];
         let pacing = Pacing::new(20, 30, true);
-        let lease = |count, since, at: &[u64], ordered| {
-            let demand = TotalDemand { count, since: Time(since), within: u64::MAX };
+        let lease = |count, eligible_at, at: &[u64], ordered| {
+            let demand = TotalDemand { count, eligible_at: Time(eligible_at), within: u64::MAX };
             let slots = at.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();
             Lease { costs: [1].into(), demand, slots, ordered, next: None }
         };

@@ -31,7 +31,7 @@ fn keyed(limits: usize) -> Reservations {
 
 /// The first slot of a request.
 fn first(claims: &Reservations, request: &Request) -> Time {
-    claims.opening(request, request.since).from
+    claims.opening(request, request.eligible_at).from
 }
 
 /// Takes slots for up to `most` releases.
@@ -49,8 +49,8 @@ fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
     instants.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }).collect()
 }
 
-fn request<'a>(since: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
-    Request { since: Time(since), costs, keys, waits: true }
+fn request<'a>(eligible_at: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
+    Request { eligible_at: Time(eligible_at), costs, keys, waits: true }
 }
 
 /// The answer of a store to an order at 0, with nothing overrun.
@@ -146,14 +146,14 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
     let (cheap, dear): (Arc<[u64]>, Arc<[u64]>) = ([1].into(), [2].into());
     let mut firsts = Vec::new();
     let wanted = [(&cheap, 2, two, 4), (&dear, 1, zero, 0), (&cheap, 2, one, 3), (&cheap, 1, two, 0)];
-    for (costs, count, since, within) in wanted {
-        let request = Request { since, costs, keys: &[], waits: true };
+    for (costs, count, eligible_at, within) in wanted {
+        let request = Request { eligible_at, costs, keys: &[], waits: true };
         firsts.extend(claims.need(&Demand { request, count, within }));
     }
     assert_eq!(firsts, [(Key::new(), Arc::clone(&cheap)), (Key::new(), Arc::clone(&dear))]);
     let mut needed = |key: &[u8], costs: &[u64]| {
-        let TotalDemand { count, since, within } = claims.of(&key.into()).lease(costs).demand;
-        (count, since, within)
+        let TotalDemand { count, eligible_at, within } = claims.of(&key.into()).lease(costs).demand;
+        (count, eligible_at, within)
     };
     assert_eq!(needed(&[], &cheap), (5, one, 4));
     assert_eq!(needed(&[], &dear), (1, zero, 0));

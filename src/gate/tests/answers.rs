@@ -26,7 +26,7 @@ const LIMITS: [&str; 15] = [
 /// A lane, or a running command, as far as a gate is concerned.
 #[derive(Clone)]
 struct Waiting {
-    since: Time,
+    eligible_at: Time,
     costs: Vec<u64>,
     keys: [Key; 2],
     /// It does not ask the limits by key before this.
@@ -38,11 +38,11 @@ impl Waiting {
     fn new([a, b]: [u8; 2]) -> Self {
         let keys = [Key::from_slice(&[a]), Key::from_slice(&[b])];
         let kept = [Scope::Common, Scope::Keyed, Scope::All].map(|scope| (scope, u64::MAX, Opening::NEVER));
-        Waiting { since: Time(0), costs: Vec::new(), keys, bound: Time(0), kept }
+        Waiting { eligible_at: Time(0), costs: Vec::new(), keys, bound: Time(0), kept }
     }
 
     fn request(&self) -> Request<'_> {
-        Request { since: self.since, costs: &self.costs, keys: &self.keys, waits: true }
+        Request { eligible_at: self.eligible_at, costs: &self.costs, keys: &self.keys, waits: true }
     }
 
     fn place(&mut self, gate: &Gate) {
@@ -149,7 +149,7 @@ impl Lanes {
                 self.draw_costs();
                 self.running.iter().for_each(|(job, _)| self.gate.resume(now, &job.request()));
             }
-            8 => _ = gate.tidy(now, || waiting.iter().map(|lane| lane.since).min().unwrap()),
+            8 => _ = gate.tidy(now, || waiting.iter().map(|lane| lane.eligible_at).min().unwrap()),
             _ if self.are_shared => self.hears(event, at, now),
             _ => {}
         }
@@ -178,7 +178,7 @@ impl Lanes {
             if !over {
                 self.running.push((lane.clone(), now));
             }
-            lane.since = now;
+            lane.eligible_at = now;
             lane.place(gate);
             lane.ask(gate, now);
         }
@@ -231,7 +231,8 @@ impl Lanes {
     /// Whether requests of one kind get the same answer from the common limits.
     fn are_alike_by_kind(&self, now: Time) -> bool {
         let [a, b] = [0, 3].map(|at: usize| self.waiting[at].request());
-        let answer = |it, other: Request| self.gate.opening(Scope::Common, it, now).from.max(other.since);
+        let answer =
+            |it, other: Request| self.gate.opening(Scope::Common, it, now).from.max(other.eligible_at);
         self.gate.kind(&a) != self.gate.kind(&b) || answer(&a, b) == answer(&b, a)
     }
 }

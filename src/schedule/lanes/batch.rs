@@ -28,7 +28,7 @@ pub(crate) struct Batcher {
 pub(crate) struct Open {
     pub(crate) items: u64,
     /// The instant at which it is complete, regardless of earlier releases.
-    pub(crate) since: Time,
+    pub(crate) eligible_at: Time,
     /// The cost under each limit.
     pub(crate) costs: Rc<[u64]>,
     /// The room it needs on a command line.
@@ -55,7 +55,7 @@ impl Open {
 
     /// Makes it complete at `at`, if it was to be later.
     pub(crate) fn complete_by(&mut self, at: Time, front: &Items) {
-        self.since = self.since.min(at.max(front.segment.not_before()));
+        self.eligible_at = self.eligible_at.min(at.max(front.segment.not_before()));
     }
 
     /// Lets nothing join any more, as of `at`.
@@ -135,7 +135,7 @@ impl Batcher {
         let arrival = front.segment.arrival();
         let mut open = Open {
             items: 1,
-            since: arrival.max(front.segment.not_before()),
+            eligible_at: arrival.max(front.segment.not_before()),
             costs: Rc::clone(&front.charge.costs),
             weight: self.weight(front),
             closes: None,
@@ -148,7 +148,7 @@ impl Batcher {
             let lingered = arrival.saturating_add(linger);
             let closes = self.ended.map_or(lingered, |ended| ended.min(lingered));
             open.closes = Some(closes);
-            open.since = closes.max(front.segment.not_before());
+            open.eligible_at = closes.max(front.segment.not_before());
         }
         if !self.forms_batches() {
             open.close(arrival, front);

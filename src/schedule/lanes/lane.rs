@@ -137,9 +137,9 @@ impl Lane {
     }
 
     /// The instant at which the next release became next in line.
-    pub(crate) fn since(&self) -> Option<Time> {
-        let since = self.open.as_ref()?.since;
-        Some(since.max(self.previous).max(self.hold))
+    pub(crate) fn eligible_at(&self) -> Option<Time> {
+        let eligible_at = self.open.as_ref()?.eligible_at;
+        Some(eligible_at.max(self.previous).max(self.hold))
     }
 
     /// Takes out `count` items from `place` on. The last release was at `at`.

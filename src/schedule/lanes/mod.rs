@@ -150,7 +150,7 @@ impl Lanes {
 
     /// The earliest instant at which a waiting item became next in line.
     pub(super) fn oldest(&self) -> Option<Time> {
-        self.occupied().filter_map(Lane::since).min()
+        self.occupied().filter_map(Lane::eligible_at).min()
     }
 
     /// The number of the first waiting item, if fronts are tracked.
@@ -374,7 +374,7 @@ impl Lanes {
             self.place(at, gate, now);
         } else {
             // What is taken is not charged yet, so only the gate knows whether more may go.
-            self.put(at, self.lane(at).since().unwrap_or_default(), gate, now);
+            self.put(at, self.lane(at).eligible_at().unwrap_or_default(), gate, now);
         }
         self.directory.entries[at].is_uncharged = true;
         taken
@@ -391,7 +391,7 @@ impl Lanes {
     }
 
     fn take_out(&mut self, at: usize, place: usize, count: u64, now: Time, gate: &Gate) -> Segments {
-        let remember = self.depend_on_since(gate);
+        let remember = self.depend_on_eligibility(gate);
         let lane = &mut self.directory.entries[at].lane;
         let before = lane.waiting().len();
         let taken = lane.take(place, count, now, &self.delimiter, &self.batcher);

@@ -12,19 +12,19 @@ const MAX_ASKED: usize = 32;
 
 impl Lanes {
     /// True if it matters when an item became next in line. If so, empty lanes are remembered for a while.
-    pub(super) fn depend_on_since(&self, gate: &Gate) -> bool {
-        gate.properties().depends_on_since || self.options.on_limit != OnLimit::Wait
+    pub(super) fn depend_on_eligibility(&self, gate: &Gate) -> bool {
+        gate.properties().depends_on_eligibility || self.options.on_limit != OnLimit::Wait
     }
 
     /// The request for the next release of a lane.
     pub(crate) fn request(&self, at: usize) -> Option<Request<'_>> {
         let lane = self.lane(at);
-        let ((front, open), since) = lane.front().zip(lane.open.as_ref()).zip(lane.since())?;
+        let ((front, open), eligible_at) = lane.front().zip(lane.open.as_ref()).zip(lane.eligible_at())?;
         // A retry may wait.
         let waits = self.options.may_wait() || front.segment.attempt() > 1;
         // An item that never waits is judged again as of the end of its delay.
-        let since = if waits { since } else { since.max(lane.delay.unwrap_or_default()) };
-        Some(Request { since, costs: &open.costs, keys: &front.charge.keys, waits })
+        let eligible_at = if waits { eligible_at } else { eligible_at.max(lane.delay.unwrap_or_default()) };
+        Some(Request { eligible_at, costs: &open.costs, keys: &front.charge.keys, waits })
     }
 
     /// Asks the gate, or a part of it, about the next release of a lane, from `now` on.
@@ -61,7 +61,7 @@ impl Lanes {
             return self.put(at, now, gate, now);
         }
         let opening = self.ask(at, gate, Scope::Keyed, Time::ZERO);
-        self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed, self.lane(at).since());
+        self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed, self.lane(at).eligible_at());
         self.put(at, opening.from, gate, now);
     }
 
@@ -131,7 +131,7 @@ impl Lanes {
             let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
             let unknown = firsts.map(|&(_, at)| at).find(|&at| {
                 let entry = &self.directory.entries[at];
-                let stands = entry.kept.stands(gate, Scope::Keyed, entry.lane.since(), now);
+                let stands = entry.kept.stands(gate, Scope::Keyed, entry.lane.eligible_at(), now);
                 // Until what was taken from it is charged, only the gate knows whether more may go.
                 let is_known = entry.is_uncharged || (stands && entry.kept.opening.from <= now);
                 !is_known
@@ -205,13 +205,13 @@ impl Lanes {
 
         self.occupied().filter_map(move |lane| {
             let is_taken = |front: &&Items| front.segment.first() < batcher.capacity.before;
-            let (front, since) = lane.front().filter(is_taken).zip(lane.since())?;
+            let (front, eligible_at) = lane.front().filter(is_taken).zip(lane.eligible_at())?;
             let sums = batcher.sums_costs();
             // The costs of the batch after this one are not known yet.
             let open = if sums { lane.composed() } else { lane.open.as_ref() }?;
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
-            let request = Request { since, costs: &open.costs, keys: &front.charge.keys, waits: true };
+            let request = Request { eligible_at, costs: &open.costs, keys: &front.charge.keys, waits: true };
             let latest = latest.into_iter().chain(self.deadline_of(&front.segment)).min();
             let within = latest.map_or(u64::MAX, |latest| latest.since(now));
             Some(Demand { request, count, within })
@@ -220,10 +220,10 @@ impl Lanes {
 
     /// The `kept` answer to a lane, if it still stands at `now`; otherwise a new one.
     fn refreshed(&self, kept: Kept, at: usize, gate: &Gate, scope: Scope, now: Time) -> Kept {
-        let since = self.lane(at).since().filter(|_| scope != Scope::Common);
-        match kept.stands(gate, scope, since, now) {
+        let eligible_at = self.lane(at).eligible_at().filter(|_| scope != Scope::Common);
+        match kept.stands(gate, scope, eligible_at, now) {
             true => kept,
-            false => Kept::new(self.ask(at, gate, scope, now), gate, scope, since),
+            false => Kept::new(self.ask(at, gate, scope, now), gate, scope, eligible_at),
         }
     }
 

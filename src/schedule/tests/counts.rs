@@ -441,7 +441,7 @@ fn an_observer_sees_what_the_limits_were_charged_for() {
     let mut scene = Scene { takes: 2, slowness: 7, ..scene };
     let observed = std::rc::Rc::clone(&seen);
     scene.schedule.observe(Box::new(move |now, request| {
-        observed.borrow_mut().push((now.0, request.since.0, request.costs.to_vec()));
+        observed.borrow_mut().push((now.0, request.eligible_at.0, request.costs.to_vec()));
     }));
     scene.check(&[(5, Input("a\nb\nc\nd\n"), "send a b c; send c; wait 112 or input")]);
     assert_eq!(*seen.borrow(), [(12, 5, vec![1]), (12, 5, vec![1]), (19, 12, vec![1])]);

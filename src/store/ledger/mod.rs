@@ -65,7 +65,7 @@ struct Debit<'a> {
 
 impl Debit<'_> {
     fn ask(&self, at: Time) -> Ask {
-        Ask { since: at, cost: self.cost }
+        Ask { eligible_at: at, cost: self.cost }
     }
 }
 

@@ -44,7 +44,7 @@ impl Throttle {
     }
 
     fn request(now: Time) -> Request<'static> {
-        Request { since: now, costs: &[1], keys: &[], waits: true }
+        Request { eligible_at: now, costs: &[1], keys: &[], waits: true }
     }
 }
 
@@ -213,7 +213,7 @@ fn each_key_has_a_rate_of_its_own() {
     let mut now = Time::ZERO;
     for _ in 0..40 {
         for keys in &keys {
-            let request = Request { since: now, costs: &[1], keys, waits: true };
+            let request = Request { eligible_at: now, costs: &[1], keys, waits: true };
             let at = gate.opening(Scope::All, &request, now).from;
             let mut pending = Pending::default();
             if at <= now && gate.admit(&mut pending, now, &request, 1).is_ok() {

@@ -256,7 +256,7 @@ fn a_state_that_is_removed_while_it_is_opened_is_begun_anew() {
 /// Learning of a loss late does not hold up runs that started over long ago.
 #[test]
 fn what_was_lost_long_ago_does_not_matter_any_more() {
-    for (since, left) in
+    for (eligible_at, left) in
         [(HORIZON + PERIOD - SECOND, SECOND), (HORIZON + PERIOD, 0), (HORIZON + 5 * PERIOD, 0)]
     {
         let stage = Stage::new();
@@ -265,7 +265,7 @@ fn what_was_lost_long_ago_does_not_matter_any_more() {
         stage.wait(SECOND);
         stage.reset().expect("reset");
         let mut new = stage.open();
-        stage.wait(since);
+        stage.wait(eligible_at);
         wanted(&mut stores[0], left);
         assert_eq!(warning(&mut new).is_some(), left > 0);
         wanted(&mut stores[1], left);

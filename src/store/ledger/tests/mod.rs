@@ -83,8 +83,8 @@ fn limit(quota: &Quota) -> Limit {
 
 /// Charges a release that was checked earlier but ended only at `at`.
 fn overrun(quota: &Quota, limit: &mut Limit, at: Time, cost: u64) {
-    let ask = Ask { since: at, cost };
-    match (quota.algorithm, limit.opening(b"", ask, ask.since).from) {
+    let ask = Ask { eligible_at: at, cost };
+    match (quota.algorithm, limit.opening(b"", ask, ask.eligible_at).from) {
         // Charges nothing if earlier charges already keep the next release away for as long.
         (Algorithm::Interval, next)
             if next.0 >= at.0 + (cost * quota.terms.period).div_ceil(quota.terms.count) => {}
@@ -134,7 +134,7 @@ fn slots_are_the_instants_at_which_the_limits_would_release() {
                     overrun(&quotas[limit], &mut limits[limit], previous, cost * count);
                 });
             }
-            let ask = |cost: u64| Ask { since: previous.max(Time(now)), cost };
+            let ask = |cost: u64| Ask { eligible_at: previous.max(Time(now)), cost };
             let answers = charged().map(|(at, &cost)| limits[at].opening(b"", ask(cost), Time(0)).from);
             let Some(at) = answers.max() else { panic!("never") };
             assert_eq!(state.book(now, &order(&costs, 1)).slots, [Slot { at, until: at }]);
@@ -167,8 +167,8 @@ fn slots_go_by_the_calendar() {
                     (at + late) / 60 == at / 60 && (at % 1440) >= margin && at % 1440 + late + margin < 1440;
                 in_time && in_hour < quotas[0].terms.count && in_day < 7 && recent < 2
             };
-            let since = used.last().copied().unwrap_or(0).max(now);
-            let expected = (since..since + 100_000).find(is_allowed).expect("a minute");
+            let eligible_at = used.last().copied().unwrap_or(0).max(now);
+            let expected = (eligible_at..eligible_at + 100_000).find(is_allowed).expect("a minute");
             let slots = state.book(now * minute, &order(&[1, 1, 1], 1)).slots;
             assert_eq!(slots[0].at, Time(expected * minute), "{used:?}");
             used.push(expected);
@@ -312,9 +312,12 @@ fn a_large_count_is_kept_in_few_entries() {
         for _ in 0..300 {
             let cost = random.u64(1..=most);
             let slot = state.book(0, &order(&[cost], 1)).slots[0];
-            let ask = Ask { since: slot.at, cost };
-            assert!(limit.opening(b"", ask, ask.since).allows(ask.since), "{cost} of {count} is early");
-            limit.commit(0, ask.since, ask, 1);
+            let ask = Ask { eligible_at: slot.at, cost };
+            assert!(
+                limit.opening(b"", ask, ask.eligible_at).allows(ask.eligible_at),
+                "{cost} of {count} is early"
+            );
+            limit.commit(0, ask.eligible_at, ask, 1);
             assert!(state.runs() <= 1026, "{} runs", state.runs());
         }
     });

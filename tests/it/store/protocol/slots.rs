@@ -10,7 +10,7 @@ use throttle::time::{Time, Wall};
 /// The cost of a release.
 pub(super) const COSTS: [u64; 1] = [1];
 
-const REQUEST: Request<'static> = Request { since: Time::ZERO, costs: &COSTS, keys: &[], waits: true };
+const REQUEST: Request<'static> = Request { eligible_at: Time::ZERO, costs: &COSTS, keys: &[], waits: true };
 
 /// A gate of one shared limit. Nothing is asked for here.
 fn gate() -> Gate {
@@ -86,7 +86,7 @@ impl Slots {
     pub(super) fn begin(&mut self, now: Time) -> bool {
         slots_mut(&mut self.held).expire(now);
         let held = Rc::make_mut(&mut self.held);
-        held.admit(&mut self.begun, now, &Request { since: now, ..REQUEST }, 1).is_ok()
+        held.admit(&mut self.begun, now, &Request { eligible_at: now, ..REQUEST }, 1).is_ok()
     }
 
     /// Ends the release. Returns a report if that is too late for its slot.

@@ -79,7 +79,8 @@ pub trait Vault: Send {
     /// There is no hope to do so.
     fn forget(&mut self) -> Result<bool, StoreError>;
 
-    /// Forgets values that are idle at `now`, when the wall clock shows `shown`, unless the vault does so by itself.
+    /// Forgets values that are idle at `now`, when the wall clock shows `shown`, unless the vault does so by itself;
+    /// [`Time::NEVER`] if they do not go by it.
     /// Returns the latest time at which one of them became idle, by the wall clock that it was written by.
     ///
     /// # Errors

@@ -160,7 +160,8 @@ impl Database {
         let delete = "DELETE FROM state WHERE key <> x'' AND value ->> 'idle' <= ?1 \
                       AND value ->> 'idle' + value ->> 'wall' <= ?2 RETURNING value ->> 'idle' + value ->> 'wall'";
         let mut delete = self.connection.prepare_cached(delete)?;
-        let evicted = delete.query_map([now, shown].map(|at| at.0.cast_signed()), |row| row.get(0))?;
+        let times = [now, shown].map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
+        let evicted = delete.query_map(times, |row| row.get(0))?;
         let evicted = evicted.collect::<rusqlite::Result<Vec<i64>>>()?;
         Ok(evicted.into_iter().map(|idle| Time(idle.cast_unsigned())).max())
     }

@@ -81,12 +81,13 @@ impl BookingRules {
         self.wall
     }
 
-    /// Sets the wall clock.
+    /// Sets the wall clock. Also if these rules do not go by it: those that they replaced may have, and those that
+    /// replace them.
     pub fn set_wall(&mut self, wall: Wall) {
-        if self.policy.goes_by_wall() && wall != self.wall {
-            self.wall = wall;
+        if wall != self.wall && self.policy.goes_by_wall() {
             self.rules = self.policy.rules(wall).into();
         }
+        self.wall = wall;
     }
 
     /// Sets the wall clock to the one that slots are booked by, or to what it was found to be if that is off by more

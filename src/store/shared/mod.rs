@@ -347,7 +347,9 @@ impl<V: Vault> VaultStore<V> {
     fn evicts(&mut self, own: &mut Record, now: Time) -> Result<bool, StoreError> {
         let is_due = self.new_keys.is_multiple_of(BETWEEN_EVICTIONS);
         self.new_keys = self.new_keys.wrapping_add(1);
-        let idle = if is_due { self.vault.evict(now, self.rules.wall().shows(now))? } else { None };
+        let goes_by_wall = self.rules.policy().goes_by_wall();
+        let shown = if goes_by_wall { self.rules.wall().shows(now) } else { Time::NEVER };
+        let idle = if is_due { self.vault.evict(now, shown)? } else { None };
         let has_periods = self.rules.policy().of_calendar().next().is_some();
         let is_new = idle.is_some_and(|idle| has_periods && idle > own.evicted);
         own.evicted = idle.filter(|_| is_new).unwrap_or(own.evicted);

@@ -171,7 +171,7 @@ impl<V: Vault> VaultStore<V> {
         } else {
             self.restarted(&self.rules, found, now)?
         };
-        if record.wall != self.rules.wall() {
+        if record.wall != self.rules.wall() && self.rules.policy().goes_by_wall() {
             // Slots that were booked by another wall clock may be in another period by this one.
             record.ledger.returned = ReturnedSlots::default();
             record.ledger.turns = Time::ZERO;

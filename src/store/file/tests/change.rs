@@ -132,6 +132,29 @@ fn a_wall_clock_that_is_set_back_opens_no_period_again_for_a_key() {
     }
 }
 
+/// By day; the key is evicted the day after, and then the limits are replaced by some that know no calendar.
+#[test]
+fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the_wall_clock() {
+    let stage = Stage::new();
+    let policy = |rate| Policy::new(&[told::rate(rate)], crate::store::Reserve::LOCAL);
+    let book = |rate, key: u8| {
+        let wanted = Task::Book(Wanted { count: 1, ..Wanted::default() });
+        let order = Order { key: Key::from_slice(&[key]), task: wanted, ..order(1) };
+        let answer = stage.try_open(policy(rate)).expect("a state").book(&order).expect("booked");
+        (answer.slots.len(), answer.next.map(|next| next.0 / SECOND))
+    };
+    show(0);
+    let (by_day, by_window) = ("1/d,algo=calendar,tz=UTC,key=col:1", "1/3d,margin=1s,key=col:1");
+    assert_eq!(book(by_day, 1), (1, None));
+    stage.wait(43_300 * SECOND);
+    show(43_300);
+    assert_eq!(book(by_day, 2), (1, None));
+    let vault = FileVault::with(stage.setting.clone(), &stage.path(), stage.clock());
+    VaultStore::set_limits(vault, policy(by_window), &[], crate::store::Reserve::LOCAL).expect("replaced");
+    let midnight = 1000 + 43_200;
+    assert_eq!(book(by_window, 1), (0, Some(midnight + 3 * 86_400)));
+}
+
 #[test]
 fn slots_of_a_lost_state_are_not_handed_on() {
     let stage = Stage::new();

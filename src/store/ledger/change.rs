@@ -1,6 +1,6 @@
 //! Other limits for a ledger: the history of past releases goes on.
 
-use super::{BookingRules, Ledger, Quota};
+use super::{AnyState, BookingRules, Ledger, Quota};
 use crate::config::Rate;
 use crate::gate::predecessor;
 use crate::rule::{Extra, Terms};
@@ -32,59 +32,51 @@ impl BookingRules {
     /// A record that is missing may have been kept under the old limits, and evicted since: whatever they no longer
     /// remember may have been released, up to the last slot that can have been used without knowing of the change.
     pub fn carry_over(&self, old: &BookingRules, ledger: &Ledger, change: Change) -> Ledger {
-        let Change { at, began, quarantine, missing } = change;
-        let last_used = at.saturating_add(GOOD_FOR);
-        let last = ledger.newest.min(last_used).max(quarantine.unwrap_or_default());
-        let seen = missing.unwrap_or(ledger.newest.max(at));
-        let latest = if missing.is_some() { last_used } else { last.max(at) };
-        let known = |source: usize| ledger.forgotten.get(source).copied().flatten();
-        let forgotten = |source: usize, cost: u64, more: u64| {
-            let evicted = old.forgotten_by(source, cost, seen).map(|until| until.min(latest));
-            known(source).max(evicted.filter(|until| *until >= began).map(|until| until.saturating_add(more)))
-        };
-        let (is_used, has_slots) = (old.fresh_from(ledger) > Time::ZERO, ledger.newest > Time::ZERO);
-        let mut new = Ledger { newest: ledger.newest.min(last), hold: ledger.hold, ..self.begin(at) };
-        let mut all_forgotten = vec![None; self.rules.len()];
-        for (limit, rate) in self.policy.rates.iter().enumerate() {
-            let (rule, account) = (&self.rules[limit].rule, &mut new.accounts[limit]);
-            let Some(source) = predecessor(rate, old.policy.rates.iter()) else {
-                let of_old = |source| match missing {
-                    // What costs least is forgotten first.
-                    Some(_) => forgotten(source, 1, 0),
-                    None => known(source).map(|until| if has_slots { until.min(last) } else { until }),
-                };
-                // More may have been used than this limit allows, so the next one must not count on what it knows.
-                all_forgotten[limit] =
-                    (0..old.rules.len()).filter_map(of_old).chain(is_used.then_some(last)).max();
-                if let Some(until) = all_forgotten[limit] {
-                    *account = rule.unused();
-                    rule.quarantine(account, until);
-                }
-                continue;
-            };
-            let (before, dearest) = (&old.rules[source].rule, max_cost(&old.policy.rates[source]));
-            let more = self.more_after(limit, dearest.max(max_cost(rate)));
-            account.clone_from(&ledger.accounts[source]);
-            // Of slots that are given up, the one before may matter for longer; and those since the change may have
-            // refilled a bucket as the old limit did.
-            let refills = rate.algorithm.spec().takes(Extra::Burst) && old.policy.rates[source] != *rate;
-            if ledger.newest > last || (more > 0 || refills) && ledger.newest > at {
-                before.recede(account, last.saturating_add(more));
+        let past = Past::new(old, ledger, change);
+        let mut new =
+            Ledger { newest: ledger.newest.min(past.last), hold: ledger.hold, ..self.begin(change.at) };
+        let limits = self.policy.rates.iter().enumerate().zip(&mut new.accounts);
+        let forgotten = limits.map(|((limit, rate), account)| {
+            if let Some(source) = predecessor(rate, old.policy.rates.iter()) {
+                return self.go_on(limit, account, &past, source);
             }
-            // What was too old when the last slot was booked is forgotten.
-            before.expire(account, seen);
-            all_forgotten[limit] = forgotten(source, dearest, more);
-            before.carry_over(account, rule, at, all_forgotten[limit]);
-            let hidden = old.hidden_by(source, dearest, ledger.newest).filter(|hidden| *hidden >= began);
-            let hidden = hidden.map(|hidden| hidden.saturating_add(more));
-            // What is known of keys without a record is older.
-            let evicted = all_forgotten[limit].filter(|_| missing.is_some() && old.knows_last(source));
-            hidden.into_iter().chain(evicted).for_each(|at| rule.exhaust(account, at));
-        }
-        if all_forgotten.iter().any(Option::is_some) {
-            new.forgotten = all_forgotten.into();
+            let (until, rule) = (past.last_of_all()?, &self.rules[limit].rule);
+            *account = rule.unused();
+            rule.quarantine(account, until);
+            Some(until)
+        });
+        let forgotten: Box<[Option<Time>]> = forgotten.collect();
+        if forgotten.iter().any(Option::is_some) {
+            new.forgotten = forgotten;
         }
         new
+    }
+
+    /// Lets a limit go on from the account of an earlier one, the `source`. Returns the instant up to which releases
+    /// may have been forgotten, if any may.
+    fn go_on(&self, limit: usize, account: &mut AnyState, past: &Past, source: usize) -> Option<Time> {
+        let Past { rules: old, ledger, change, last, .. } = past;
+        let (rate, old_rate) = (&self.policy.rates[limit], &old.policy.rates[source]);
+        let (rule, before) = (&self.rules[limit].rule, &old.rules[source].rule);
+        let dearest = max_cost(old_rate);
+        let more = self.more_after(limit, dearest.max(max_cost(rate)));
+        account.clone_from(&ledger.accounts[source]);
+        // Of slots that are given up, the one before may matter for longer; and those since the change may have
+        // refilled a bucket as the old limit did.
+        let refills = rate.algorithm.spec().takes(Extra::Burst) && old_rate != rate;
+        if ledger.newest > *last || (more > 0 || refills) && ledger.newest > change.at {
+            before.recede(account, last.saturating_add(more));
+        }
+        // What was too old when the last slot was booked is forgotten.
+        before.expire(account, past.seen);
+        let forgotten = past.forgotten(source, dearest, more);
+        before.carry_over(account, rule, change.at, forgotten);
+        let hidden = old.hidden_by(source, dearest, ledger.newest).filter(|hidden| *hidden >= change.began);
+        let hidden = hidden.map(|hidden| hidden.saturating_add(more));
+        // What is known of keys without a record is older.
+        let evicted = forgotten.filter(|_| change.missing.is_some() && old.knows_last(source));
+        hidden.into_iter().chain(evicted).for_each(|at| rule.exhaust(account, at));
+        forgotten
     }
 
     /// A report whose costs were by earlier limits, with the most that it may cost under these.
@@ -122,6 +114,56 @@ impl BookingRules {
         let [it, one] = [cost, 1].map(|cost| algorithm.spec().matters_for(terms, cost));
         it.saturating_sub(one)
     }
+}
+
+/// What was kept under earlier limits until a change.
+struct Past<'a> {
+    rules: &'a BookingRules,
+    ledger: &'a Ledger,
+    change: Change,
+    /// The last slot that counts: whoever uses a later one knows of the change.
+    last: Time,
+    /// What was too old as of this instant is forgotten.
+    seen: Time,
+}
+
+impl<'a> Past<'a> {
+    fn new(rules: &'a BookingRules, ledger: &'a Ledger, change: Change) -> Self {
+        let last = ledger.newest.min(last_used(change)).max(change.quarantine.unwrap_or_default());
+        let seen = change.missing.unwrap_or(ledger.newest.max(change.at));
+        Past { rules, ledger, change, last, seen }
+    }
+
+    /// The instant up to which releases had been forgotten before.
+    fn known(&self, limit: usize) -> Option<Time> {
+        self.ledger.forgotten.get(limit).copied().flatten()
+    }
+
+    /// The instant up to which releases of this cost may have been forgotten, if any may; they matter for `more`
+    /// nanoseconds more than others.
+    fn forgotten(&self, limit: usize, cost: u64, more: u64) -> Option<Time> {
+        let Change { at, began, missing, .. } = self.change;
+        let latest = if missing.is_some() { last_used(self.change) } else { self.last.max(at) };
+        let evicted = self.rules.forgotten_by(limit, cost, self.seen).map(|until| until.min(latest));
+        self.known(limit).max(evicted.filter(|until| *until >= began).map(|until| until.saturating_add(more)))
+    }
+
+    /// The last instant at which any of the limits may have been used, if they were.
+    fn last_of_all(&self) -> Option<Time> {
+        let (has_slots, is_used) =
+            (self.ledger.newest > Time::ZERO, self.rules.fresh_from(self.ledger) > Time::ZERO);
+        let of = |limit| match self.change.missing {
+            // What costs least is forgotten first.
+            Some(_) => self.forgotten(limit, 1, 0),
+            None => self.known(limit).map(|until| if has_slots { until.min(self.last) } else { until }),
+        };
+        (0..self.rules.rules.len()).filter_map(of).chain(is_used.then_some(self.last)).max()
+    }
+}
+
+/// The last instant at which a slot can be used without knowing of a change.
+fn last_used(change: Change) -> Time {
+    change.at.saturating_add(GOOD_FOR)
 }
 
 /// The most that one release is assumed to have cost.

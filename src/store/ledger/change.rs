@@ -134,9 +134,10 @@ impl<'a> Past<'a> {
         Past { rules, ledger, change, last, seen }
     }
 
-    /// The instant up to which releases had been forgotten before.
+    /// The instant up to which releases had been forgotten before. In a quarantine, the account counts no more than
+    /// was allowed, but more may have been used.
     fn known(&self, limit: usize) -> Option<Time> {
-        self.ledger.forgotten.get(limit).copied().flatten()
+        self.ledger.forgotten.get(limit).copied().flatten().max(self.change.quarantine)
     }
 
     /// The instant up to which releases of this cost may have been forgotten, if any may; they matter for `more`

@@ -112,6 +112,22 @@ fn limits_that_were_never_used_are_free_unless_they_may_have_forgotten_it() {
     }
 }
 
+/// After a loss, 10 s ago, more may have been used than the old limit allowed, so a higher count sets nothing free.
+#[test]
+fn a_count_that_is_raised_in_a_quarantine_sets_nothing_free() {
+    for (algorithm, first) in
+        [("sliding", 3611), ("fixed", 3611), ("interval", 912), ("bucket", 467), ("calendar,tz=UTC", 3601)]
+    {
+        let [old, raised] = [2, 8].map(|count| rules(&format!("{count}/h,algo={algorithm}")));
+        let last = Time(10 * SECOND);
+        let change = Change { at: Time(20 * SECOND), began: Time(0), quarantine: Some(last), missing: None };
+        let mut ledger = raised.carry_over(&old, &old.quarantine(last), change);
+        let answer = raised.book(&mut ledger, change.at, &order(&[1], 1));
+        let found = answer.slots.first().map(|slot| slot.at).or(answer.next);
+        assert_eq!(found.map(|at| at.0 / SECOND), Some(first), "{algorithm}");
+    }
+}
+
 /// What was used under another algorithm may be more than the new one allows, so a higher count sets nothing free.
 #[test]
 fn a_count_that_is_raised_after_a_change_of_algorithm_sets_nothing_free() {

@@ -3,6 +3,8 @@
 //! Each release is judged by the limits that its process had followed by then, with all releases before it, whatever
 //! limits these were made under.
 
+mod bookings;
+
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 

@@ -1,0 +1,119 @@
+//! Without runs: processes that book slots and use them whenever they may, or not at all.
+
+use std::collections::HashMap;
+
+use throttle::store::{Answer, Slot, Task, Wanted};
+
+use super::*;
+use crate::simulated::Release as Left;
+
+/// A process that shares the limits.
+struct Process {
+    store: VaultStore<MemoryVault>,
+    followed: Vec<Followed>,
+    /// The number of changes that it knows of.
+    changes: u64,
+    /// The slots that it holds, each for a line.
+    held: Vec<(String, Slot)>,
+    /// The instant from which slots of a key are void.
+    void_from: HashMap<Key, Option<Time>>,
+}
+
+impl Process {
+    fn new(vault: MemoryVault, policy: Policy) -> Self {
+        let store = VaultStore::over(vault, policy).expect("a state");
+        Process { store, followed: Vec::new(), changes: 0, held: Vec::new(), void_from: HashMap::new() }
+    }
+
+    /// Books slots for a line under the limits that it follows.
+    fn book(&mut self, case: &Case, now: u64, line: &str, wanted: Wanted) {
+        let list = &case.lists[self.followed.last().map_or(0, |limits| case.followed(limits))].1;
+        let line = line.to_owned();
+        if list.iter().any(|limit| is_bad(limit, &line)) {
+            return;
+        }
+        let costs: Vec<_> = list.iter().map(|limit| limit.cost(std::slice::from_ref(&line))).collect();
+        let key = key_of(list, &line);
+        let order = Order { changes: self.changes, ..Order::new(key.clone(), costs, 0) };
+        let Answer { slots, lost, limits, confirm_from, .. } =
+            self.store.book(&order.with(Task::Book(wanted))).expect("booked");
+        if lost {
+            self.held.retain(|(line, _)| key_of(list, line) != key);
+        }
+        if let Some(new) = limits {
+            self.followed.push((now, new.rates));
+            self.changes = new.terms.changes;
+            self.held.clear();
+            self.void_from.clear();
+            return;
+        }
+        self.held.extend(slots.into_iter().map(|slot| (line.clone(), slot)));
+        self.void_from.insert(key, confirm_from);
+    }
+
+    /// Uses some of the slots that may be used, and gives up others.
+    fn release(&mut self, case: &Case, random: &mut Rng, process: usize, now: u64) -> Vec<Batch> {
+        let list = &case.lists[self.followed.last().map_or(0, |limits| case.followed(limits))].1;
+        let mut released = Vec::new();
+        let Process { followed, held, void_from, .. } = self;
+        held.retain(|(line, slot)| {
+            let void_from = void_from.get(&key_of(list, line)).copied().flatten();
+            let is_void = void_from.is_some_and(|from| slot.at >= from);
+            if slot.at.0 <= now && now <= slot.until.0 && !is_void && random.u8(..8) > 0 {
+                let release = Left { start: now, end: now, lines: vec![line.clone()] };
+                let limits = followed.last().cloned().into_iter().collect();
+                released.push(Batch { limits, process, shown: now, release });
+                return false;
+            }
+            now <= slot.until.0
+        });
+        released
+    }
+}
+
+fn key_of(list: &List, line: &str) -> Key {
+    let key = list[0].key(line).expect("for all items");
+    Key::from_slice(key.as_bytes())
+}
+
+fn check_bookings(random: &mut Rng) {
+    let end = random.u64(2_000..20_000) * MILLI;
+    let mut case = Case::new(random, true, end);
+    let clock = Arc::new(AtomicU64::new(0));
+    let shown = Arc::clone(&clock);
+    let vault = MemoryVault::new(move || Time(shown.load(SeqCst)), || Wall::EPOCH).evicting();
+    let policy = Policy::new(&rates(&case.lists[0].1), Reserve::LOCAL);
+    let mut processes: Vec<_> =
+        (0..random.usize(1..4)).map(|_| Process::new(vault.clone(), policy.clone())).collect();
+    let mut changes = (1..case.lists.len()).peekable();
+    let (mut now, mut released) = (0, Vec::new());
+    while now < end {
+        let to_first_slot =
+            processes.iter().flat_map(|process| &process.held).map(|(_, slot)| slot.at.0).min();
+        now = match to_first_slot.filter(|at| *at > now && random.u8(..3) > 0) {
+            Some(at) => at + random.u64(..=MARGIN) * MILLI,
+            None => now + random.choice([0, 7, 300, 2500]).map_or(0, |most| random.u64(..=most)) * MILLI,
+        };
+        while let Some(list) = changes.next_if(|list| case.lists[*list].0 <= now) {
+            let swaps = if random.bool() { usize::MAX } else { random.usize(..5) };
+            case.in_force[list] = swaps > 0;
+            clock.store(case.lists[list].0, SeqCst);
+            set_limits(vault.clone(), &rates(&case.lists[list].1), swaps);
+        }
+        clock.store(now, SeqCst);
+        let process = random.usize(..processes.len());
+        released.extend(processes[process].release(&case, random, process, now));
+        let line = format!("{} {}", random.u64(1..=MOST), random.choice(KEYS).expect("one"));
+        let within = random.choice([0, 50 * MILLI, 1000 * MILLI, u64::MAX]).expect("one");
+        processes[process].book(&case, now, &line, Wanted { count: random.u64(..4), within, turn: None });
+        released.extend(processes[process].release(&case, random, process, now));
+    }
+    let lists = case.lists.iter().map(|(at, list)| (at / MILLI, list.iter().map(text).collect::<Vec<_>>()));
+    println!("{:?} {:?}", lists.collect::<Vec<_>>(), case.in_force);
+    case.check(&released);
+}
+
+#[test]
+fn limits_are_replaced_under_slots_that_anyone_may_use_or_not() {
+    for_each_seed_of(seeds(500), |_, random| check_bookings(random));
+}

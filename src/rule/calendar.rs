@@ -201,7 +201,8 @@ impl Rule for Calendar {
         // A clock that was set back does not reopen what is over.
         let last = state.last;
         let known = i128::from(last.0).max(i128::from(state.forgotten.0) - 1);
-        let period = LastPeriod { last, ..new.state_at(new.wall.nanos(now).max(known), u64::MAX) };
+        let latest = now.max(unknown.unwrap_or_default());
+        let period = LastPeriod { last, ..new.state_at(new.wall.nanos(latest).max(known), u64::MAX) };
         let is_in_it = |at| Time::clamped(new.wall.nanos(at)) >= period.start;
         let is_unknown = unknown.is_some_and(|at| !is_same || is_in_it(at));
         if is_same && state.forgotten <= state.end && !is_unknown {

@@ -128,7 +128,9 @@ impl<V: Vault> VaultStore<V> {
             return Ok(new);
         };
         let ledger = match own.quarantine {
-            Some(last) if rules.end_of_quarantine(last) > now => rules.quarantine(last),
+            Some(last) if own.before.is_none() && rules.end_of_quarantine(last) > now => {
+                rules.quarantine(last)
+            }
             _ if rules.wall().shows(now) < own.evicted => {
                 let last = rules.wall().when(i128::from(own.evicted.0) - 1);
                 rules.quarantine(last.unwrap_or(now))
@@ -150,7 +152,8 @@ impl<V: Vault> VaultStore<V> {
         if !old.is_of(&before.missing) {
             return Err(self.unusable(Flaw::Damaged));
         }
-        let change = Change { at: own.changed, began: own.began, quarantine: None, missing: Some(now) };
+        let Record { changed: at, began, quarantine, .. } = *own;
+        let change = Change { at, began, quarantine, missing: Some(now) };
         Ok(rules.carry_over(&old, &before.missing, change))
     }
 

@@ -79,6 +79,11 @@ fn key_of(list: &List, line: &str) -> Key {
 fn check_bookings(random: &mut Rng) {
     let end = random.u64(2_000..20_000) * MILLI;
     let mut case = Case::new(random, true, end);
+    for change in 1..case.lists.len() {
+        let changes_keys = random.u8(..4) == 0;
+        let limits = case.lists[change..].iter_mut().flat_map(|(_, list)| list);
+        limits.for_each(|limit| limit.is_by_key ^= changes_keys);
+    }
     let clock = Arc::new(AtomicU64::new(0));
     let shown = Arc::clone(&clock);
     let vault = MemoryVault::new(move || Time(shown.load(SeqCst)), || Wall::EPOCH).evicting();
@@ -103,9 +108,11 @@ fn check_bookings(random: &mut Rng) {
         clock.store(now, SeqCst);
         let process = random.usize(..processes.len());
         released.extend(processes[process].release(&case, random, process, now));
-        let line = format!("{} {}", random.u64(1..=MOST), random.choice(KEYS).expect("one"));
-        let within = random.choice([0, 50 * MILLI, 1000 * MILLI, u64::MAX]).expect("one");
-        processes[process].book(&case, now, &line, Wanted { count: random.u64(..4), within, turn: None });
+        for _ in 0..random.u8(1..4) {
+            let line = format!("{} {}", random.u64(1..=MOST), random.choice(KEYS).expect("one"));
+            let within = random.choice([0, 50 * MILLI, 1000 * MILLI, u64::MAX]).expect("one");
+            processes[process].book(&case, now, &line, Wanted { count: random.u64(..4), within, turn: None });
+        }
         released.extend(processes[process].release(&case, random, process, now));
     }
     let lists = case.lists.iter().map(|(at, list)| (at / MILLI, list.iter().map(text).collect::<Vec<_>>()));

@@ -241,15 +241,6 @@ impl Limit {
         running.add(self.accounts.key(account), ask.cost);
     }
 
-    #[inline]
-    fn release(&mut self, account: usize, now: Time, ask: Ask) {
-        let Some(learning) = &mut self.learning else {
-            return self.rule.commit(self.accounts.get_mut(account), now, ask);
-        };
-        let (key, state) = self.accounts.entry(account);
-        learning.commit(key, state, now, ask);
-    }
-
     /// Notes at `now` whether an attempt that was made at `started` was throttled. Returns whether the rate has fallen.
     pub(super) fn answered(
         &mut self,
@@ -309,7 +300,12 @@ impl Limit {
     #[inline]
     fn charge_end(&mut self, account: usize, now: Time, ask: Ask) {
         self.memory.note(now);
-        self.release(account, now, ask);
+        if let Some(learning) = &mut self.learning {
+            let (key, state) = self.accounts.entry(account);
+            learning.commit(key, state, now, ask);
+        } else {
+            self.rule.commit(self.accounts.get_mut(account), now, ask);
+        }
         if self.hours.is_some() {
             self.rule.waive_debt(self.accounts.get_mut(account));
         }

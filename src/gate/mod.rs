@@ -27,7 +27,7 @@ mod sums;
 mod tests;
 
 use std::borrow::Cow;
-use std::{iter, mem};
+use std::mem;
 
 use smallvec::SmallVec;
 
@@ -388,14 +388,6 @@ impl Gate {
         self.answers_change(Time::ZERO);
     }
 
-    /// Charges a release that was not admitted by these limits, or was admitted long ago, and may not have ended.
-    fn charge_start(&mut self, now: Time, request: &Request) {
-        for (limit, cost) in self.charged_by(request) {
-            let account = limit.account(limit.key_of(request), now);
-            limit.commit(account, now, request.ask(cost), 1);
-        }
-    }
-
     /// Notes that a charged release ended at `now`.
     #[inline]
     pub fn finish(&mut self, now: Time, request: &Request) {
@@ -450,10 +442,12 @@ impl Gate {
     /// After a change of limits: a release that was charged before is still running, and this is its request under the
     /// new limits.
     pub fn resume(&mut self, now: Time, request: &Request) {
-        let is_new = iter::repeat_n(&false, self.shared()).chain(&self.is_new);
-        let costs = request.costs.iter().zip(is_new);
-        let costs: Vec<_> = costs.map(|(&cost, &is_new)| if is_new { cost } else { 0 }).collect();
-        self.charge_start(now, &Request { costs: &costs, ..*request });
+        let costs = &request.costs[self.shared()..];
+        let limits = self.limits.iter_mut().zip(costs).zip(&self.is_new);
+        for ((limit, &cost), _) in limits.filter(|((_, cost), is_new)| **is_new && **cost > 0) {
+            let account = limit.account(limit.key_of(request), now);
+            limit.commit(account, now, request.ask(cost), 1);
+        }
     }
 
     /// The wall clock shows this from `now` on.

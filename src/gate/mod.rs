@@ -268,9 +268,7 @@ impl Gate {
     /// What does not allow it; of one that does not wait, what refuses it.
     pub fn check(&mut self, pending: &mut Pending, now: Time, request: &Request) -> Result<(), Blocked> {
         let at = if request.waits || self.reservations.is_some() { now } else { request.eligible_at };
-        let row = pending.begin(&self.limits);
         let available = self.available(pending, at, request, 1);
-        pending.rows.truncate(row);
         let slots = self.reservations.as_ref();
         let checked = available.and_then(|_| slots.map_or(Ok(()), |slots| slots.check(at, request)));
         checked.or_else(|blocked| if request.waits || blocked.is_known() { Err(blocked) } else { Ok(()) })
@@ -287,24 +285,14 @@ impl Gate {
         request: &Request,
         most: u64,
     ) -> Result<u64, Blocked> {
-        let row = pending.begin(&self.limits);
-        let admitted = self.available(pending, now, request, most).and_then(|count| {
-            let slots = self.reservations.as_mut();
-            slots.map_or(Ok((count, None)), |slots| slots.take(now, request, count))
-        });
-        match admitted {
-            Ok((count, taken)) => {
-                pending.add(Admitted { eligible_at: request.eligible_at, count, taken });
-                Ok(count)
-            }
-            Err(blocked) => {
-                pending.rows.truncate(row);
-                Err(blocked)
-            }
-        }
+        let count = self.available(pending, now, request, most)?;
+        let slots = self.reservations.as_mut();
+        let (count, taken) = slots.map_or(Ok((count, None)), |slots| slots.take(now, request, count))?;
+        pending.add(Admitted { eligible_at: request.eligible_at, count, taken });
+        Ok(count)
     }
 
-    /// The number that the limits of this run allow, never 0. Adds the costs and accounts of one release to `pending`.
+    /// The number that the limits of this run allow, never 0. Begins the row of one in `pending`.
     ///
     /// # Errors
     /// The first limit that allows none.
@@ -315,6 +303,7 @@ impl Gate {
         request: &Request,
         most: u64,
     ) -> Result<u64, Blocked> {
+        pending.begin(&self.limits);
         let (mut count, shared) = (most, self.shared());
         let costs = &request.costs[shared..];
         for (at, limit) in self.limits.iter_mut().enumerate() {
@@ -512,17 +501,14 @@ impl Gate {
     ) -> (Vec<Demand<'a>>, Time) {
         let (mut allowed, mut opens, mut trial) = (Vec::new(), Time::NEVER, Pending::default());
         for demand in demands {
-            let row = trial.begin(&self.limits);
             if let Ok(count) = self.available(&mut trial, now, &demand.request, demand.count) {
                 // A slot that is far off takes nothing away from releases that may go before it.
-                match slots.may_go_soon(now, &demand.request) {
-                    true => trial.add(Admitted { eligible_at: now, count, taken: None }),
-                    false => trial.rows.truncate(row),
+                if slots.may_go_soon(now, &demand.request) {
+                    trial.add(Admitted { eligible_at: now, count, taken: None });
                 }
                 allowed.push(Demand { count, ..demand });
                 continue;
             }
-            trial.rows.truncate(row);
             let at = self.opening(Scope::Local, &demand.request, now).from;
             // Otherwise it is only held up by what is allowed above.
             opens = if at > now { opens.min(at) } else { opens };

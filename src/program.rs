@@ -31,7 +31,7 @@ fn with_items(config: &Config) -> anyhow::Result<Exit> {
     match &config.action {
         Verb::Run => verbs::run(setup),
         Verb::Once(once) => verbs::once(setup, once),
-        Verb::DryRun { arrivals, at, until } => verbs::plan(setup, arrivals.as_ref(), *at, until.as_ref()),
+        Verb::DryRun { arrivals, at } => verbs::plan(setup, arrivals.as_ref(), *at),
         Verb::Audit(arrivals) => verbs::audit(setup, arrivals),
     }
 }

@@ -91,7 +91,7 @@ impl Cli {
             lookahead: self.limits.lookahead.unwrap_or(LOOKAHEAD),
             max_wait: self.control.max_wait.filter(|_| !self.control.once),
             jitter: self.limits.jitter,
-            until: self.control.until.as_ref().map(|(until, _)| *until),
+            until: self.control.until.clone(),
         }
     }
 
@@ -177,7 +177,6 @@ impl Cli {
             [] => None,
             command => Some(Box::new(self.commands.run(command, from_file, self.report)?)),
         };
-        let until = self.control.until.and_then(|(_, time_of_day)| time_of_day);
-        Ok((if dry_run { Verb::DryRun { arrivals, at, until } } else { Verb::Run }, run))
+        Ok((if dry_run { Verb::DryRun { arrivals, at } } else { Verb::Run }, run))
     }
 }

@@ -52,7 +52,7 @@ pub struct TimeOfDay {
 
 impl TimeOfDay {
     /// Parses a time of day, perhaps after a weekday and before `,tz=ZONE`. `None` if the text is none.
-    pub fn parse(text: &str) -> Option<Self> {
+    fn parse(text: &str) -> Option<Self> {
         let (time, zone) = split_zone(text).ok()?;
         Self::new(time, &zone)
     }
@@ -147,10 +147,12 @@ pub fn parse_timestamp(text: &str, zone: Option<&TimeZone>) -> Option<Timestamp>
 }
 
 /// The last instant at which something may be released.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Until {
     /// The instant at which the wall clock shows this, since 1970.
     At(Time),
+    /// The first instant after the start of the run at which clocks show this.
+    Next(TimeOfDay),
     /// This number of nanoseconds after the start of the run.
     After(u64),
 }
@@ -162,7 +164,8 @@ impl FromStr for Until {
         // No duration contains these characters.
         let is_time = text.contains(['-', ':']) && !text.starts_with('-');
         if is_time {
-            return parse_instant(text).map(Until::At);
+            let next = TimeOfDay::parse(text).map(Until::Next);
+            return next.map_or_else(|| parse_instant(text).map(Until::At), Ok);
         }
         let length = parse_duration(text);
         length

@@ -50,7 +50,7 @@ pub use delimiter::parse_delimiter;
 pub(crate) use delimiter::unescape_byte;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
 pub use fraction::exact;
-pub use instant::{TimeOfDay, Until, parse_instant, parse_timestamp};
+pub use instant::{Until, parse_instant, parse_timestamp};
 pub(crate) use limits::check_auditable;
 pub use limits::{LimitOptions, LimitSource, parse_limits};
 pub(crate) use named::named;
@@ -229,8 +229,6 @@ pub enum Verb {
         arrivals: Option<Arrivals>,
         /// The time on the wall clock at the start, since 1970. Without it, arrivals say, or else it is now.
         at: Option<Time>,
-        /// The time of day of [`QueueOptions::until`], if it is one: the next one by that clock counts.
-        until: Option<TimeOfDay>,
     },
     /// Makes one release, and becomes a command.
     Once(Once),

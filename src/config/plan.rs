@@ -23,7 +23,7 @@ impl Plan {
         let command = config.command.as_ref();
         Plan {
             input: config.input.clone(),
-            queue: config.queue,
+            queue: config.queue.clone(),
             selectors: command.map_or_else(Vec::new, |run| run.template.selectors().to_vec()),
             members: command.map_or_else(Vec::new, |run| placeholders::members(&run.template)),
             has_command: command.is_some(),

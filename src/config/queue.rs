@@ -33,7 +33,7 @@ impl OnLimit {
 }
 
 /// The options for waiting items, and for those that cannot wait.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug)]
 pub struct QueueOptions {
     /// The treatment of an item that cannot go when it arrives.
     pub on_limit: OnLimit,

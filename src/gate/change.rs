@@ -59,7 +59,8 @@ pub(super) fn change(
     wall: Wall,
 ) -> (Vec<Limit>, Vec<Paused>, Vec<bool>) {
     let known = known(old, in_force, paused);
-    let sources: Vec<_> = new.iter().map(|(rate, _)| nearest(rate, &known).cloned()).collect();
+    let source = |rate| predecessor(rate, known.iter().map(|known| &known.rate)).map(|at| known[at].clone());
+    let sources: Vec<_> = new.iter().map(|(rate, _)| source(rate)).collect();
     let counts_anew =
         |((rate, _), source): (&(&Rate, _), &Option<_>)| rate.counts_exits() && source.is_none();
     let is_new = new.iter().zip(&sources).map(counts_anew).collect();
@@ -76,11 +77,6 @@ fn known(old: &[Rate], in_force: Vec<Limit>, paused: Vec<Paused>) -> Vec<OldLimi
     let in_force = old.iter().cloned().zip(in_force).filter(|(rate, _)| !rate.pauses());
     let known = in_force.chain(paused.into_iter().map(|paused| (paused.rate, paused.limit)));
     known.map(|(rate, limit)| OldLimit { rate, limit: Rc::new(limit) }).collect()
-}
-
-/// The history that a limit continues, if there is one.
-fn nearest<'a>(rate: &Rate, known: &'a [OldLimit]) -> Option<&'a OldLimit> {
-    predecessor(rate, known.iter().map(|known| &known.rate)).map(|at| &known[at])
 }
 
 /// The index of the limit whose history a limit continues, if there is one: its own if it is `known`.

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::hash::{BuildHasher, Hash};
 
 /// Maps up to this size are never searched for idle entries.
-pub(super) const FEW: usize = 64;
+const FEW: usize = 64;
 
 /// Evicts the idle entries of a map each time it has doubled, so it is searched rarely and never fills up with them.
 #[derive(Clone, Debug, Default)]

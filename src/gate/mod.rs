@@ -27,7 +27,7 @@ mod sums;
 mod tests;
 
 use std::borrow::Cow;
-use std::{iter, mem};
+use std::mem;
 
 use smallvec::SmallVec;
 
@@ -268,9 +268,7 @@ impl Gate {
     /// What does not allow it; of one that does not wait, what refuses it.
     pub fn check(&mut self, pending: &mut Pending, now: Time, request: &Request) -> Result<(), Blocked> {
         let at = if request.waits || self.reservations.is_some() { now } else { request.eligible_at };
-        let row = pending.begin(&self.limits);
         let available = self.available(pending, at, request, 1);
-        pending.rows.truncate(row);
         let slots = self.reservations.as_ref();
         let checked = available.and_then(|_| slots.map_or(Ok(()), |slots| slots.check(at, request)));
         checked.or_else(|blocked| if request.waits || blocked.is_known() { Err(blocked) } else { Ok(()) })
@@ -287,24 +285,14 @@ impl Gate {
         request: &Request,
         most: u64,
     ) -> Result<u64, Blocked> {
-        let row = pending.begin(&self.limits);
-        let admitted = self.available(pending, now, request, most).and_then(|count| {
-            let slots = self.reservations.as_mut();
-            slots.map_or(Ok((count, None)), |slots| slots.take(now, request, count))
-        });
-        match admitted {
-            Ok((count, taken)) => {
-                pending.add(Admitted { eligible_at: request.eligible_at, count, taken });
-                Ok(count)
-            }
-            Err(blocked) => {
-                pending.rows.truncate(row);
-                Err(blocked)
-            }
-        }
+        let count = self.available(pending, now, request, most)?;
+        let slots = self.reservations.as_mut();
+        let (count, taken) = slots.map_or(Ok((count, None)), |slots| slots.take(now, request, count))?;
+        pending.add(Admitted { eligible_at: request.eligible_at, count, taken });
+        Ok(count)
     }
 
-    /// The number that the limits of this run allow, never 0. Adds the costs and accounts of one release to `pending`.
+    /// The number that the limits of this run allow, never 0. Begins the row of one in `pending`.
     ///
     /// # Errors
     /// The first limit that allows none.
@@ -315,6 +303,7 @@ impl Gate {
         request: &Request,
         most: u64,
     ) -> Result<u64, Blocked> {
+        pending.begin(&self.limits);
         let (mut count, shared) = (most, self.shared());
         let costs = &request.costs[shared..];
         for (at, limit) in self.limits.iter_mut().enumerate() {
@@ -388,14 +377,6 @@ impl Gate {
         self.answers_change(Time::ZERO);
     }
 
-    /// Charges a release that was not admitted by these limits, or was admitted long ago, and may not have ended.
-    fn charge_start(&mut self, now: Time, request: &Request) {
-        for (limit, cost) in self.charged_by(request) {
-            let account = limit.account(limit.key_of(request), now);
-            limit.commit(account, now, request.ask(cost), 1);
-        }
-    }
-
     /// Notes that a charged release ended at `now`.
     #[inline]
     pub fn finish(&mut self, now: Time, request: &Request) {
@@ -450,10 +431,12 @@ impl Gate {
     /// After a change of limits: a release that was charged before is still running, and this is its request under the
     /// new limits.
     pub fn resume(&mut self, now: Time, request: &Request) {
-        let is_new = iter::repeat_n(&false, self.shared()).chain(&self.is_new);
-        let costs = request.costs.iter().zip(is_new);
-        let costs: Vec<_> = costs.map(|(&cost, &is_new)| if is_new { cost } else { 0 }).collect();
-        self.charge_start(now, &Request { costs: &costs, ..*request });
+        let costs = &request.costs[self.shared()..];
+        let limits = self.limits.iter_mut().zip(costs).zip(&self.is_new);
+        for ((limit, &cost), _) in limits.filter(|((_, cost), is_new)| **is_new && **cost > 0) {
+            let account = limit.account(limit.key_of(request), now);
+            limit.commit(account, now, request.ask(cost), 1);
+        }
     }
 
     /// The wall clock shows this from `now` on.
@@ -518,17 +501,14 @@ impl Gate {
     ) -> (Vec<Demand<'a>>, Time) {
         let (mut allowed, mut opens, mut trial) = (Vec::new(), Time::NEVER, Pending::default());
         for demand in demands {
-            let row = trial.begin(&self.limits);
             if let Ok(count) = self.available(&mut trial, now, &demand.request, demand.count) {
                 // A slot that is far off takes nothing away from releases that may go before it.
-                match slots.may_go_soon(now, &demand.request) {
-                    true => trial.add(Admitted { eligible_at: now, count, taken: None }),
-                    false => trial.rows.truncate(row),
+                if slots.may_go_soon(now, &demand.request) {
+                    trial.add(Admitted { eligible_at: now, count, taken: None });
                 }
                 allowed.push(Demand { count, ..demand });
                 continue;
             }
-            trial.rows.truncate(row);
             let at = self.opening(Scope::Local, &demand.request, now).from;
             // Otherwise it is only held up by what is allowed above.
             opens = if at > now { opens.min(at) } else { opens };

@@ -10,7 +10,8 @@ use crate::time::Time;
 #[derive(Clone, Debug, Default)]
 pub struct Pending {
     releases: Vec<Admitted>,
-    /// The cost and account of each release under each limit; one row of all limits per release.
+    /// The cost and account of each release under each limit; one row of all limits per release, and perhaps one of a
+    /// release that was not admitted.
     pub(super) rows: Vec<(u64, usize)>,
     /// The sum of the costs under each limit, by account.
     sums: Vec<Sums<usize>>,
@@ -32,12 +33,12 @@ impl Pending {
         taken.flat_map(|taken| &taken.slots).map(|slot| slot.until).min()
     }
 
-    /// Makes room for the sums under `limits`. Returns the index at which the next row begins.
-    pub(super) fn begin(&mut self, limits: &[Limit]) -> usize {
+    /// Begins the row of another release under `limits`. One that was begun and not admitted is dropped.
+    pub(super) fn begin(&mut self, limits: &[Limit]) {
         if self.sums.len() != limits.len() {
             self.sums = limits.iter().map(|limit| Sums::new(!limit.is_common())).collect();
         }
-        self.rows.len()
+        self.rows.truncate(self.releases.len() * limits.len());
     }
 
     /// The sum of what is already admitted under a limit for an account.

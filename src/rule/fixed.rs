@@ -69,16 +69,12 @@ impl Rule for Fixed {
     }
 
     fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Time {
-        let together = self.count / ask.cost;
         let more = count.saturating_sub(self.available(window, ask.eligible_at, ask, 0));
-        if more == 0 {
-            return ask.eligible_at;
-        }
-        let windows = u128::from(more).div_ceil(u128::from(together.max(1)));
         let start = self.current(*window, ask.eligible_at).map_or(ask.eligible_at, |window| window.at);
-        match together {
-            0 => Time::NEVER,
-            _ => start.after(windows * u128::from(self.period)),
+        match (more, self.count / ask.cost) {
+            (0, _) => ask.eligible_at,
+            (_, 0) => Time::NEVER,
+            (_, together) => start.after(u128::from(more.div_ceil(together)) * u128::from(self.period)),
         }
     }
 

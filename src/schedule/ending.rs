@@ -13,8 +13,8 @@ pub(super) struct Ending {
     has_succeeded: bool,
     /// `None` once it has ended the run.
     halt: Option<Halt>,
-    start: Time,
-    until: Option<Until>,
+    /// The last instant of a release, as the wall clock shows it, if it goes by that.
+    until: Option<Time>,
     /// From this instant on, nothing is released.
     over: Option<Time>,
     /// The longest wait for the next release, in nanoseconds.
@@ -26,14 +26,19 @@ pub(super) struct Ending {
 impl Ending {
     /// The end of a run that starts at `start`.
     pub(super) fn new(plan: &Plan, start: Time, wall: Wall) -> Self {
+        let (until, over) = match &plan.queue.until {
+            Some(Until::After(nanos)) => (None, start.checked_add(u128::from(*nanos) + 1)),
+            Some(Until::Next(time)) => (time.next(wall.shows(start)), None),
+            Some(Until::At(shown)) => (Some(*shown), None),
+            None => (None, None),
+        };
         let mut ending = Ending {
             exit: Exit::Done,
             is_stopping: false,
             has_succeeded: false,
             halt: None,
-            start,
-            until: plan.queue.until,
-            over: None,
+            until,
+            over,
             patience: plan.queue.wait_of_all(),
             latest: None,
         };
@@ -47,14 +52,13 @@ impl Ending {
 
     pub(super) fn set_wall(&mut self, wall: Wall) {
         // Releases are still allowed at the last instant, hence + 1.
-        self.over = self.until.and_then(|until| match until {
-            Until::At(shown) => wall.when(i128::from(shown.0) + 1),
-            Until::After(nanos) => self.start.checked_add(u128::from(nanos) + 1),
-        });
+        if let Some(shown) = self.until {
+            self.over = wall.when(i128::from(shown.0) + 1);
+        }
     }
 
     pub(super) fn goes_by_wall(&self) -> bool {
-        matches!(self.until, Some(Until::At(_)))
+        self.until.is_some()
     }
 
     pub(super) fn exit(&self) -> Exit {

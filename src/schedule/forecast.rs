@@ -209,7 +209,7 @@ fn estimate(waiting: &Lanes, limits: &[Cow<Limit>], now: Time, left: u64) -> (Ti
         if let Some(key) = limit.key() {
             // The keys of the items to come are not known.
             precision = Precision::AtLeast;
-            let costs = costs_by_key(waiting, at, key).into_iter();
+            let costs = costs_by_key(waiting, at, key);
             return costs.map(|(key, cost)| last_of(key, cost)).fold(now, Time::max);
         }
         let sums = lanes(waiting).map(|lane| waiting.cost_of(lane.waiting(), at));
@@ -230,18 +230,10 @@ fn lanes(waiting: &Lanes) -> impl Iterator<Item = &Lane> {
     waiting.occupied().take(MAX_LANES)
 }
 
-/// The cost of the waiting items of each key. Lanes may share a key and, if input order is kept, have
-/// several.
-fn costs_by_key(waiting: &Lanes, limit: usize, key: usize) -> HashMap<&Key, u64> {
-    let mut costs: HashMap<&Key, u64> = HashMap::new();
-    for lane in lanes(waiting) {
-        let mut by_key: HashMap<&Key, Vec<&Items>> = HashMap::new();
-        lane.waiting().for_each(|items| by_key.entry(&items.charge.keys[key]).or_default().push(items));
-        for (key, items) in by_key {
-            let (_, cost) = waiting.cost_of(items.into_iter(), limit);
-            let sum = costs.entry(key).or_default();
-            *sum = sum.saturating_add(cost);
-        }
-    }
-    costs
+/// The cost of the waiting items of each key. Lanes may share a key and, if input order is kept, have several.
+fn costs_by_key(waiting: &Lanes, limit: usize, key: usize) -> impl Iterator<Item = (&Key, u64)> {
+    let mut by_key: HashMap<&Key, Vec<&Items>> = HashMap::new();
+    let all = lanes(waiting).flat_map(Lane::waiting);
+    all.for_each(|items| by_key.entry(&items.charge.keys[key]).or_default().push(items));
+    by_key.into_iter().map(move |(key, items)| (key, waiting.cost_of(items.into_iter(), limit).1))
 }

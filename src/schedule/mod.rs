@@ -84,8 +84,8 @@ impl Schedule {
         let account = Account::new(now, &rates);
         let gate = Gate::new(rates, now, wall);
         Schedule {
-            options: plan.queue,
-            lanes: Lanes::new(plan.queue, input.delimiter().clone(), &gate),
+            options: plan.queue.clone(),
+            lanes: Lanes::new(plan.queue.clone(), input.delimiter().clone(), &gate),
             input,
             gate,
             jobs: Jobs::default(),

@@ -37,13 +37,9 @@ fn nested(json: &str, most: usize) -> serde_json::Result<String> {
             Ok(format!("[{}]", items.collect::<serde_json::Result<Vec<_>>>()?.join(",")))
         }
         Some(b'"') => Ok(Value::from(serde_json::from_str::<String>(json)?).to_string()),
-        _ => Ok(scalar(json)),
+        // A scalar is as written, except that an exponent moves the point instead.
+        _ => Ok(written_out(json).unwrap_or_else(|| json.to_owned())),
     }
-}
-
-/// A scalar as written, except that an exponent moves the point instead.
-fn scalar(json: &str) -> String {
-    written_out(json).unwrap_or_else(|| json.to_owned())
 }
 
 /// The same number without its exponent, digit for digit; `None` if it has none, or one that would take many zeros.

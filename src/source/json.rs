@@ -107,6 +107,14 @@ impl<'a> DeserializeSeed<'a> for At<'_, '_, 'a> {
     }
 }
 
+macro_rules! ignore {
+    ($($visit:ident($scalar:ty)),*) => {
+        $(fn $visit<E: Error>(self, _: $scalar) -> Result<(), E> {
+            Ok(())
+        })*
+    };
+}
+
 /// Finds the values below the node: none, unless this value is an object or an array.
 impl<'a> Visitor<'a> for At<'_, '_, 'a> {
     type Value = ();
@@ -115,27 +123,9 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
         f.write_str("JSON")
     }
 
+    ignore!(visit_bool(bool), visit_u64(u64), visit_i64(i64), visit_f64(f64), visit_str(&str));
+
     fn visit_unit<E: Error>(self) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_bool<E: Error>(self, _: bool) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_u64<E: Error>(self, _: u64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_i64<E: Error>(self, _: i64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_f64<E: Error>(self, _: f64) -> Result<(), E> {
-        Ok(())
-    }
-
-    fn visit_str<E: Error>(self, _: &str) -> Result<(), E> {
         Ok(())
     }
 

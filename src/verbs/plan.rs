@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::drawing::{Drawing, after_drawing};
 use super::{Setup, done};
-use crate::config::{Arrivals, Feed, Plan, TimeOfDay, Until};
+use crate::config::{Arrivals, Feed, Plan, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
@@ -18,13 +18,8 @@ use crate::source::{Capacity, Delimiter};
 use crate::time::{Time, shown};
 
 /// Prints the instant at which each item would be released if it arrives as `arrivals` say, or else at once. The wall
-/// clock starts at `at`, and ends the run when it shows `until`.
-pub(crate) fn plan(
-    setup: Setup,
-    arrivals: Option<&Arrivals>,
-    at: Option<Time>,
-    until: Option<&TimeOfDay>,
-) -> Result<Exit> {
+/// clock starts at `at`.
+pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) -> Result<Exit> {
     setup.check_no_pause("the dry run would never end")?;
     let Setup { config, rates, reader, reporter, .. } = setup;
     let delimiter = Delimiter::of(&config.input);
@@ -40,7 +35,7 @@ pub(crate) fn plan(
     }
     let has_date = arrivals.is_none() || at.is_some() || world.is_dated();
     let wall = has_date.then(|| world.wall());
-    let by_date = matches!(config.queue.until, Some(Until::At(_)));
+    let by_date = matches!(config.queue.until, Some(Until::At(_) | Until::Next(_)));
     ensure!(has_date || !by_date, "--arrivals have no date to compare with --until: add --at TIME");
     let interrupt = Arc::new(Interrupt::for_this_thread());
     let capacity =
@@ -50,11 +45,7 @@ pub(crate) fn plan(
     let end_of_line = if expander.is_some() { Delimiter::new(b"\n") } else { delimiter.clone() };
     let stdout = Stdout::new(end_of_line, Arc::clone(&interrupt));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
-    let mut plan = Plan::of(config);
-    if let Some(next) = until.and_then(|until| until.next(world.wall().shows(world.now()))) {
-        plan.queue.until = Some(Until::At(next));
-    }
-    let mut schedule = Schedule::new(&plan, rates.clone(), world.now(), world.wall());
+    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
     done(config)?.into_iter().for_each(|done| schedule.skip(done));
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let exit = Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule);

@@ -4,7 +4,7 @@ use anyhow::{Result, ensure};
 use clap::Args;
 
 use super::{FOR_ITEMS, FOR_RUNS};
-use crate::config::{Arrivals, TimeOfDay, Until, parse_duration, parse_instant};
+use crate::config::{Arrivals, Until, parse_duration, parse_instant};
 use crate::time::Time;
 
 /// A run, or something else instead, and its end.
@@ -29,8 +29,8 @@ pub(crate) struct ControlArgs {
     /// DUR counts from the start of the run; TIME is the next 06:00 or 'Mon 06:00', a date as for --at, or what date
     /// prints, perhaps with ,tz=ZONE. Running commands finish.
     #[arg(long, value_name = "DUR|TIME", hide_short_help = true, group = FOR_RUNS)]
-    #[arg(allow_negative_numbers = true, value_parser = parse_until)]
-    pub(crate) until: Option<(Until, Option<TimeOfDay>)>,
+    #[arg(allow_negative_numbers = true)]
+    pub(crate) until: Option<Until>,
 
     /// Print when each item would go; run nothing
     #[arg(long, group = FOR_ITEMS)]
@@ -86,9 +86,4 @@ impl ControlArgs {
         let arrivals = self.arrivals.clone().or(self.audit.then(Arrivals::default));
         Ok(arrivals.map(|arrivals| Arrivals { unsorted: self.unsorted, ..arrivals }))
     }
-}
-
-/// When to end, as of now; and the time of day, if it is one, which a dry run reads on another clock.
-fn parse_until(text: &str) -> Result<(Until, Option<TimeOfDay>)> {
-    Ok((text.parse()?, TimeOfDay::parse(text)))
 }

@@ -50,8 +50,8 @@ pub(super) struct Lanes {
 impl Lanes {
     pub(super) fn new(options: QueueOptions, delimiter: Delimiter, gate: &Gate) -> Self {
         let mut lanes = Lanes {
-            options,
             batcher: Batcher::new(options.batch, BatchTerms::default()),
+            options,
             delimiter,
             directory: Directory::default(),
             turns: Turns::default(),

@@ -163,6 +163,12 @@ impl Spec {
         }
     }
 
+    /// True if all that a window had is forgotten at its end, however late in it that was: then more than the count may
+    /// be within a period.
+    pub fn forgets_at_once(&self, terms: &Terms) -> bool {
+        !self.accrues && (self.max_per_window)(terms) > terms.count
+    }
+
     /// The number of civil periods from `first` to `last`, if the rule goes by the calendar.
     pub fn periods(&self, terms: &Terms, first: Time, last: Time) -> Option<i128> {
         let (civil, zone) = self.civil(terms)?;

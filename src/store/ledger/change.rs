@@ -145,8 +145,11 @@ impl<'a> Past<'a> {
     fn forgotten(&self, limit: usize, cost: u64, more: u64) -> Option<Time> {
         let Change { at, began, missing, .. } = self.change;
         let latest = if missing.is_some() { last_used(self.change) } else { self.last.max(at) };
-        let evicted = self.rules.forgotten_by(limit, cost, self.seen).map(|until| until.min(latest));
-        self.known(limit).max(evicted.filter(|until| *until >= began).map(|until| until.saturating_add(more)))
+        let Quota { algorithm, terms, .. } = &self.rules.policy.quotas[limit];
+        let at_once = missing.filter(|_| algorithm.spec().forgets_at_once(terms));
+        let evicted = at_once.or_else(|| self.rules.forgotten_by(limit, cost, self.seen));
+        let evicted = evicted.map(|until| until.min(latest)).filter(|until| *until >= began);
+        self.known(limit).max(evicted.map(|until| until.saturating_add(more)))
     }
 
     /// The last instant at which any of the limits may have been used, if they were.

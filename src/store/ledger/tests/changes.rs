@@ -17,30 +17,32 @@ fn rules_of(rate: &str) -> BookingRules {
 /// margin of 1 s, releases less than 10 s ago are in its record.
 #[test]
 fn a_missing_key_may_have_used_what_its_old_limits_no_longer_remember() {
-    let old = rules("5/9s");
-    for (new, began, missing, first) in [
+    for (old, new, began, missing, first) in [
         // It is free as soon as it can be, however long its record was kept.
-        ("5/9s", 0, 100, 100),
-        ("5/9s", 0, 105, 105),
-        ("5/9s", 0, 500, 500),
-        ("9/4s", 0, 100, 100),
+        ("5/9s", "5/9s", 0, 100, 100),
+        ("5/9s", "5/9s", 0, 105, 105),
+        ("5/9s", "5/9s", 0, 500, 500),
+        ("5/9s", "9/4s", 0, 100, 100),
         // Up to 10 s ago, but not by slots that were booked for more than 3 s after the change.
-        ("5/99s", 0, 100, 190),
-        ("5/99s", 0, 105, 195),
-        ("5/99s", 0, 113, 203),
-        ("5/99s", 0, 200, 203),
-        ("5/99s", 0, 500, 500),
+        ("5/9s", "5/99s", 0, 100, 190),
+        ("5/9s", "5/99s", 0, 105, 195),
+        ("5/9s", "5/99s", 0, 113, 203),
+        ("5/9s", "5/99s", 0, 200, 203),
+        ("5/9s", "5/99s", 0, 500, 500),
         // Before it began, nothing was used.
-        ("5/99s", 95, 104, 104),
-        ("5/99s", 95, 105, 195),
+        ("5/9s", "5/99s", 95, 104, 104),
+        ("5/9s", "5/99s", 95, 105, 195),
         // Another algorithm.
-        ("5/99s,algo=fixed", 0, 100, 190),
-        ("5/99s,algo=fixed", 0, 200, 203),
-        ("5/4s,algo=fixed", 0, 100, 100),
+        ("5/9s", "5/99s,algo=fixed", 0, 100, 190),
+        ("5/9s", "5/99s,algo=fixed", 0, 200, 203),
+        ("5/9s", "5/4s,algo=fixed", 0, 100, 100),
+        // A window is forgotten at its end, with its last releases.
+        ("5/9s,algo=fixed", "5/99s", 0, 100, 200),
+        ("5/9s,algo=fixed", "5/99s", 0, 105, 203),
     ] {
         let [at, began, missing] = [100, began, missing].map(|seconds| Time(seconds * SECOND));
         let change = Change { at, began, quarantine: None, missing: Some(missing) };
-        let new_rules = rules(new);
+        let (old, new_rules) = (rules(old), rules(new));
         let mut ledger = new_rules.carry_over(&old, &old.begin(Time(0)), change);
         let slots = new_rules.book(&mut ledger, missing, &order(&[1], 1)).slots;
         let found = slots.first().map(|slot| slot.at.0 / SECOND);

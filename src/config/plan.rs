@@ -1,6 +1,6 @@
 //! The options that the scheduler needs.
 
-use super::{Cleaning, Config, InputOptions, OnLimit, QueueOptions, Selector, placeholders};
+use super::{Cleaning, Config, Feed, InputOptions, OnLimit, QueueOptions, Selector, placeholders};
 
 /// The options that decide when items go, except the limits and how commands end.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -13,8 +13,8 @@ pub struct Plan {
     pub selectors: Vec<Selector>,
     /// Parts of JSON that its texts in braces may be meant for.
     pub members: Vec<Selector>,
-    /// True if items are passed to a command, even if only in a dry run.
-    pub has_command: bool,
+    /// True if items become arguments of a command, even if only in a dry run.
+    pub are_arguments: bool,
 }
 
 impl Plan {
@@ -26,7 +26,7 @@ impl Plan {
             queue: config.queue.clone(),
             selectors: command.map_or_else(Vec::new, |run| run.template.selectors().to_vec()),
             members: command.map_or_else(Vec::new, |run| placeholders::members(&run.template)),
-            has_command: command.is_some(),
+            are_arguments: command.is_some_and(|run| run.stdin != Feed::Items),
         }
     }
 
@@ -34,7 +34,8 @@ impl Plan {
     pub(crate) fn goes_singly(&self) -> bool {
         self.queue.jitter.is_some()
             || self.queue.on_limit != OnLimit::Wait
-            || self.has_command
+            || self.are_arguments
+            || !(self.selectors.is_empty() && self.members.is_empty())
             || self.input.cleaning != Cleaning::default()
     }
 }

@@ -8,7 +8,7 @@ use super::world::{Event, Wait, Wake, World};
 use crate::exit::{End, Exit, JobEnd};
 use crate::records::{Entry, FailedItems, JobLog};
 use crate::schedule::{Action, Admission, Notice, Schedule};
-use crate::sink::{Cause, Flushed, Sent, Sink};
+use crate::sink::{Cause, Flushed, Pipes, Sent, Sink};
 use crate::source::Delimiter;
 use crate::time::Time;
 use crate::ui::progress::Display;
@@ -61,10 +61,10 @@ impl<'a> Driver<'a> {
                 Action::Terminate => self.signal(Signal::SIGTERM),
                 Action::Kill => self.signal(Signal::SIGKILL),
                 Action::Retire { first, next } => self.retire(schedule, first, next),
-                Action::Wait { until, accepting } => self.wait(schedule, until, accepting),
+                Action::Wait { until, accepting } => self.wait(schedule, now, until, accepting),
                 Action::Finish(exit) => {
                     if self.finish(schedule) {
-                        self.write_metrics(schedule, Some(exit));
+                        self.write_metrics(schedule, self.world.now(), Some(exit));
                         return exit;
                     }
                 }
@@ -126,17 +126,19 @@ impl<'a> Driver<'a> {
         self.flush(schedule);
     }
 
-    fn wait(&mut self, schedule: &mut Schedule, due: Option<Time>, accepting: bool) {
-        self.reporter.show(schedule, self.world.now(), || self.world.wall());
-        self.write_metrics(schedule, None);
+    fn wait(&mut self, schedule: &mut Schedule, now: Time, due: Option<Time>, accepting: bool) {
+        self.reporter.show(schedule, now, || self.world.wall());
+        self.write_metrics(schedule, now, None);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let metrics = self.metrics.as_ref().map(|metrics| metrics.write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
         let until = [due, deadline, redraw, metrics].into_iter().flatten().min();
         let running = schedule.running() > 0 || self.lingers();
         let by_wall = schedule.goes_by_wall();
-        let outputs = self.sink.jobs().map_or_else(Vec::new, |jobs| jobs.outputs());
-        match self.world.wait(Wait { until, due, accepting, running, by_wall, outputs: &outputs }) {
+        let outputs = self.sink.jobs().map_or_else(Pipes::new, |jobs| jobs.outputs());
+        let wake = self.world.wait(Wait { until, due, accepting, running, by_wall, outputs: &outputs });
+        drop(outputs);
+        match wake {
             Wake::Due => schedule.due(),
             // The scheduler is polled again now, so that its answer is ready when the instant comes.
             Wake::Soon => {}
@@ -169,8 +171,7 @@ impl<'a> Driver<'a> {
     }
 
     /// Writes the metrics if they are due, or if the run ends with `exit`. A failure does not end the run.
-    fn write_metrics(&mut self, schedule: &mut Schedule, exit: Option<Exit>) {
-        let now = self.world.now();
+    fn write_metrics(&mut self, schedule: &mut Schedule, now: Time, exit: Option<Exit>) {
         let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at <= now;
         let Some(metrics) = self.metrics.as_mut().filter(is_due) else { return };
         schedule.count_time(now);
@@ -253,9 +254,8 @@ impl<'a> Driver<'a> {
     }
 
     fn record_end(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
-        let Some(((log, delimiter), attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
-            return Ok(());
-        };
+        let Some((log, delimiter)) = &mut self.log else { return Ok(()) };
+        let Some(attempt) = schedule.attempt(ended.first) else { return Ok(()) };
         let (wait, runtime) = (attempt.started.since(attempt.eligible_at), now.since(attempt.started));
         let started = self.world.wall().shows(attempt.started);
         let (number, end) = (attempt.batch.attempt(), ended.end);
@@ -291,7 +291,7 @@ impl<'a> Driver<'a> {
         let flushed = self.reporter.make_way(|| self.sink.finish(now));
         let is_well = self.flushed(schedule, flushed);
         if self.lingers() {
-            self.wait(schedule, None, false);
+            self.wait(schedule, now, None, false);
             return false;
         }
         let is_over = is_well && !self.world.is_interrupted();
@@ -333,12 +333,10 @@ impl<'a> Driver<'a> {
 
 #[cfg(test)]
 mod tests {
-    use std::os::fd::BorrowedFd;
-
     use super::*;
     use crate::cli;
     use crate::config::Plan;
-    use crate::sink::RunningJobs;
+    use crate::sink::{Ends, RunningJobs};
     use crate::source::{Batch, Capacity, Segment};
     use crate::time::Wall;
 
@@ -405,18 +403,18 @@ mod tests {
     impl RunningJobs for Overdue {
         fn has_started(&mut self, _: Time) {}
 
-        fn reap(&mut self) -> Vec<JobEnd> {
+        fn reap(&mut self) -> Ends {
             let end = End::Killed(Signal::SIGTERM as i32);
             let ended = JobEnd::new(1, end);
-            if self.is_signalled { vec![ended] } else { Vec::new() }
+            self.is_signalled.then_some(ended).into_iter().collect()
         }
 
         fn captures(&self) -> bool {
             false
         }
 
-        fn outputs(&self) -> Vec<BorrowedFd<'_>> {
-            Vec::new()
+        fn outputs(&self) -> Pipes<'_> {
+            Pipes::new()
         }
 
         fn retire(&mut self, _: u64, _: u64) {}

@@ -22,7 +22,7 @@ pub(super) fn wait(
     timeout: Option<Duration>,
 ) -> (bool, bool) {
     let all = input.into_iter().chain(others.iter().copied());
-    let mut fds: SmallVec<[_; 2]> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
+    let mut fds: SmallVec<[_; 4]> = all.map(|fd| PollFd::new(fd, PollFlags::POLLIN)).collect();
     wait_for(&mut fds, timeout);
     let mut are_ready = fds.iter().map(|fd| fd.any() == Some(true));
     (input.is_some() && are_ready.next() == Some(true), are_ready.any(|is_ready| is_ready))

@@ -169,10 +169,12 @@ impl World for RealWorld {
 
     fn wait(&mut self, wait: Wait) -> Wake {
         let Wait { until, due, accepting, running, by_wall, outputs } = wait;
-        let look = self.clock.now().checked_add(SECOND.into());
-        if by_wall && until > look {
-            let wake = self.wait(Wait { until: look, by_wall: false, ..wait });
-            return if let Wake::Due = wake { Wake::Soon } else { wake };
+        if by_wall {
+            let look = self.clock.now().checked_add(SECOND.into());
+            if until > look {
+                let wake = self.wait(Wait { until: look, by_wall: false, ..wait });
+                return if let Wake::Due = wake { Wake::Soon } else { wake };
+            }
         }
         let wake = match self.reaper.as_mut().filter(|_| running) {
             Some(_) if until.is_none() && !accepting && outputs.is_empty() => {

@@ -61,7 +61,7 @@ impl Actions {
     }
 
     pub(super) fn store(&mut self, orders: impl IntoIterator<Item = Order>) {
-        self.0.extend(orders.into_iter().map(|order| Action::Store(Box::new(order))));
+        orders.into_iter().for_each(|order| self.push(Action::Store(Box::new(order))));
     }
 }
 

@@ -85,13 +85,12 @@ impl Schedule {
             (self.good_until, self.has_lost_slot) = (good_until, false);
             self.lanes.was_timely();
         }
-        let are_jobs = self.jobs.exist();
-        if items < admission.batch.items() || are_jobs {
+        if items < admission.batch.items() {
             let left = admission.batch.take(items, self.input.delimiter());
             self.requeue(now, admission.batch.segments().to_vec());
             admission.batch = left;
         }
-        if !are_jobs {
+        if !self.jobs.exist() {
             self.account.pass_on(admission.batch.bytes());
         } else if items > 0
             && let Some((_, eligible_at, charge)) = admission.asked.pop()
@@ -218,6 +217,7 @@ impl Schedule {
 
     /// Rejects an item that can never be sent.
     fn reject(&mut self, item: u64, notice: Notice, exit: Exit) {
+        self.jobs.forget(item);
         self.account.reject();
         self.actions.notify(notice);
         self.finish(item, Some(exit));
@@ -225,7 +225,6 @@ impl Schedule {
 
     /// The items that begin with `first` are done, successfully or not.
     fn finish(&mut self, first: u64, failure: Option<Exit>) {
-        self.jobs.forget(first);
         self.retire(first);
         if let Some(exit) = failure {
             self.ending.fail(exit);

@@ -107,7 +107,9 @@ impl Jobs {
         backs_off: bool,
     ) -> Vec<Segment> {
         let first = failed.item;
-        let attempt = Attempt { failed: Some(failed), runs: false, ..attempt };
+        // It may wait for long.
+        let batch = attempt.batch.detached();
+        let attempt = Attempt { batch, failed: Some(failed), runs: false, ..attempt };
         let again = if backs_off { Vec::new() } else { attempt.again(until) };
         if backs_off {
             self.backing_off.insert((until, first));

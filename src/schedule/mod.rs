@@ -47,7 +47,7 @@ use self::jobs::Jobs;
 use self::lanes::Lanes;
 use crate::config::{OnLimit, Plan, QueueOptions, Rate, Run, Share};
 use crate::exit::Exit;
-use crate::gate::{BookingTerms, Gate, Learned, Reservations, Steps};
+use crate::gate::{BookingTerms, Gate, Learned, Reservations};
 use crate::source::{Capacity, Done, Input};
 use crate::time::{SECOND, Time, Wall};
 
@@ -213,16 +213,17 @@ impl Schedule {
 
     /// Orders slots for waiting items, or gives slots back at the end. Returns when to look again.
     fn provide(&mut self, now: Time, may_grow: bool) -> Option<Time> {
-        let steps = if self.is_over() {
-            self.gate.reservations_mut().map_or_else(Steps::default, |slots| slots.close(now))
+        let is_over = self.is_over();
+        let slots = self.gate.reservations_mut()?;
+        let steps = if is_over {
+            slots.close(now)
         } else if may_grow {
             // Nothing is ordered until its cost is known.
-            return (self.gate.reservations().is_some() && !self.lanes.is_empty()).then_some(now);
+            return (!self.lanes.is_empty()).then_some(now);
         } else {
             // Later slots are of no use.
             let latest = self.ending.latest(now).map(|(latest, _)| latest);
-            let most = self.gate.reservations().map_or(0, Reservations::most_wanted);
-            let demands = self.lanes.demands(now, latest, most);
+            let demands = self.lanes.demands(now, latest, slots.most_wanted());
             self.gate.want(now, demands, self.lanes.capacity().vacancies)
         };
         self.actions.store(steps.orders);

@@ -10,6 +10,7 @@ use std::os::fd::BorrowedFd;
 
 use anyhow::Error;
 use nix::sys::signal::Signal;
+use smallvec::SmallVec;
 
 pub(crate) use dry_run::DryRun;
 pub(crate) use jobs::{Commands, Expander, Workers, exec};
@@ -55,6 +56,12 @@ pub trait Sink {
     }
 }
 
+/// The ends of commands, mostly of one.
+pub type Ends = SmallVec<[JobEnd; 1]>;
+
+/// The pipes that commands print to.
+pub type Pipes<'a> = SmallVec<[BorrowedFd<'a>; 4]>;
+
 /// Commands that a sink has started.
 pub trait RunningJobs {
     /// Notes that the command that was sent last runs as of `now`. Its timeout begins here, as starting it may take
@@ -62,7 +69,7 @@ pub trait RunningJobs {
     fn has_started(&mut self, now: Time);
 
     /// Collects the commands that have ended. Prints nothing, as a stalled reader would delay the report of their ends.
-    fn reap(&mut self) -> Vec<JobEnd>;
+    fn reap(&mut self) -> Ends;
 
     /// True as long as there are processes that may end without having been given anything.
     fn linger(&self) -> bool {
@@ -73,7 +80,7 @@ pub trait RunningJobs {
     fn captures(&self) -> bool;
 
     /// The pipes that commands print to, which [`flush`](Self::flush) must read as soon as something comes.
-    fn outputs(&self) -> Vec<BorrowedFd<'_>>;
+    fn outputs(&self) -> Pipes<'_>;
 
     /// Notes that the item numbered `first` is done: it will not be sent again. Every item before `next` is either
     /// done, or has been sent and may be sent again.
@@ -128,23 +135,11 @@ pub enum Cause {
 #[derive(Debug, Default)]
 pub struct Flushed {
     /// The numbers of the first items of the commands whose output was printed to the last byte.
-    pub printed: Vec<u64>,
+    pub printed: SmallVec<[u64; 1]>,
     /// The number of commands whose output was not printed, or not completely.
     pub unprinted: u64,
     /// What the user is told.
     pub told: Vec<String>,
     /// The first failure, if there was one.
     pub cause: Option<Cause>,
-}
-
-impl Flushed {
-    /// This, and then `other`.
-    fn and(self, other: Flushed) -> Flushed {
-        Flushed {
-            printed: [self.printed, other.printed].concat(),
-            unprinted: self.unprinted + other.unprinted,
-            told: [self.told, other.told].concat(),
-            cause: self.cause.or(other.cause),
-        }
-    }
 }

@@ -25,7 +25,7 @@ impl Items {
 /// Items that leave together, in the order of the input, as one release or as several.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    segments: Vec<Segment>,
+    segments: Segments,
     items: u64,
     bytes: usize,
     /// The number of items that each release carries; empty if each carries one.
@@ -153,6 +153,11 @@ impl Batch {
         self.items -= taken.items;
         self.bytes -= taken.bytes;
         taken
+    }
+
+    /// The same in memory of its own, as [`Segment::detached`].
+    pub(crate) fn detached(self) -> Batch {
+        Batch { segments: self.segments.iter().map(Segment::detached).collect(), ..self }
     }
 
     /// Each item with its delimiter.

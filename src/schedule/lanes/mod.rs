@@ -179,6 +179,9 @@ impl Lanes {
     /// The lanes with an item that may not wait beyond `now`, in input order. `missed`: only those that could not have
     /// gone in time; the others still may if the run woke up late.
     pub(super) fn late(&self, gate: &Gate, now: Time, missed: bool) -> Vec<usize> {
+        if self.fresh.is_empty() {
+            return Vec::new();
+        }
         let has_missed = |deadline: Time, at| {
             let by = deadline.max(self.lane(at).previous);
             deadline < now && self.ask(at, gate, Scope::All, Time::ZERO).from > by
@@ -328,6 +331,9 @@ impl Lanes {
 
     /// Makes no batch wait for more items from `now` on, as none can be read, if the sink takes its first one.
     pub(super) fn flush(&mut self, now: Time, gate: &Gate) {
+        if !self.batcher.lingers() {
+            return;
+        }
         let few = self.few().map(|few| few.map(|&(_, at)| at).collect::<Vec<_>>());
         let lanes = few.unwrap_or_else(|| std::mem::take(&mut self.lingering).into_iter().collect());
         for at in lanes {

@@ -1,18 +1,17 @@
 //! The output of a command, kept until it is printed whole.
 
 use std::fs::File;
-use std::io::{self, ErrorKind, Read, Write};
+use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::FileExt;
-use std::rc::Rc;
 
 use anyhow::Error;
 
 use super::space::Space;
 use super::spawn::Spawn;
+use super::tag::Tag;
 use super::temp_files::{TempFile, TempFilePool};
 use crate::exit::Exit;
 use crate::sink::Cause;
-use crate::source::FileRange;
 
 /// Output up to this size is kept in memory while it waits for its turn.
 pub(super) const SMALL: usize = 64 << 10;
@@ -20,13 +19,13 @@ pub(super) const SMALL: usize = 64 << 10;
 /// The files that a running command prints to.
 pub(super) struct Capture {
     pub(super) files: [TempFile; 2],
-    tag: Rc<[u8]>,
+    tag: Tag,
 }
 
 /// The data that a command has printed to each of its outputs.
 pub(super) struct Captured {
     pub(super) outputs: [Printed; 2],
-    pub(super) tag: Rc<[u8]>,
+    pub(super) tag: Tag,
 }
 
 pub(super) enum Printed {
@@ -37,11 +36,11 @@ pub(super) enum Printed {
 
 impl Capture {
     /// Makes `command` print to files. Each line gets the `tag`.
-    pub(super) fn of(command: &mut Spawn, tag: &Rc<[u8]>, pool: &mut TempFilePool) -> io::Result<Self> {
+    pub(super) fn of(command: &mut Spawn, tag: &Tag, pool: &mut TempFilePool) -> io::Result<Self> {
         let [(stdout, for_stdout), (stderr, for_stderr)] = [pool.take()?, pool.take()?];
         Space::check_now(&stdout.file)?;
         (command.stdout, command.stderr) = (Some(for_stdout.into()), Some(for_stderr.into()));
-        Ok(Capture { files: [stdout, stderr], tag: Rc::clone(tag) })
+        Ok(Capture { files: [stdout, stderr], tag: tag.clone() })
     }
 
     /// Reads what was printed, if there was space for all of it.
@@ -54,7 +53,7 @@ impl Capture {
 
 impl Captured {
     /// The answer of a worker.
-    pub(super) fn answer(text: &[u8], tag: Rc<[u8]>) -> io::Result<Self> {
+    pub(super) fn answer(text: Vec<u8>, tag: Tag) -> io::Result<Self> {
         Ok(Captured { outputs: [Printed::keep(text)?, Printed::Small(Vec::new())], tag })
     }
 
@@ -67,24 +66,17 @@ impl Captured {
     pub(super) fn take_stdout(&mut self) -> Captured {
         let nothing = || Printed::Small(Vec::new());
         let stdout = std::mem::replace(&mut self.outputs[0], nothing());
-        Captured { outputs: [stdout, nothing()], tag: Rc::clone(&self.tag) }
+        Captured { outputs: [stdout, nothing()], tag: self.tag.clone() }
     }
 }
 
 impl Printed {
-    pub(super) fn read(&self) -> Box<dyn Read + '_> {
-        match self {
-            Printed::Small(bytes) => Box::new(&bytes[..]),
-            Printed::Large(file, length) => Box::new(FileRange { file, range: 0..*length }),
-        }
-    }
-
-    fn keep(bytes: &[u8]) -> io::Result<Self> {
+    fn keep(bytes: Vec<u8>) -> io::Result<Self> {
         if bytes.len() <= SMALL {
-            return Ok(Printed::Small(bytes.to_vec()));
+            return Ok(Printed::Small(bytes));
         }
         let mut file = tempfile::tempfile()?;
-        file.write_all(bytes)?;
+        file.write_all(&bytes)?;
         Ok(Printed::Large(file, bytes.len() as u64))
     }
 

@@ -1,18 +1,16 @@
 //! Output of commands that is printed line by line, as it comes.
 
 use std::io::{self, ErrorKind, PipeReader, Read};
-use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
+use std::os::fd::AsFd;
 
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::capture::unreadable;
 use super::spawn::Spawn;
-use super::tag::Tagged;
+use super::tag::{Tag, Tagged};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::sink::Cause;
-use crate::sink::writer;
+use crate::sink::{self, Cause, writer};
 
 /// A longer line is printed in pieces, each a line of its own.
 const LONGEST_LINE: usize = 1 << 20;
@@ -30,7 +28,7 @@ pub(super) type Pipes = [PipeReader; 2];
 struct OutputStream {
     /// The number of the first item.
     first: u64,
-    tag: Rc<[u8]>,
+    tag: Tag,
     target: Target,
     pipe: PipeReader,
     /// The beginning of a line whose end has not come.
@@ -53,11 +51,11 @@ impl Lines {
     }
 
     /// Notes that the command for the item numbered `first` has started.
-    pub(super) fn start(&mut self, first: u64, tag: &Rc<[u8]>, pipes: Pipes) {
+    pub(super) fn start(&mut self, first: u64, tag: &Tag, pipes: Pipes) {
         let targets = [Target::Stdout, Target::Stderr];
         self.0.extend(targets.into_iter().zip(pipes).map(|(target, pipe)| OutputStream {
             first,
-            tag: Rc::clone(tag),
+            tag: tag.clone(),
             target,
             pipe,
             begun: Vec::new(),
@@ -66,7 +64,7 @@ impl Lines {
     }
 
     /// The pipes from which more may come.
-    pub(super) fn pipes(&self) -> Vec<BorrowedFd<'_>> {
+    pub(super) fn pipes(&self) -> sink::Pipes<'_> {
         self.0.iter().map(|stream| stream.pipe.as_fd()).collect()
     }
 
@@ -180,7 +178,7 @@ mod tests {
             writer.write_all(&[b'x'; 12]).unwrap();
             pipes[0] = reader;
             writers.push(writer);
-            lines.start(first, &Rc::default(), pipes);
+            lines.start(first, &None, pipes);
         }
         let printed = |lines: &mut Lines| {
             lines.print(&mut [0; 8], None).unwrap();
@@ -201,7 +199,7 @@ mod tests {
     fn the_pipes_of_commands_that_have_ended_are_closed() {
         let mut lines = Lines::default();
         let mut command = Spawn::new("true".as_ref(), &[]).unwrap();
-        lines.start(1, &Rc::default(), Lines::capture(&mut command).unwrap());
+        lines.start(1, &None, Lines::capture(&mut command).unwrap());
         drop(command);
         assert_eq!(lines.pipes().len(), 2);
         lines.end(1);

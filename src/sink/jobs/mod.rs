@@ -28,9 +28,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::iter;
-use std::os::fd::BorrowedFd;
 use std::path::Path;
-use std::rc::Rc;
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -56,7 +54,7 @@ use self::shortage::Shortage;
 use self::spawn::Spawn;
 use self::stdin::Nothing;
 use self::tag::tag;
-use super::{Cause, Flushed, RunningJobs, Sent, Sink};
+use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink};
 use crate::config::{Feed, HEADERS, Output, Run, Separator, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
@@ -135,7 +133,7 @@ impl Commands {
             command.set(name, named);
         }
         let tagger = self.tagger.as_ref();
-        let tag = tagger.map_or_else(Rc::default, |tagger| tag(tagger, batch, &self.delimiter));
+        let tag = tagger.map(|tagger| tag(tagger, batch, &self.delimiter));
         let (capture, pipes) = match self.run.output {
             Output::Shared => (None, None),
             Output::Lines => (None, Some(Lines::capture(&mut command).map_err(StartError::TempFile)?)),
@@ -276,7 +274,7 @@ impl RunningJobs for Commands {
         }
     }
 
-    fn reap(&mut self) -> Vec<JobEnd> {
+    fn reap(&mut self) -> Ends {
         let ended = iter::from_fn(wait::next_ended);
         ended.filter_map(|(pid, end)| self.end(pid, end)).collect()
     }
@@ -285,7 +283,7 @@ impl RunningJobs for Commands {
         self.run.output != Output::Shared
     }
 
-    fn outputs(&self) -> Vec<BorrowedFd<'_>> {
+    fn outputs(&self) -> Pipes<'_> {
         self.outputs.lines.pipes()
     }
 

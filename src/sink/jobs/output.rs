@@ -1,21 +1,22 @@
 //! The output of commands, printed whole when they have ended, or line by line.
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::io::{self, ErrorKind};
-use std::rc::Rc;
+use std::io::{self, ErrorKind, Read};
 use std::sync::Arc;
 
 use nix::unistd::{SysconfVar, sysconf};
+use smallvec::SmallVec;
 
 use super::capture::{Capture, Captured, Printed, unreadable};
 use super::lines::Lines;
 use super::space::Space;
-use super::tag::Tagged;
+use super::tag::{Tag, Tagged};
 use super::temp_files::{MAX_KEPT, TempFilePool};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
 use crate::sink::writer::print;
 use crate::sink::{Cause, Flushed};
+use crate::source::FileRange;
 
 /// The number of commands whose output may wait for its turn before no later ones are started.
 const MAX_WAITING: usize = 1000;
@@ -40,7 +41,7 @@ pub(super) struct Outputs {
     /// The numbers of the started items that are not done.
     open: BTreeSet<u64>,
     /// Outputs that wait for their turn, or cannot be read. An item may have several, one from each attempt.
-    waiting: BTreeMap<u64, Vec<io::Result<Captured>>>,
+    waiting: BTreeMap<u64, SmallVec<[io::Result<Captured>; 1]>>,
     /// The standard output of attempts that will be retried.
     superseded: BTreeMap<u64, Captured>,
     /// Output that is printed as it comes.
@@ -106,7 +107,7 @@ impl Outputs {
     }
 
     /// Notes that the item numbered `first` was answered by a worker.
-    pub(super) fn answer(&mut self, first: u64, answer: &[u8], tag: Rc<[u8]>) {
+    pub(super) fn answer(&mut self, first: u64, answer: Vec<u8>, tag: Tag) {
         self.end(first, Some(Captured::answer(answer, tag)));
     }
 
@@ -179,11 +180,23 @@ impl Outputs {
         let output = output.map_err(|error| unreadable(first, error))?;
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
             let mut write = |bytes: &[u8]| {
+                if bytes.is_empty() {
+                    return Ok(());
+                }
                 let written = print(&self.interrupt, target, bytes, |_| bytes.len());
                 self.is_broken |= written.is_err();
                 written.map_err(|(_, cause)| cause)
             };
-            let (mut text, mut tagged) = (printed.read(), Tagged::new(&output.tag));
+            let mut tagged = Tagged::new(&output.tag);
+            let (file, length) = match printed {
+                Printed::Small(text) => {
+                    write(&tagged.piece(text))?;
+                    write(tagged.end())?;
+                    continue;
+                }
+                Printed::Large(file, length) => (file, *length),
+            };
+            let mut text = FileRange { file, range: 0..length };
             let read = loop {
                 match text.read(&mut self.buffer) {
                     Ok(0) => break Ok(()),
@@ -194,10 +207,8 @@ impl Outputs {
             };
             write(tagged.end())?;
             read?;
-            if let Printed::Large(file, _) = printed {
-                // While this file existed, another command may have found no space left.
-                let _ = self.space.check(file);
-            }
+            // While this file existed, another command may have found no space left.
+            let _ = self.space.check(file);
         }
         Ok(())
     }
@@ -217,7 +228,6 @@ fn most_files() -> usize {
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::FileExt;
-    use std::rc::Rc;
 
     use super::super::capture::SMALL;
     use super::super::spawn::Spawn;
@@ -231,7 +241,7 @@ mod tests {
     /// Starts a command for the item numbered `first`, which prints `length` bytes and ends.
     fn end(outputs: &mut Outputs, first: u64, length: usize) {
         let mut command = Spawn::new("true".as_ref(), &[]).unwrap();
-        let capture = Capture::of(&mut command, &Rc::default(), &mut outputs.pool).unwrap();
+        let capture = Capture::of(&mut command, &None, &mut outputs.pool).unwrap();
         capture.files[0].file.write_all_at(&vec![b'x'; length], 0).unwrap();
         outputs.open(first);
         outputs.take(first, Some(capture));

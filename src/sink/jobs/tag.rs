@@ -8,6 +8,9 @@ use std::rc::Rc;
 use super::expander::Expander;
 use crate::source::{Batch, Delimiter};
 
+/// The tag of an output, if it gets one.
+pub(super) type Tag = Option<Rc<[u8]>>;
+
 /// The tag of a batch, as it is printed: what `expander` makes of its items.
 pub(super) fn tag(expander: &Expander, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
     let tags = expander.expand(batch, delimiter, OsStr::new(""));
@@ -18,25 +21,23 @@ pub(super) fn tag(expander: &Expander, batch: &Batch, delimiter: &Delimiter) -> 
 
 /// Puts a tag before each line of a text that comes in pieces.
 pub(super) struct Tagged<'a> {
-    tag: &'a [u8],
+    tag: Option<&'a [u8]>,
     is_in_line: bool,
 }
 
 impl<'a> Tagged<'a> {
-    pub(super) fn new(tag: &'a [u8]) -> Self {
-        Tagged { tag, is_in_line: false }
+    pub(super) fn new(tag: &'a Tag) -> Self {
+        Tagged { tag: tag.as_deref(), is_in_line: false }
     }
 
     /// A piece of the text, tagged.
     pub(super) fn piece<'t>(&mut self, text: &'t [u8]) -> Cow<'t, [u8]> {
-        if self.tag.is_empty() {
-            return Cow::Borrowed(text);
-        }
-        let mut tagged = Vec::with_capacity(text.len() + self.tag.len());
+        let Some(tag) = self.tag else { return Cow::Borrowed(text) };
+        let mut tagged = Vec::with_capacity(text.len() + tag.len());
         let mut rest = text;
         while !rest.is_empty() {
             if !self.is_in_line {
-                tagged.extend_from_slice(self.tag);
+                tagged.extend_from_slice(tag);
             }
             let end = memchr::memchr(b'\n', rest).map(|at| at + 1);
             let (line, after) = rest.split_at(end.unwrap_or(rest.len()));
@@ -65,7 +66,8 @@ mod tests {
             ("", "a\nb", "a\nb"),
         ] {
             for cut in 0..=text.len() {
-                let mut tagged = Tagged::new(tag.as_bytes());
+                let tag = Some(tag.as_bytes().into()).filter(|tag: &Rc<[u8]>| !tag.is_empty());
+                let mut tagged = Tagged::new(&tag);
                 let (front, back) = text.as_bytes().split_at(cut);
                 let whole = [tagged.piece(front), tagged.piece(back), tagged.end().into()].concat();
                 assert_eq!(whole, expected.as_bytes(), "{text:?} cut at {cut}");

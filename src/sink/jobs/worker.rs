@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 
 use super::job::Deadline;
 use super::spawn::Spawn;
+use super::tag::Tag;
 use crate::interrupt::Interrupt;
 use crate::printable::excerpt;
 
@@ -49,7 +50,7 @@ pub(super) struct Worker {
 pub(super) struct ItemInHand {
     /// Its number.
     pub(super) first: u64,
-    pub(super) tag: Rc<[u8]>,
+    pub(super) tag: Tag,
 }
 
 /// The pipes of a worker that is about to start.

@@ -7,8 +7,8 @@ use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::iter;
-use std::os::fd::{AsFd, BorrowedFd};
-use std::rc::Rc;
+use std::mem;
+use std::os::fd::AsFd;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -26,8 +26,8 @@ use super::shortage::Shortage;
 use super::spawn::Spawn;
 use super::tag::tag;
 use super::wait;
-use super::worker::{Delivery, ItemInHand, Pipes, Worker};
-use super::{Cause, Flushed, RunningJobs, Sent, Sink, is_passing};
+use super::worker::{self, Delivery, ItemInHand, Worker};
+use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink, is_passing};
 use crate::config::{Answers, Output, Run, Separator, State, VARIABLE};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
@@ -71,7 +71,8 @@ pub(crate) struct Workers {
     /// The deadline for the first answer of all. It has passed, too, once there was one.
     first_answer: Deadline,
     /// What the next flush reports.
-    report: Flushed,
+    told: Vec<String>,
+    cause: Option<Cause>,
 }
 
 impl Workers {
@@ -105,7 +106,8 @@ impl Workers {
             state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             unanswered: 0,
             first_answer: Deadline::default(),
-            report: Flushed::default(),
+            told: Vec::new(),
+            cause: None,
             run,
         })
     }
@@ -119,7 +121,7 @@ impl Workers {
         let mut command = Spawn::new(&self.line[0], &self.line)?;
         self.state.iter().for_each(|state| command.set(VARIABLE, state));
         command.set("THROTTLE_SLOT", (slot + 1).to_string());
-        let pipes = Pipes::connect(&mut command)?;
+        let pipes = worker::Pipes::connect(&mut command)?;
         let pid = self.parent.start(&command)?;
         self.slots.take(slot);
         let head = Separator::head(self.separator.as_ref()).to_vec();
@@ -162,15 +164,15 @@ impl Workers {
             }
         }
         let first = batch.first();
-        let tag = self.tagger.as_ref().map_or_else(Rc::default, |tagger| tag(tagger, batch, &self.delimiter));
+        let tag = self.tagger.as_ref().map(|tagger| tag(tagger, batch, &self.delimiter));
         self.running[index].item = Some(ItemInHand { first, tag });
         self.outputs.open(first);
         Ok(Sent::All)
     }
 
     /// Reads what workers have printed, and returns the ends of the items that were answered.
-    fn answered(&mut self) -> Vec<JobEnd> {
-        let mut ended = Vec::new();
+    fn answered(&mut self) -> Ends {
+        let mut ended = Ends::new();
         for index in 0..self.running.len() {
             let worker = &mut self.running[index];
             if let Err(error) = worker.read(&mut self.buffer) {
@@ -178,7 +180,7 @@ impl Workers {
                 self.fail(Exit::Error, error);
             }
             if let Some(line) = self.running[index].take_answer() {
-                match self.end_of(index, &line) {
+                match self.end_of(index, line) {
                     Ok(end) => ended.push(end),
                     Err(error) => self.fail(Exit::Error, error),
                 }
@@ -191,9 +193,9 @@ impl Workers {
     }
 
     /// Notes the answer of a worker.
-    fn end_of(&mut self, index: usize, line: &[u8]) -> Result<JobEnd> {
+    fn end_of(&mut self, index: usize, mut line: Vec<u8>) -> Result<JobEnd> {
         let worker = &mut self.running[index];
-        let answer = Answer::read(line, self.answers).with_context(|| {
+        let answer = Answer::read(&line, self.answers).with_context(|| {
             let line = excerpt(line.trim_ascii_end());
             format!(
                 "{} answered {line}: with --worker=status, begin with an exit status and a tab",
@@ -207,8 +209,10 @@ impl Workers {
         }
         self.unanswered = 0;
         self.first_answer = Deadline { at: None, has_passed: true };
-        self.outputs.answer(first, answer.text, tag);
-        Ok(answer.end(first))
+        let (end, text) = (answer.end(first), line.len() - answer.text.len());
+        line.drain(..text);
+        self.outputs.answer(first, line, tag);
+        Ok(end)
     }
 
     /// Handles the end of a child. `None` if it is not a worker with an item.
@@ -222,17 +226,12 @@ impl Workers {
         }
         let Some(item) = worker.item.take() else {
             if (worker.has_answered || worker.is_dismissed) && end != End::Exited(0) {
-                self.report.told.push(format!("{} {}", worker.name(), end));
+                self.told.push(format!("{} {}", worker.name(), end));
             }
             return None;
         };
         if end == End::Exited(0) {
-            self.report.told.push(format!(
-                "{} {} without an answer to item {}",
-                worker.name(),
-                end,
-                item.first
-            ));
+            self.told.push(format!("{} {} without an answer to item {}", worker.name(), end, item.first));
         }
         let counted = if counted == End::Exited(0) { End::Exited(1) } else { counted };
         self.outputs.end(item.first, None);
@@ -264,8 +263,13 @@ impl Workers {
 
     /// Ends the run: nothing more is asked of a worker that does not follow the rules, nor of the others.
     fn fail(&mut self, exit: Exit, error: Error) {
-        self.report.cause.get_or_insert(Cause::Failed(exit, error));
+        self.cause.get_or_insert(Cause::Failed(exit, error));
         self.dismiss();
+    }
+
+    /// Adds to what was printed what is to be told.
+    fn reported(&mut self, flushed: Flushed) -> Flushed {
+        Flushed { told: mem::take(&mut self.told), cause: flushed.cause.or(self.cause.take()), ..flushed }
     }
 
     /// Lets workers end.
@@ -303,7 +307,8 @@ impl Sink for Workers {
             worker.dismiss();
             worker.deadline.set(now, self.run.timeout);
         }
-        self.outputs.finish().and(std::mem::take(&mut self.report))
+        let flushed = self.outputs.finish();
+        self.reported(flushed)
     }
 
     fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
@@ -323,7 +328,7 @@ impl RunningJobs for Workers {
         }
     }
 
-    fn reap(&mut self) -> Vec<JobEnd> {
+    fn reap(&mut self) -> Ends {
         let mut ended = self.answered();
         if ended.is_empty() {
             let children: Vec<_> = iter::from_fn(wait::next_ended).collect();
@@ -342,7 +347,7 @@ impl RunningJobs for Workers {
         true
     }
 
-    fn outputs(&self) -> Vec<BorrowedFd<'_>> {
+    fn outputs(&self) -> Pipes<'_> {
         self.running.iter().filter_map(|worker| worker.stdout.as_ref().map(AsFd::as_fd)).collect()
     }
 
@@ -355,7 +360,8 @@ impl RunningJobs for Workers {
     }
 
     fn flush(&mut self) -> Flushed {
-        self.outputs.flush().and(std::mem::take(&mut self.report))
+        let flushed = self.outputs.flush();
+        self.reported(flushed)
     }
 
     fn signal(&mut self, signal: Signal) {
@@ -373,7 +379,7 @@ impl RunningJobs for Workers {
         }
         if self.first_answer.at.is_some_and(|at| at <= now) {
             self.first_answer = Deadline { at: None, has_passed: true };
-            self.report.told.push(
+            self.told.push(
                 "no worker has answered yet: does it buffer its output? Use python3 -u, stdbuf -oL, or flush after \
                  each line"
                     .to_owned(),

@@ -2,7 +2,6 @@
 
 use std::cell::RefCell;
 use std::collections::BTreeSet;
-use std::os::fd::BorrowedFd;
 use std::rc::Rc;
 
 use nix::sys::signal::Signal;
@@ -11,7 +10,7 @@ use throttle::exit::{End, JobEnd};
 use throttle::records::{Completed, JobLog};
 use throttle::runtime::sim::SimClock;
 use throttle::schedule::Schedule;
-use throttle::sink::{Flushed, RunningJobs, Sent, Sink};
+use throttle::sink::{Ends, Flushed, Pipes, RunningJobs, Sent, Sink};
 use throttle::source::{Batch, Capacity, Delimiter, Segment};
 use throttle::time::Time;
 
@@ -192,12 +191,12 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<S,
 impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for SimulatedJobs<S, F> {
     fn has_started(&mut self, _: Time) {}
 
-    fn reap(&mut self) -> Vec<JobEnd> {
+    fn reap(&mut self) -> Ends {
         let mut running = self.commands.running.borrow_mut();
         let still = running.split_off(&(self.clock.now().0 + 1, 0));
         let endings = self.commands.endings.borrow();
         let ended = std::mem::replace(&mut *running, still);
-        let ended: Vec<_> = ended.into_iter().map(|(_, number)| endings[number].clone()).collect();
+        let ended: Ends = ended.into_iter().map(|(_, number)| endings[number].clone()).collect();
         self.outputs.waiting.extend(ended.iter().map(|ended| ended.first));
         ended
     }
@@ -206,8 +205,8 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
         false
     }
 
-    fn outputs(&self) -> Vec<BorrowedFd<'_>> {
-        Vec::new()
+    fn outputs(&self) -> Pipes<'_> {
+        Pipes::new()
     }
 
     fn supersede(&mut self, _: u64) {}
@@ -217,7 +216,7 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
     }
 
     fn flush(&mut self) -> Flushed {
-        Flushed { printed: self.outputs.printed(), ..Flushed::default() }
+        Flushed { printed: self.outputs.printed().into(), ..Flushed::default() }
     }
 
     fn signal(&mut self, _: Signal) {}

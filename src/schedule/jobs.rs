@@ -23,7 +23,7 @@ pub(super) struct Jobs {
     /// True if the commands have been asked to end.
     is_interrupted: bool,
     /// The attempts that are running, and those that failed and are to be tried again, by the number of the first item.
-    attempts: BTreeMap<u64, Attempt>,
+    attempts: BTreeMap<u64, Box<Attempt>>,
     /// The number of those that are running, and of their items.
     running: (usize, u64),
     /// Those of the failed attempts whose items are not back in their lanes, by the end of their backoff.
@@ -87,11 +87,11 @@ impl Jobs {
 
     pub(super) fn start(&mut self, attempt: Attempt) {
         self.running = (self.running.0 + 1, self.running.1 + attempt.batch.items());
-        self.attempts.insert(attempt.batch.first(), attempt);
+        self.attempts.insert(attempt.batch.first(), Box::new(attempt));
     }
 
     /// Takes out a running attempt, which has ended.
-    pub(super) fn end(&mut self, first: u64) -> Option<Attempt> {
+    pub(super) fn end(&mut self, first: u64) -> Option<Box<Attempt>> {
         let attempt = self.attempts.remove(&first).filter(|attempt| attempt.runs)?;
         self.running = (self.running.0 - 1, self.running.1 - attempt.batch.items());
         Some(attempt)
@@ -101,15 +101,15 @@ impl Jobs {
     /// apart from its lane.
     pub(super) fn fail(
         &mut self,
-        attempt: Attempt,
+        mut attempt: Box<Attempt>,
         failed: Failed,
         until: Time,
         backs_off: bool,
     ) -> Vec<Segment> {
         let first = failed.item;
+        (attempt.failed, attempt.runs) = (Some(failed), false);
         // It may wait for long.
-        let batch = attempt.batch.detached();
-        let attempt = Attempt { batch, failed: Some(failed), runs: false, ..attempt };
+        attempt.batch.detach();
         let again = if backs_off { Vec::new() } else { attempt.again(until) };
         if backs_off {
             self.backing_off.insert((until, first));
@@ -139,11 +139,11 @@ impl Jobs {
     }
 
     pub(super) fn attempt(&self, first: u64) -> Option<&Attempt> {
-        self.attempts.get(&first)
+        self.attempts.get(&first).map(|attempt| &**attempt)
     }
 
     pub(super) fn running_mut(&mut self) -> impl Iterator<Item = &mut Attempt> {
-        self.attempts.values_mut().filter(|attempt| attempt.runs)
+        self.attempts.values_mut().map(|attempt| &mut **attempt).filter(|attempt| attempt.runs)
     }
 
     /// The ends of the first and the last backoff; `None` if nothing backs off.

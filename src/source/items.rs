@@ -155,9 +155,9 @@ impl Batch {
         taken
     }
 
-    /// The same in memory of its own, as [`Segment::detached`].
-    pub(crate) fn detached(self) -> Batch {
-        Batch { segments: self.segments.iter().map(Segment::detached).collect(), ..self }
+    /// Moves the items to memory of their own, as [`Segment::detached`].
+    pub(crate) fn detach(&mut self) {
+        self.segments.iter_mut().for_each(|segment| *segment = segment.detached());
     }
 
     /// Each item with its delimiter.

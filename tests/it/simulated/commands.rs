@@ -46,9 +46,12 @@ pub(crate) fn run(args: &[&str], blocks: Vec<Segment>, behave: impl Fn(&str, u64
     of_commands(args).run_commands(blocks, behave)
 }
 
-/// A run with commands to simulate, without the margin for commands, so that instants are round.
+/// A run with commands to simulate, without the margin for commands, so that instants are round. Half of them get their
+/// items on stdin, which need not be looked at one by one.
 pub(crate) fn of_commands(args: &[&str]) -> Simulation {
-    Simulation::new(&[args, &["--margin=0", "--", "simulated"]].concat())
+    let is_piped = args.concat().len() % 2 == 0 && !args.contains(&"--pipe");
+    let feed: &[&str] = if is_piped { &["--pipe"] } else { &[] };
+    Simulation::new(&[args, feed, &["--margin=0", "--", "simulated"]].concat())
 }
 
 impl Simulation {

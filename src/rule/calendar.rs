@@ -380,6 +380,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn what_may_have_been_released_after_a_change_counts_in_its_period() {
+        let [old, new] =
+            [(5, 3), (5, 2)].map(|(count, period)| Calendar::new(terms(count, period * SECOND, "UTC")));
+        let mut state = Box::default();
+        old.carry_over(&mut state, &new, Time(SECOND), Some(Time(2 * SECOND + 1)));
+        assert_eq!(new.earliest(&state, one(3 * SECOND)), Time(4 * SECOND));
+    }
+
     /// Nobody tells a shared limit that a clock was set.
     #[test]
     fn another_count_does_not_reopen_a_period_that_is_over() {

@@ -28,8 +28,10 @@ pub(crate) struct MemoryVault {
     queue: Arc<Mutex<Queue>>,
     /// Another process, which now and then decides for all others.
     other: Option<Arc<Mutex<Other>>>,
-    /// If it evicts, the instant from which each value is idle.
-    idle: Option<Arc<Mutex<BTreeMap<Value, Time>>>>,
+    /// If it evicts, the instant from which each value is idle, and the wall clock when it was written.
+    idle: Option<Arc<Mutex<BTreeMap<Value, (Time, Wall)>>>>,
+    /// It evicts only when it is asked to.
+    is_lazy: bool,
     clock: Clock<Time>,
     wall: Clock<Wall>,
 }
@@ -63,10 +65,21 @@ impl MemoryVault {
         MemoryVault { idle: Some(Arc::default()), ..self }
     }
 
-    fn evict_idle(&self) {
-        let Some(idle) = &self.idle else { return };
-        let (now, idle) = (read(&self.clock), idle.lock().unwrap_or_else(PoisonError::into_inner));
-        self.values().retain(|key, _| idle.get(key).is_none_or(|idle| *idle > now));
+    /// As [`MemoryVault::evicting`], but only when it is asked to, as a file is.
+    #[allow(dead_code, reason = "the library's tests do without")]
+    pub(crate) fn evicting_lazily(self) -> Self {
+        MemoryVault { is_lazy: true, ..self.evicting() }
+    }
+
+    /// Evicts what is idle at `now`, and was so before the wall clock showed `shown`. Returns when that was, at most.
+    fn evict_idle(&self, now: Time, shown: Time) -> Option<Time> {
+        let idle = self.idle.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
+        let of = |key: &Value| idle.get(key).map(|(at, wall)| (*at, wall.shows(*at)));
+        let is_idle = |key: &Value| of(key).filter(|(at, shows)| *at <= now && *shows <= shown);
+        let mut values = self.values();
+        let evicted: Vec<_> = values.keys().filter_map(|key| Some((key.clone(), is_idle(key)?.1))).collect();
+        evicted.iter().for_each(|(key, _)| _ = values.remove(key));
+        evicted.into_iter().map(|(_, shown)| shown).max()
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -96,6 +109,7 @@ impl MemoryVault {
             queue: Arc::default(),
             other: None,
             idle: None,
+            is_lazy: false,
             clock: shared(clock),
             wall: shared(wall),
         }
@@ -112,7 +126,9 @@ impl MemoryVault {
 
 impl Vault for MemoryVault {
     fn load(&mut self, keys: &[&[u8]], _: bool) -> Result<Loaded, StoreError> {
-        self.evict_idle();
+        if !self.is_lazy {
+            self.evict_idle(read(&self.clock), Time::NEVER);
+        }
         let queue = self.queue();
         let has_turn = self.other.is_none() && keys.last() == Some(&&*queue.key);
         let waiting = (has_turn && !queue.waiting.is_empty()).then(|| queue.waiting.clone());
@@ -132,7 +148,9 @@ impl Vault for MemoryVault {
         }
         values.insert(key.to_owned(), write.value.to_owned());
         if let Some(idle) = self.idle.as_ref().filter(|_| !key.is_empty()) {
-            idle.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), write.idle);
+            idle.lock()
+                .unwrap_or_else(PoisonError::into_inner)
+                .insert(key.to_owned(), (write.idle, read(&self.wall)));
         }
         self.queue().replies.extend_from_slice(write.replies);
         Ok(Swap::Done(self.reading()))
@@ -144,6 +162,10 @@ impl Vault for MemoryVault {
 
     fn forget(&mut self) -> Result<bool, StoreError> {
         Ok(!std::mem::take(&mut *self.values()).is_empty())
+    }
+
+    fn evict(&mut self, now: Time, shown: Time) -> Result<Option<Time>, StoreError> {
+        Ok(if self.is_lazy { self.evict_idle(now, shown) } else { None })
     }
 
     fn keeps_for(&self) -> u64 {

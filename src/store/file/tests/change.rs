@@ -155,6 +155,33 @@ fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the
     assert_eq!(book(by_window, 1), (0, Some(midnight + 3 * 86_400)));
 }
 
+/// After a loss, whose quarantine is over when the key is used; and under the new limits it would not be.
+#[test]
+fn what_an_evicted_key_had_after_a_quarantine_counts_under_longer_limits() {
+    let stage = Stage::new();
+    let policy = |rate| Policy::new(&[told::rate(rate)], crate::store::Reserve::LOCAL);
+    let book = |store: &mut FileStore, key: u8| {
+        let wanted = Task::Book(Wanted { count: 1, ..Wanted::default() });
+        let order = Order { key: Key::from_slice(&[key]), task: wanted, ..order(1) };
+        let answer = store.book(&order).expect("booked");
+        (answer.slots.first().map(|slot| slot.at.0 / SECOND), answer.next.map(|next| next.0 / SECOND))
+    };
+    let (short, long) = ("1/9s,margin=1s,key=col:1", "1/1000s,margin=1s,key=col:1");
+    let mut store = stage.try_open(policy(short)).expect("a state");
+    assert_eq!(book(&mut store, 1), (Some(1000), None));
+    fs::remove_file(stage.path()).expect("removed");
+    assert_eq!(book(&mut store, 1).0, None);
+    stage.wait(500 * SECOND);
+    assert_eq!(book(&mut store, 1), (Some(1500), None));
+    stage.wait(20 * SECOND);
+    assert_eq!(book(&mut stage.try_open(policy(short)).expect("a state"), 2), (Some(1520), None));
+    let vault = FileVault::with(stage.setting.clone(), &stage.path(), stage.clock());
+    VaultStore::set_limits(vault, policy(long), &[], crate::store::Reserve::LOCAL).expect("replaced");
+    let (_, next) = book(&mut stage.try_open(policy(long)).expect("a state"), 1);
+    // Up to 10 s ago, it may have been used.
+    assert_eq!(next, Some(1510 + 1001));
+}
+
 #[test]
 fn slots_of_a_lost_state_are_not_handed_on() {
     let stage = Stage::new();

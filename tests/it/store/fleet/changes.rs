@@ -181,7 +181,10 @@ impl Case {
             let is_charged = limit.cost(&batches.last()?.release.lines) > 0;
             let is_kept = !is_charged || self.is_kept(list, limit, &charged);
             (!is_kept).then(|| {
-                let told: Vec<_> = charged.iter().map(|one| (one.at / MILLI, one.cost, one.list)).collect();
+                let told: Vec<_> = charged
+                    .iter()
+                    .map(|one| (one.at / MILLI, one.shown / MILLI, one.cost, one.list))
+                    .collect();
                 format!("{limit} of list {list} is exceeded by {:?}: {told:?}", batches.last())
             })
         })
@@ -200,6 +203,15 @@ impl Case {
             (first.min(list)..=list).flat_map(|at| alike(&at).map(number)).max().unwrap_or(0)
         };
         let period = limit.period * MILLI;
+        if limit.algorithm == "calendar" {
+            // Limits that know no periods do not know what the clock showed then.
+            let shown = |one: &Charged| [one.shown, newest.shown - (newest.at - one.at)];
+            let is_in_it = |one: &&Charged| {
+                let has_shown = if one.list < known { &shown(one)[..] } else { &shown(one)[..1] };
+                has_shown.iter().all(|shown| shown / period == newest.shown / period)
+            };
+            return releases.iter().filter(is_in_it).map(|one| one.cost).sum::<u64>() <= limit.count;
+        }
         let mut together = newest.cost;
         rest.iter().rev().enumerate().all(|(nth, first)| {
             together += first.cost;
@@ -207,7 +219,6 @@ impl Case {
             match limit.algorithm {
                 "sliding" => apart >= period || together <= limit.count,
                 "fixed" => apart >= period || together <= limit.count + most(|limit| limit.count, known),
-                "calendar" => first.shown / period < newest.shown / period || together <= limit.count,
                 "interval" => {
                     // What was not known counts as N.
                     let most = if first.list < known { limit.count } else { u64::MAX };

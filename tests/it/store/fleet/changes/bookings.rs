@@ -1,8 +1,8 @@
-//! Without runs: processes that book slots and use them whenever they may, or not at all.
+//! Without runs: processes that book slots and use them whenever they may, or not at all; and a wall clock that is set.
 
 use std::collections::HashMap;
 
-use throttle::store::{Answer, Slot, Task, Wanted};
+use throttle::store::{Answer, BookedBy, Slot, Task, Wanted};
 
 use super::*;
 use crate::simulated::Release as Left;
@@ -17,12 +17,46 @@ struct Process {
     held: Vec<(String, Slot)>,
     /// The instant from which slots of a key are void.
     void_from: HashMap<Key, Option<Time>>,
+    booked_by: Option<BookedBy>,
+}
+
+/// The time, and what the wall clock shows at 0, which may be set.
+#[derive(Clone, Default)]
+struct Clock(Arc<AtomicU64>, Arc<AtomicU64>);
+
+impl Clock {
+    fn now(&self) -> u64 {
+        self.0.load(SeqCst)
+    }
+
+    fn shown(&self) -> u64 {
+        self.now() + self.1.load(SeqCst)
+    }
+
+    fn wall(&self) -> Wall {
+        Wall::new(Time(self.now()), Time(self.shown()))
+    }
 }
 
 impl Process {
     fn new(vault: MemoryVault, policy: Policy) -> Self {
         let store = VaultStore::over(vault, policy).expect("a state");
-        Process { store, followed: Vec::new(), changes: 0, held: Vec::new(), void_from: HashMap::new() }
+        Process {
+            store,
+            followed: Vec::new(),
+            changes: 0,
+            held: Vec::new(),
+            void_from: HashMap::new(),
+            booked_by: None,
+        }
+    }
+
+    /// A process that begins at `now`.
+    fn later(vault: MemoryVault, case: &Case, now: u64) -> Self {
+        let mut lists = case.lists.iter().zip(&case.in_force).rev();
+        let ((at, list), _) = lists.find(|((at, _), in_force)| *at <= now && **in_force).expect("the first");
+        let (rates, policy) = (rates(list), Policy::new(&rates(list), Reserve::LOCAL));
+        Process { followed: vec![(*at, rates)], ..Process::new(vault, policy) }
     }
 
     /// Books slots for a line under the limits that it follows.
@@ -35,24 +69,36 @@ impl Process {
         let costs: Vec<_> = list.iter().map(|limit| limit.cost(std::slice::from_ref(&line))).collect();
         let key = key_of(list, &line);
         let order = Order { changes: self.changes, ..Order::new(key.clone(), costs, 0) };
-        let Answer { slots, lost, limits, confirm_from, .. } =
+        let Answer { slots, lost, limits, confirm_from, booked_by, .. } =
             self.store.book(&order.with(Task::Book(wanted))).expect("booked");
         if lost {
             self.held.retain(|(line, _)| key_of(list, line) != key);
         }
         if let Some(new) = limits {
-            self.followed.push((now, new.rates));
+            let list = case.followed(&(now, new.rates.clone()));
+            self.followed.push((case.lists[list].0, new.rates));
             self.changes = new.terms.changes;
             self.held.clear();
             self.void_from.clear();
+            self.booked_by = None;
             return;
         }
+        if self.booked_by.is_some() && booked_by != self.booked_by {
+            self.held.clear();
+        }
+        self.booked_by = booked_by;
         self.held.extend(slots.into_iter().map(|slot| (line.clone(), slot)));
         self.void_from.insert(key, confirm_from);
     }
 
     /// Uses some of the slots that may be used, and gives up others.
-    fn release(&mut self, case: &Case, random: &mut Rng, process: usize, now: u64) -> Vec<Batch> {
+    fn release(&mut self, case: &Case, random: &mut Rng, process: usize, clock: &Clock) -> Vec<Batch> {
+        let now = clock.now();
+        if let Some(BookedBy::Wall(by)) = self.booked_by
+            && clock.wall().differs(by, MARGIN * MILLI / 2)
+        {
+            self.held.clear();
+        }
         let list = &case.lists[self.followed.last().map_or(0, |limits| case.followed(limits))].1;
         let mut released = Vec::new();
         let Process { followed, held, void_from, .. } = self;
@@ -62,7 +108,7 @@ impl Process {
             if slot.at.0 <= now && now <= slot.until.0 && !is_void && random.u8(..8) > 0 {
                 let release = Left { start: now, end: now, lines: vec![line.clone()] };
                 let limits = followed.last().cloned().into_iter().collect();
-                released.push(Batch { limits, process, shown: now, release });
+                released.push(Batch { limits, process, shown: clock.shown(), release });
                 return false;
             }
             now <= slot.until.0
@@ -84,9 +130,13 @@ fn check_bookings(random: &mut Rng) {
         let limits = case.lists[change..].iter_mut().flat_map(|(_, list)| list);
         limits.for_each(|limit| limit.is_by_key ^= changes_keys);
     }
-    let clock = Arc::new(AtomicU64::new(0));
-    let shown = Arc::clone(&clock);
-    let vault = MemoryVault::new(move || Time(shown.load(SeqCst)), || Wall::EPOCH).evicting();
+    let clock = Clock::default();
+    clock.1.store(100_000_000 * MILLI, SeqCst);
+    let (of_vault, of_wall) = (clock.clone(), clock.clone());
+    let vault = MemoryVault::new(move || Time(of_vault.now()), move || of_wall.wall());
+    // A server evicts by its own clock, which nobody sets here.
+    let is_set = random.bool();
+    let vault = if is_set { vault.evicting_lazily() } else { vault.evicting() };
     let policy = Policy::new(&rates(&case.lists[0].1), Reserve::LOCAL);
     let mut processes: Vec<_> =
         (0..random.usize(1..4)).map(|_| Process::new(vault.clone(), policy.clone())).collect();
@@ -102,18 +152,26 @@ fn check_bookings(random: &mut Rng) {
         while let Some(list) = changes.next_if(|list| case.lists[*list].0 <= now) {
             let swaps = if random.bool() { usize::MAX } else { random.usize(..5) };
             case.in_force[list] = swaps > 0;
-            clock.store(case.lists[list].0, SeqCst);
+            clock.0.store(case.lists[list].0, SeqCst);
             set_limits(vault.clone(), &rates(&case.lists[list].1), swaps);
         }
-        clock.store(now, SeqCst);
+        clock.0.store(now, SeqCst);
+        if is_set && random.u8(..20) == 0 {
+            let by =
+                random.choice([1, 1000, 10_000, 43_200_000]).map_or(0, |most| random.u64(..=most) * MILLI);
+            _ = if random.bool() { clock.1.fetch_add(by, SeqCst) } else { clock.1.fetch_sub(by, SeqCst) };
+        }
         let process = random.usize(..processes.len());
-        released.extend(processes[process].release(&case, random, process, now));
+        if random.u8(..10) == 0 {
+            processes[process] = Process::later(vault.clone(), &case, now);
+        }
+        released.extend(processes[process].release(&case, random, process, &clock));
         for _ in 0..random.u8(1..4) {
             let line = format!("{} {}", random.u64(1..=MOST), random.choice(KEYS).expect("one"));
             let within = random.choice([0, 50 * MILLI, 1000 * MILLI, u64::MAX]).expect("one");
             processes[process].book(&case, now, &line, Wanted { count: random.u64(..4), within, turn: None });
         }
-        released.extend(processes[process].release(&case, random, process, now));
+        released.extend(processes[process].release(&case, random, process, &clock));
     }
     let lists = case.lists.iter().map(|(at, list)| (at / MILLI, list.iter().map(text).collect::<Vec<_>>()));
     println!("{:?} {:?}", lists.collect::<Vec<_>>(), case.in_force);

@@ -71,8 +71,8 @@ impl BookingRules {
         before.expire(account, past.seen);
         let forgotten = past.forgotten(source, dearest, more);
         before.carry_over(account, rule, change.at, forgotten);
-        let hidden = old.hidden_by(source, dearest, ledger.newest).filter(|hidden| *hidden >= change.began);
-        let hidden = hidden.map(|hidden| hidden.saturating_add(more));
+        let hidden = old.hidden_by(source, dearest, ledger.newest, change.began);
+        let hidden = hidden.map(|(at, cost)| at.saturating_add(self.more_after(limit, cost)));
         // What is known of keys without a record is older.
         let evicted = forgotten.filter(|_| change.missing.is_some() && old.knows_last(source));
         hidden.into_iter().chain(evicted).for_each(|at| rule.exhaust(account, at));
@@ -95,11 +95,16 @@ impl BookingRules {
         (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory())))
     }
 
-    /// The instant up to which a release of this cost may be hidden by one at `last`, if the rule knows only the last.
-    fn hidden_by(&self, limit: usize, cost: u64, last: Time) -> Option<Time> {
+    /// The last release that one at `last` may hide, if the rule knows only the last; with its cost, `dearest` at most,
+    /// as it holds up others for the longest. Nothing was released before the state `began`.
+    fn hidden_by(&self, limit: usize, dearest: u64, last: Time, began: Time) -> Option<(Time, u64)> {
         let Quota { algorithm, terms, .. } = &self.policy.quotas[limit];
-        let is_hidden = self.knows_last(limit) && self.policy.rates[limit].cost.is_some();
-        last.0.checked_sub(algorithm.spec().matters_for(terms, cost)).filter(|_| is_hidden).map(Time)
+        if !self.knows_last(limit) || self.policy.rates[limit].cost.is_none() {
+            return None;
+        }
+        let most = u128::from(last.since(began)) * u128::from(terms.count) / u128::from(terms.period.max(1));
+        let cost = u64::try_from(most).unwrap_or(u64::MAX).min(dearest);
+        (cost > 0).then(|| (Time(last.0.saturating_sub(algorithm.spec().matters_for(terms, cost))), cost))
     }
 
     /// True if a rule knows the last release only.

@@ -80,19 +80,23 @@ fn slots_that_are_given_up_after_a_change_do_not_count() {
 fn before_a_slot_that_nobody_used_there_may_have_been_a_dear_one() {
     let rules = |rate: &str| rules(&format!("{rate},algo=interval,cost=col:2"));
     let (old, new) = (rules("8/8s"), rules("8/80s"));
-    let mut ledger = old.begin(Time(0));
-    let mut book = |cost| old.book(&mut ledger, Time(0), &order(&[cost], 1)).slots[0].at;
-    assert_eq!(book(8), Time(0));
-    let last = book(1);
-    // A gap is longer by as much as a slot may be late.
-    assert_eq!(last, Time(16 * SECOND));
-    let next = |at: u64| {
-        let change = Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
-        let mut ledger = new.carry_over(&old, &ledger, change);
-        new.book(&mut ledger, change.at, &order(&[1], 1)).slots[0].at
-    };
-    assert!(next(15).0 >= 8 * 11 * SECOND, "{}", next(15));
-    assert_eq!(next(17), Time(8 * 11 * SECOND));
+    // Also if the state is too young for one that is dearer.
+    for dear in [8, 5] {
+        let mut ledger = old.begin(Time(0));
+        let mut book = |cost| old.book(&mut ledger, Time(0), &order(&[cost], 1)).slots[0].at;
+        assert_eq!(book(dear), Time(0));
+        let last = book(1);
+        // A gap is longer by as much as a slot may be late.
+        assert_eq!(last, Time(2 * dear * SECOND));
+        let next = |at: u64| {
+            let change = Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
+            let mut ledger = new.carry_over(&old, &ledger, change);
+            new.book(&mut ledger, change.at, &order(&[1], 1)).slots[0].at
+        };
+        let before = next(2 * dear - 1);
+        assert!(before.0 >= dear * 11 * SECOND, "{before}");
+        assert_eq!(next(2 * dear + 1), Time(dear * 11 * SECOND));
+    }
 }
 
 /// A window forgets what it no longer needs; a gap or a period of the calendar is known for ever.

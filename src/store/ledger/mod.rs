@@ -131,6 +131,14 @@ impl BookingRules {
         Ledger { hold: ledger.hold, ..silent }
     }
 
+    /// Continues a quarantine after the wall clock was set: what was used no later than `last` may have been used in
+    /// any period that it shows until then.
+    pub fn quarantine_again(&self, ledger: &mut Ledger, last: Time) {
+        let accounts = self.limits().zip(&mut ledger.accounts);
+        let of_calendar = accounts.filter(|((quota, _), _)| quota.algorithm.spec().takes(Extra::Zone));
+        of_calendar.for_each(|((_, rule), account)| rule.rule.exhaust(account, last));
+    }
+
     fn new_ledger(&self, fill: impl Fn(&Quota, &RuleInHours, &mut AnyState)) -> Ledger {
         let account = |(quota, rule): (&Quota, &RuleInHours)| {
             let mut account = rule.rule.unused();

@@ -178,6 +178,9 @@ impl<V: Vault> VaultStore<V> {
             // Slots that were booked by another wall clock may be in another period by this one.
             record.ledger.returned = ReturnedSlots::default();
             record.ledger.turns = Time::ZERO;
+            if let Some(last) = record.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now) {
+                self.rules.quarantine_again(&mut record.ledger, last);
+            }
         }
         if let Some(own) = own.filter(|own| own.epoch() != record.era) {
             let last = own.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now);

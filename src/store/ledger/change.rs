@@ -166,7 +166,9 @@ impl<'a> Past<'a> {
             Some(_) => self.forgotten(limit, 1, 0),
             None => self.known(limit).map(|until| if has_slots { until.min(self.last) } else { until }),
         };
-        (0..self.rules.rules.len()).filter_map(of).chain(is_used.then_some(self.last)).max()
+        // A window of which nothing matters any more under its own rule may be in a period of another.
+        let last = (has_slots || is_used).then_some(self.last);
+        (0..self.rules.rules.len()).filter_map(of).chain(last).max()
     }
 }
 

@@ -99,6 +99,20 @@ fn before_a_slot_that_nobody_used_there_may_have_been_a_dear_one() {
     }
 }
 
+/// In a minute of which a second has long forgotten its slot.
+#[test]
+fn what_matters_no_more_under_its_own_limit_may_under_another() {
+    let [old, new] = ["1/s", "1/m,algo=calendar,tz=UTC"].map(rules_of);
+    let [slot, at] = [5, 50].map(|seconds| Time(seconds * SECOND));
+    let mut ledger = old.begin(Time(0));
+    assert_eq!(old.book(&mut ledger, slot, &order(&[1], 1)).slots[0].at, slot);
+    old.book(&mut ledger, at, &order(&[1], 0));
+    let change = Change { at, began: Time(0), quarantine: None, missing: None };
+    let answer = new.book(&mut new.carry_over(&old, &ledger, change), at, &order(&[1], 1));
+    let next = answer.slots.first().map(|slot| slot.at).or(answer.next);
+    assert!(next >= Some(Time(60 * SECOND)), "{next:?}");
+}
+
 /// A window forgets what it no longer needs; a gap or a period of the calendar is known for ever.
 #[test]
 fn limits_that_were_never_used_are_free_unless_they_may_have_forgotten_it() {

@@ -149,7 +149,7 @@ pub trait Rule: Clone + Debug + Send + Sync + 'static {
     }
 
     /// Converts a state of this rule to the terms of `new`, at `now`, keeping the releases it remembers. Whatever else
-    /// may have been released up to `forgotten` counts as used.
+    /// may have been released up to `forgotten`, which may be after `now`, counts as used.
     fn carry_over(&self, state: &mut Self::State, new: &Self, now: Time, forgotten: Option<Time>);
 
     /// Makes `evicted`, the default at first, at least as strict as `state`, which is being evicted, under any terms;

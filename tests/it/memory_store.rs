@@ -74,12 +74,14 @@ impl MemoryVault {
     /// Evicts what is idle at `now`, and was so before the wall clock showed `shown`. Returns when that was, at most.
     fn evict_idle(&self, now: Time, shown: Time) -> Option<Time> {
         let idle = self.idle.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let of = |key: &Value| idle.get(key).map(|(at, wall)| (*at, wall.shows(*at)));
-        let is_idle = |key: &Value| of(key).filter(|(at, shows)| *at <= now && *shows <= shown);
-        let mut values = self.values();
-        let evicted: Vec<_> = values.keys().filter_map(|key| Some((key.clone(), is_idle(key)?.1))).collect();
-        evicted.iter().for_each(|(key, _)| _ = values.remove(key));
-        evicted.into_iter().map(|(_, shown)| shown).max()
+        let mut last = None;
+        self.values().retain(|key, _| {
+            let since = idle.get(key).map(|(at, wall)| (*at, wall.shows(*at)));
+            let evicted = since.filter(|(at, shows)| *at <= now && *shows <= shown);
+            last = last.max(evicted.map(|(_, shows)| shows));
+            evicted.is_none()
+        });
+        last
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {

@@ -103,11 +103,6 @@ impl Lane {
         Some(self.displaced.map_or(front, |displaced| displaced.min(front)))
     }
 
-    /// The number of parts that hold what waits.
-    pub(super) fn parts(&self) -> usize {
-        self.waiting.len()
-    }
-
     pub(crate) fn waiting(&self) -> impl ExactSizeIterator<Item = &Items> {
         self.waiting.iter()
     }

@@ -399,9 +399,9 @@ impl Lanes {
     fn take_out(&mut self, at: usize, place: usize, count: u64, now: Time, gate: &Gate) -> Segments {
         let remember = self.depend_on_eligibility(gate);
         let lane = &mut self.directory.entries[at].lane;
-        let before = lane.parts();
+        let before = lane.waiting().len();
         let taken = lane.take(place, count, now, &self.delimiter, &self.batcher);
-        self.size.remove(&taken, before - lane.parts());
+        self.size.remove(&taken, before - lane.waiting().len());
         let is_empty = lane.front().is_none();
         self.note_deadline(at);
         if is_empty {

@@ -85,13 +85,15 @@ impl BookingRules {
         Order { costs: costs.into(), ..report.clone() }
     }
 
-    /// The instant up to which releases of this cost may have been forgotten by `at`, if any may.
-    fn forgotten_by(&self, limit: usize, cost: u64, at: Time) -> Option<Time> {
+    /// The instant up to which releases of this cost may have been forgotten by `at`, if any may. Of a key that
+    /// `is_missing`, a window that is over is forgotten as a whole.
+    fn forgotten_by(&self, limit: usize, cost: u64, at: Time, is_missing: bool) -> Option<Time> {
         let quota = &self.policy.quotas[limit];
         let (spec, rate) = (quota.algorithm.spec(), &self.policy.rates[limit]);
         let terms = Terms { wall: self.wall, ..quota.terms };
         let is_windowed = !spec.accrues && spec.civil(&terms).is_none();
-        let memory = || spec.remembers_for(&terms, cost, at);
+        let is_gone = is_missing && spec.forgets_at_once(&terms);
+        let memory = || if is_gone { 0 } else { spec.remembers_for(&terms, cost, at) };
         (is_windowed || rate.is_by_key()).then(|| Time(at.0.saturating_sub(memory())))
     }
 
@@ -150,9 +152,7 @@ impl<'a> Past<'a> {
     fn forgotten(&self, limit: usize, cost: u64, more: u64) -> Option<Time> {
         let Change { at, began, missing, .. } = self.change;
         let latest = if missing.is_some() { last_used(self.change) } else { self.last.max(at) };
-        let Quota { algorithm, terms, .. } = &self.rules.policy.quotas[limit];
-        let at_once = missing.filter(|_| algorithm.spec().forgets_at_once(terms));
-        let evicted = at_once.or_else(|| self.rules.forgotten_by(limit, cost, self.seen));
+        let evicted = self.rules.forgotten_by(limit, cost, self.seen, missing.is_some());
         let evicted = evicted.map(|until| until.min(latest)).filter(|until| *until >= began);
         self.known(limit).max(evicted.map(|until| until.saturating_add(more)))
     }

@@ -120,15 +120,12 @@ impl BookingRules {
     /// As [`BookingRules::quarantine`]; but no period of the calendar begins again that `ledger` knows to be used, or
     /// that was used by `newest`, even if the clock has been set back since.
     pub fn quarantine_after(&self, ledger: Ledger, last: Time, newest: Time) -> Ledger {
-        let mut silent = self.quarantine(last);
-        let known = ledger.accounts.into_iter().zip(&mut silent.accounts).zip(self.limits());
-        for ((known, account), (quota, rule)) in known {
-            if quota.algorithm.spec().takes(Extra::Zone) {
-                *account = known;
-                rule.rule.exhaust(account, last.max(newest));
-            }
-        }
-        Ledger { hold: ledger.hold, ..silent }
+        let mut silent = Ledger { hold: ledger.hold, ..self.quarantine(last) };
+        let accounts = self.limits().zip(&mut silent.accounts).zip(ledger.accounts);
+        let of_calendar = accounts.filter(|(((quota, _), _), _)| quota.algorithm.spec().takes(Extra::Zone));
+        of_calendar.for_each(|((_, account), known)| *account = known);
+        self.quarantine_again(&mut silent, last.max(newest));
+        silent
     }
 
     /// Continues a quarantine after the wall clock was set: what was used no later than `last` may have been used in

@@ -18,6 +18,23 @@ fn wanted(store: &mut FileStore, silence: u64) {
     assert!((silence..=silence + PERIOD).contains(&(next - now.0)), "{next} {now:?}");
 }
 
+fn policy_of(rate: &str) -> Policy {
+    Policy::new(&[told::rate(rate)], Reserve::LOCAL)
+}
+
+/// An order for a slot of this key that is free at once.
+fn at_once(key: u8) -> Order {
+    let wanted = Wanted { count: 1, ..Wanted::default() };
+    Order { key: Key::from_slice(&[key]), ..order(1).with(Task::Book(wanted)) }
+}
+
+impl Stage {
+    fn set_limits(&self, rate: &str) {
+        let vault = FileVault::with(self.setting.clone(), &self.path(), self.clock());
+        VaultStore::set_limits(vault, policy_of(rate), &[], Reserve::LOCAL).expect("replaced");
+    }
+}
+
 #[test]
 fn after_a_restart_all_counts_as_used_when_it_happened() {
     let mut stage = Stage::new();
@@ -50,7 +67,7 @@ fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
 #[test]
 fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
     let rates = ["3/d,algo=calendar,tz=UTC,margin=10m", "1/20s,margin=10m"].map(told::rate);
-    let policy = Policy::new(&rates, crate::store::Reserve::LOCAL);
+    let policy = Policy::new(&rates, Reserve::LOCAL);
     let order = |count| Order::new(Key::new(), [1, 1], count);
     // Ten minutes into a day, counted from noon of the one before.
     let next_day = 1000 + 43_200 + 600;
@@ -92,8 +109,7 @@ fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
 #[test]
 fn a_period_of_the_calendar_in_which_a_state_begins_empty_is_used_up() {
     let stage = Stage::new();
-    let policy =
-        Policy::new(&[told::rate("2/d,algo=calendar,tz=UTC,start=empty")], crate::store::Reserve::LOCAL);
+    let policy = policy_of("2/d,algo=calendar,tz=UTC,start=empty");
     show(0);
     let answer = stage.try_open(policy).expect("a state").book(&order(1)).expect("booked");
     assert_eq!((answer.slots, answer.next), (vec![], Some(Time((1000 + 43_200 + 2) * SECOND))));
@@ -104,12 +120,10 @@ fn a_period_of_the_calendar_in_which_a_state_begins_empty_is_used_up() {
 fn a_wall_clock_that_is_set_back_opens_no_period_again_for_a_key() {
     for is_evicted in [false, true] {
         let stage = Stage::new();
-        let policy =
-            Policy::new(&[told::rate("1/d,algo=calendar,tz=UTC,key=col:1")], crate::store::Reserve::LOCAL);
-        let book = |key: u8| {
-            let wanted = Task::Book(Wanted { count: 1, ..Wanted::default() });
-            let order = Order { key: Key::from_slice(&[key]), task: wanted, ..order(1) };
-            let answer = stage.try_open(policy.clone()).expect("a state").book(&order).expect("booked");
+        let policy = policy_of("1/d,algo=calendar,tz=UTC,key=col:1");
+        let book = |key| {
+            let answer =
+                stage.try_open(policy.clone()).expect("a state").book(&at_once(key)).expect("booked");
             (answer.slots.len(), answer.next.map(|next| next.0 / SECOND))
         };
         show(43_100);
@@ -136,11 +150,8 @@ fn a_wall_clock_that_is_set_back_opens_no_period_again_for_a_key() {
 #[test]
 fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the_wall_clock() {
     let stage = Stage::new();
-    let policy = |rate| Policy::new(&[told::rate(rate)], crate::store::Reserve::LOCAL);
-    let book = |rate, key: u8| {
-        let wanted = Task::Book(Wanted { count: 1, ..Wanted::default() });
-        let order = Order { key: Key::from_slice(&[key]), task: wanted, ..order(1) };
-        let answer = stage.try_open(policy(rate)).expect("a state").book(&order).expect("booked");
+    let book = |rate, key| {
+        let answer = stage.try_open(policy_of(rate)).expect("a state").book(&at_once(key)).expect("booked");
         (answer.slots.len(), answer.next.map(|next| next.0 / SECOND))
     };
     show(0);
@@ -149,8 +160,7 @@ fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the
     stage.wait(43_300 * SECOND);
     show(43_300);
     assert_eq!(book(by_day, 2), (1, None));
-    let vault = FileVault::with(stage.setting.clone(), &stage.path(), stage.clock());
-    VaultStore::set_limits(vault, policy(by_window), &[], crate::store::Reserve::LOCAL).expect("replaced");
+    stage.set_limits(by_window);
     let midnight = 1000 + 43_200;
     assert_eq!(book(by_window, 1), (0, Some(midnight + 3 * 86_400)));
 }
@@ -159,25 +169,22 @@ fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the
 #[test]
 fn what_an_evicted_key_had_after_a_quarantine_counts_under_longer_limits() {
     let stage = Stage::new();
-    let policy = |rate| Policy::new(&[told::rate(rate)], crate::store::Reserve::LOCAL);
-    let book = |store: &mut FileStore, key: u8| {
-        let wanted = Task::Book(Wanted { count: 1, ..Wanted::default() });
-        let order = Order { key: Key::from_slice(&[key]), task: wanted, ..order(1) };
-        let answer = store.book(&order).expect("booked");
+    let open = |rate| stage.try_open(policy_of(rate)).expect("a state");
+    let book = |store: &mut FileStore, key| {
+        let answer = store.book(&at_once(key)).expect("booked");
         (answer.slots.first().map(|slot| slot.at.0 / SECOND), answer.next.map(|next| next.0 / SECOND))
     };
     let (short, long) = ("1/9s,margin=1s,key=col:1", "1/1000s,margin=1s,key=col:1");
-    let mut store = stage.try_open(policy(short)).expect("a state");
+    let mut store = open(short);
     assert_eq!(book(&mut store, 1), (Some(1000), None));
     fs::remove_file(stage.path()).expect("removed");
     assert_eq!(book(&mut store, 1).0, None);
     stage.wait(500 * SECOND);
     assert_eq!(book(&mut store, 1), (Some(1500), None));
     stage.wait(20 * SECOND);
-    assert_eq!(book(&mut stage.try_open(policy(short)).expect("a state"), 2), (Some(1520), None));
-    let vault = FileVault::with(stage.setting.clone(), &stage.path(), stage.clock());
-    VaultStore::set_limits(vault, policy(long), &[], crate::store::Reserve::LOCAL).expect("replaced");
-    let (_, next) = book(&mut stage.try_open(policy(long)).expect("a state"), 1);
+    assert_eq!(book(&mut open(short), 2), (Some(1520), None));
+    stage.set_limits(long);
+    let (_, next) = book(&mut open(long), 1);
     // Up to 10 s ago, it may have been used.
     assert_eq!(next, Some(1510 + 1001));
 }

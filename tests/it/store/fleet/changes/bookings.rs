@@ -20,17 +20,26 @@ struct Process {
     booked_by: Option<BookedBy>,
 }
 
-/// The time, and what the wall clock shows at 0, which may be set.
 #[derive(Clone, Default)]
-struct Clock(Arc<AtomicU64>, Arc<AtomicU64>);
+struct Clock {
+    now: Arc<AtomicU64>,
+    /// What the wall clock shows at 0. It may be set.
+    origin: Arc<AtomicU64>,
+}
 
 impl Clock {
     fn now(&self) -> u64 {
-        self.0.load(SeqCst)
+        self.now.load(SeqCst)
     }
 
     fn shown(&self) -> u64 {
-        self.now() + self.1.load(SeqCst)
+        self.now() + self.origin.load(SeqCst)
+    }
+
+    /// Sets the wall clock by up to 12 hours, forwards or back.
+    fn set_wall(&self, random: &mut Rng) {
+        let by = random.choice([1, 1000, 10_000, 43_200_000]).map_or(0, |most| random.u64(..=most) * MILLI);
+        _ = if random.bool() { self.origin.fetch_add(by, SeqCst) } else { self.origin.fetch_sub(by, SeqCst) };
     }
 
     fn wall(&self) -> Wall {
@@ -59,10 +68,14 @@ impl Process {
         Process { followed: vec![(*at, rates)], ..Process::new(vault, policy) }
     }
 
+    /// The limits that it follows.
+    fn list<'a>(&self, case: &'a Case) -> &'a List {
+        &case.lists[self.followed.last().map_or(0, |limits| case.followed(limits))].1
+    }
+
     /// Books slots for a line under the limits that it follows.
     fn book(&mut self, case: &Case, now: u64, line: &str, wanted: Wanted) {
-        let list = &case.lists[self.followed.last().map_or(0, |limits| case.followed(limits))].1;
-        let line = line.to_owned();
+        let (list, line) = (self.list(case), line.to_owned());
         if list.iter().any(|limit| is_bad(limit, &line)) {
             return;
         }
@@ -99,7 +112,7 @@ impl Process {
         {
             self.held.clear();
         }
-        let list = &case.lists[self.followed.last().map_or(0, |limits| case.followed(limits))].1;
+        let list = self.list(case);
         let mut released = Vec::new();
         let Process { followed, held, void_from, .. } = self;
         held.retain(|(line, slot)| {
@@ -131,7 +144,7 @@ fn check_bookings(random: &mut Rng) {
         limits.for_each(|limit| limit.is_by_key ^= changes_keys);
     }
     let clock = Clock::default();
-    clock.1.store(100_000_000 * MILLI, SeqCst);
+    clock.origin.store(100_000_000 * MILLI, SeqCst);
     let (of_vault, of_wall) = (clock.clone(), clock.clone());
     let vault = MemoryVault::new(move || Time(of_vault.now()), move || of_wall.wall());
     // A server evicts by its own clock, which nobody sets here.
@@ -152,14 +165,12 @@ fn check_bookings(random: &mut Rng) {
         while let Some(list) = changes.next_if(|list| case.lists[*list].0 <= now) {
             let swaps = if random.bool() { usize::MAX } else { random.usize(..5) };
             case.in_force[list] = swaps > 0;
-            clock.0.store(case.lists[list].0, SeqCst);
+            clock.now.store(case.lists[list].0, SeqCst);
             set_limits(vault.clone(), &rates(&case.lists[list].1), swaps);
         }
-        clock.0.store(now, SeqCst);
+        clock.now.store(now, SeqCst);
         if is_set && random.u8(..20) == 0 {
-            let by =
-                random.choice([1, 1000, 10_000, 43_200_000]).map_or(0, |most| random.u64(..=most) * MILLI);
-            _ = if random.bool() { clock.1.fetch_add(by, SeqCst) } else { clock.1.fetch_sub(by, SeqCst) };
+            clock.set_wall(random);
         }
         let process = random.usize(..processes.len());
         if random.u8(..10) == 0 {

@@ -124,16 +124,27 @@ impl BookingRules {
         let accounts = self.limits().zip(&mut silent.accounts).zip(ledger.accounts);
         let of_calendar = accounts.filter(|(((quota, _), _), _)| quota.algorithm.spec().takes(Extra::Zone));
         of_calendar.for_each(|((_, account), known)| *account = known);
-        self.quarantine_again(&mut silent, last.max(newest));
+        self.exhaust_calendar(&mut silent, |_| Some(last.max(newest)));
         silent
     }
 
-    /// Continues a quarantine after the wall clock was set: what was used no later than `last` may have been used in
-    /// any period that it shows until then.
-    pub fn quarantine_again(&self, ledger: &mut Ledger, last: Time) {
-        let accounts = self.limits().zip(&mut ledger.accounts);
-        let of_calendar = accounts.filter(|((quota, _), _)| quota.algorithm.spec().takes(Extra::Zone));
-        of_calendar.for_each(|((_, rule), account)| rule.rule.exhaust(account, last));
+    /// Notes that the wall clock was set at some time after the ledger was `written`: what may have been used unknown
+    /// to it since, in a `quarantine` or without knowing of a change, may have been in any period that was shown.
+    pub fn wall_was_set(&self, ledger: &mut Ledger, written: Time, quarantine: Option<Time>) {
+        let forgotten = ledger.forgotten.clone();
+        self.exhaust_calendar(ledger, |limit| {
+            let until = forgotten.get(limit).copied().flatten();
+            until.filter(|until| *until > written).max(quarantine)
+        });
+    }
+
+    fn exhaust_calendar(&self, ledger: &mut Ledger, last: impl Fn(usize) -> Option<Time>) {
+        let accounts = self.limits().zip(&mut ledger.accounts).enumerate();
+        for (limit, ((quota, rule), account)) in accounts {
+            if quota.algorithm.spec().takes(Extra::Zone) {
+                last(limit).into_iter().for_each(|last| rule.rule.exhaust(account, last));
+            }
+        }
     }
 
     fn new_ledger(&self, fill: impl Fn(&Quota, &RuleInHours, &mut AnyState)) -> Ledger {

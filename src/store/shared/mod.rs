@@ -57,7 +57,7 @@ pub(super) struct Booking<'a> {
     pub(super) reading: &'a Reading,
     /// The end of a hold of all keys.
     pub(super) held: Option<Time>,
-    /// As [`Order::changes`], by the present limits.
+    /// As [`Order::changes`](super::Order::changes), by the present limits.
     changes: u64,
 }
 

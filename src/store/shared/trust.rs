@@ -178,9 +178,9 @@ impl<V: Vault> VaultStore<V> {
             // Slots that were booked by another wall clock may be in another period by this one.
             record.ledger.returned = ReturnedSlots::default();
             record.ledger.turns = Time::ZERO;
-            if let Some(last) = record.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now) {
-                self.rules.quarantine_again(&mut record.ledger, last);
-            }
+            let quarantine = record.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now);
+            let written = record.written();
+            self.rules.wall_was_set(&mut record.ledger, written, quarantine);
         }
         if let Some(own) = own.filter(|own| own.epoch() != record.era) {
             let last = own.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now);

@@ -1,9 +1,12 @@
 //! States in files, with a clock that the test sets.
 
-mod change;
 mod damage;
 mod held;
+mod limits;
+mod losses;
+mod restarts;
 mod told;
+mod wall;
 
 use std::cell::Cell;
 use std::fs;
@@ -21,7 +24,7 @@ use crate::charge::Key;
 use crate::rule::Algorithm;
 use crate::rule::Terms;
 use crate::store::memory_store::MemoryStore;
-use crate::store::{Answer, Order, Quota, Slot, Store, Task};
+use crate::store::{Answer, Order, Quota, Slot, Store, Task, Wanted};
 use crate::time::SECOND;
 
 /// What the wall clock shows at noon, in seconds.
@@ -136,6 +139,16 @@ fn order(count: u64) -> Order {
 
 fn giving_back(slots: &[Slot]) -> Order {
     order(0).with(Task::GiveBack(slots.into(), None))
+}
+
+fn policy_of(rate: &str) -> Policy {
+    Policy::new(&[told::rate(rate)], Reserve::LOCAL)
+}
+
+/// An order for a slot of this key that is free at once.
+fn at_once(key: u8) -> Order {
+    let wanted = Wanted { count: 1, ..Wanted::default() };
+    Order { key: Key::from_slice(&[key]), ..order(1).with(Task::Book(wanted)) }
 }
 
 /// The next slots, in whole seconds from now.

@@ -1,10 +1,9 @@
-//! Restarts, and states that are lost while in use.
+//! States that are lost while in use.
 
 use std::sync::atomic::AtomicBool;
 use std::thread;
 
 use super::*;
-use crate::store::Wanted;
 
 const LOST: &str = "was removed, replaced or reset during the run";
 
@@ -16,177 +15,6 @@ fn wanted(store: &mut FileStore, silence: u64) {
         answer.slots.first().map_or_else(|| answer.ask_again.expect("told").0 + HORIZON, |slot| slot.at.0);
     // Processes that asked earlier have earlier turns.
     assert!((silence..=silence + PERIOD).contains(&(next - now.0)), "{next} {now:?}");
-}
-
-fn policy_of(rate: &str) -> Policy {
-    Policy::new(&[told::rate(rate)], Reserve::LOCAL)
-}
-
-/// An order for a slot of this key that is free at once.
-fn at_once(key: u8) -> Order {
-    let wanted = Wanted { count: 1, ..Wanted::default() };
-    Order { key: Key::from_slice(&[key]), ..order(1).with(Task::Book(wanted)) }
-}
-
-impl Stage {
-    fn set_limits(&self, rate: &str) {
-        let vault = FileVault::with(self.setting.clone(), &self.path(), self.clock());
-        VaultStore::set_limits(vault, policy_of(rate), &[], Reserve::LOCAL).expect("replaced");
-    }
-}
-
-#[test]
-fn after_a_restart_all_counts_as_used_when_it_happened() {
-    let mut stage = Stage::new();
-    slots(&mut stage.open(), 1);
-    // The clock starts over.
-    stage.setting.origin.boot = "2".to_owned();
-    stage.clock.store(3 * SECOND, Relaxed);
-    let mut store = stage.open();
-    assert_eq!(slots(&mut store, 5), [0, 0, 0, 7, 10]);
-    stage.setting.origin.boot = "3".to_owned();
-    assert_eq!(slots(&mut stage.open(), 5), [7, 7, 7, 7, 17]);
-    // Once a window is over, it no longer counts.
-    stage.setting.origin.boot = "4".to_owned();
-    stage.clock.store(10 * SECOND, Relaxed);
-    let mut store = stage.open();
-    let answer = store.book(&order(4)).expect("booked");
-    assert_eq!((answer.slots.len(), answer.slots[3].at, answer.warning), (4, Time(10 * SECOND), None));
-}
-
-/// In a time namespace the clock may show anything.
-#[test]
-fn after_a_restart_in_a_time_namespace_all_counts_as_used_now() {
-    let mut stage = Stage::new();
-    stage.open();
-    stage.setting.origin = Origin { boot: "2".to_owned(), namespace: 12 };
-    assert_eq!(slots(&mut stage.open(), 1), [10]);
-}
-
-/// The second limit keeps slots 620 s apart.
-#[test]
-fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
-    let rates = ["3/d,algo=calendar,tz=UTC,margin=10m", "1/20s,margin=10m"].map(told::rate);
-    let policy = Policy::new(&rates, Reserve::LOCAL);
-    let order = |count| Order::new(Key::new(), [1, 1], count);
-    // Ten minutes into a day, counted from noon of the one before.
-    let next_day = 1000 + 43_200 + 600;
-    let table: [(i64, bool, &[u64], Option<u64>); 6] = [
-        // By up to a quarter of D.
-        (150, true, &[1620, 2240], Some(next_day)),
-        (-150, false, &[], Some(next_day)),
-        // Slots are not handed on any more, and stay charged.
-        (151, true, &[], Some(next_day - 151)),
-        (151, false, &[], Some(next_day - 151)),
-        // The day before, and the day after.
-        (-86_400, true, &[], Some(next_day + 86_400)),
-        (86_400, false, &[2860], None),
-    ];
-    for (set_by, is_given_back, expected, next) in table {
-        let stage = Stage::new();
-        show(0);
-        let [mut one, mut other] = [(); 2].map(|()| stage.try_open(policy.clone()).expect("a state"));
-        let book = |store: &mut FileStore, count| {
-            let answer = store.book(&order(count)).expect("booked");
-            let at = answer.slots.iter().map(|slot| slot.at.0 / SECOND).collect::<Vec<_>>();
-            (at, answer.next.map(|at| at.0 / SECOND), answer)
-        };
-        let (at, _, booked) = book(&mut one, 3);
-        assert_eq!(at, [1000, 1620, 2240]);
-        show(set_by);
-        let (.., told) = book(&mut other, 0);
-        assert_eq!(told.booked_by == booked.booked_by, set_by.abs() <= 150, "{set_by}");
-        if is_given_back {
-            one.give_back(&order(0).with(Task::GiveBack(booked.slots[1..].into(), None)))
-                .expect("given back");
-        }
-        let (at, found, _) = book(&mut other, 9);
-        assert_eq!((&*at, found), (expected, next), "{set_by} {is_given_back}");
-    }
-}
-
-/// The state is created before the first booking.
-#[test]
-fn a_period_of_the_calendar_in_which_a_state_begins_empty_is_used_up() {
-    let stage = Stage::new();
-    let policy = policy_of("2/d,algo=calendar,tz=UTC,start=empty");
-    show(0);
-    let answer = stage.try_open(policy).expect("a state").book(&order(1)).expect("booked");
-    assert_eq!((answer.slots, answer.next), (vec![], Some(Time((1000 + 43_200 + 2) * SECOND))));
-}
-
-/// By day, and the clock is set back over midnight: before the key is evicted, or after.
-#[test]
-fn a_wall_clock_that_is_set_back_opens_no_period_again_for_a_key() {
-    for is_evicted in [false, true] {
-        let stage = Stage::new();
-        let policy = policy_of("1/d,algo=calendar,tz=UTC,key=col:1");
-        let book = |key| {
-            let answer =
-                stage.try_open(policy.clone()).expect("a state").book(&at_once(key)).expect("booked");
-            (answer.slots.len(), answer.next.map(|next| next.0 / SECOND))
-        };
-        show(43_100);
-        assert_eq!(book(1), (1, None));
-        let go_on = |set_by: i64| {
-            stage.wait(200 * SECOND);
-            show(43_300 - set_by);
-        };
-        go_on(if is_evicted { 0 } else { 3600 });
-        // A new key evicts those that are idle.
-        assert_eq!(book(2), (1, None));
-        show(43_300 - 3600);
-        assert_eq!(
-            [book(1), book(3)],
-            if is_evicted { [(0, Some(4702)); 2] } else { [(0, Some(4702)), (1, None)] }
-        );
-        stage.wait(3600 * SECOND);
-        show(43_300);
-        assert_eq!([book(1), book(3)], [(1, None); 2], "{is_evicted}");
-    }
-}
-
-/// By day; the key is evicted the day after, and then the limits are replaced by some that know no calendar.
-#[test]
-fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the_wall_clock() {
-    let stage = Stage::new();
-    let book = |rate, key| {
-        let answer = stage.try_open(policy_of(rate)).expect("a state").book(&at_once(key)).expect("booked");
-        (answer.slots.len(), answer.next.map(|next| next.0 / SECOND))
-    };
-    show(0);
-    let (by_day, by_window) = ("1/d,algo=calendar,tz=UTC,key=col:1", "1/3d,margin=1s,key=col:1");
-    assert_eq!(book(by_day, 1), (1, None));
-    stage.wait(43_300 * SECOND);
-    show(43_300);
-    assert_eq!(book(by_day, 2), (1, None));
-    stage.set_limits(by_window);
-    let midnight = 1000 + 43_200;
-    assert_eq!(book(by_window, 1), (0, Some(midnight + 3 * 86_400)));
-}
-
-/// After a loss, whose quarantine is over when the key is used; and under the new limits it would not be.
-#[test]
-fn what_an_evicted_key_had_after_a_quarantine_counts_under_longer_limits() {
-    let stage = Stage::new();
-    let open = |rate| stage.try_open(policy_of(rate)).expect("a state");
-    let book = |store: &mut FileStore, key| {
-        let answer = store.book(&at_once(key)).expect("booked");
-        (answer.slots.first().map(|slot| slot.at.0 / SECOND), answer.next.map(|next| next.0 / SECOND))
-    };
-    let (short, long) = ("1/9s,margin=1s,key=col:1", "1/1000s,margin=1s,key=col:1");
-    let mut store = open(short);
-    assert_eq!(book(&mut store, 1), (Some(1000), None));
-    fs::remove_file(stage.path()).expect("removed");
-    assert_eq!(book(&mut store, 1).0, None);
-    stage.wait(500 * SECOND);
-    assert_eq!(book(&mut store, 1), (Some(1500), None));
-    stage.wait(20 * SECOND);
-    assert_eq!(book(&mut open(short), 2), (Some(1520), None));
-    stage.set_limits(long);
-    let (_, next) = book(&mut open(long), 1);
-    // Up to 10 s ago, it may have been used.
-    assert_eq!(next, Some(1510 + 1001));
 }
 
 #[test]
@@ -204,14 +32,6 @@ fn slots_of_a_lost_state_are_not_handed_on() {
     stage.setting.origin.boot = "2".to_owned();
     stage.clock.store(1000 * SECOND, Relaxed);
     assert_eq!(slots(&mut stage.open(), 5), [0, 0, 0, 0, 10]);
-}
-
-#[test]
-fn another_time_namespace_is_refused() {
-    let mut stage = Stage::new();
-    stage.open();
-    stage.setting.origin.namespace = 12;
-    stage.refuses(Exit::BadStore, "another time namespace");
 }
 
 #[test]

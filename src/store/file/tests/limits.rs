@@ -1,0 +1,70 @@
+//! Limits that are replaced.
+
+use super::*;
+
+impl Stage {
+    fn set_limits(&self, rate: &str) {
+        let vault = FileVault::with(self.setting.clone(), &self.path(), self.clock());
+        VaultStore::set_limits(vault, policy_of(rate), &[], Reserve::LOCAL).expect("replaced");
+    }
+}
+
+/// By day; the key is evicted the day after, and then the limits are replaced by some that know no calendar.
+#[test]
+fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the_wall_clock() {
+    let stage = Stage::new();
+    let book = |rate, key| {
+        let answer = stage.try_open(policy_of(rate)).expect("a state").book(&at_once(key)).expect("booked");
+        (answer.slots.len(), answer.next.map(|next| next.0 / SECOND))
+    };
+    show(0);
+    let (by_day, by_window) = ("1/d,algo=calendar,tz=UTC,key=col:1", "1/3d,margin=1s,key=col:1");
+    assert_eq!(book(by_day, 1), (1, None));
+    stage.wait(43_300 * SECOND);
+    show(43_300);
+    assert_eq!(book(by_day, 2), (1, None));
+    stage.set_limits(by_window);
+    let midnight = 1000 + 43_200;
+    assert_eq!(book(by_window, 1), (0, Some(midnight + 3 * 86_400)));
+}
+
+/// After a loss, whose quarantine is over when the key is used; and under the new limits it would not be.
+#[test]
+fn what_an_evicted_key_had_after_a_quarantine_counts_under_longer_limits() {
+    let stage = Stage::new();
+    let open = |rate| stage.try_open(policy_of(rate)).expect("a state");
+    let book = |store: &mut FileStore, key| {
+        let answer = store.book(&at_once(key)).expect("booked");
+        (answer.slots.first().map(|slot| slot.at.0 / SECOND), answer.next.map(|next| next.0 / SECOND))
+    };
+    let (short, long) = ("1/9s,margin=1s,key=col:1", "1/1000s,margin=1s,key=col:1");
+    let mut store = open(short);
+    assert_eq!(book(&mut store, 1), (Some(1000), None));
+    fs::remove_file(stage.path()).expect("removed");
+    assert_eq!(book(&mut store, 1).0, None);
+    stage.wait(500 * SECOND);
+    assert_eq!(book(&mut store, 1), (Some(1500), None));
+    stage.wait(20 * SECOND);
+    assert_eq!(book(&mut open(short), 2), (Some(1520), None));
+    stage.set_limits(long);
+    let (_, next) = book(&mut open(long), 1);
+    // Up to 10 s ago, it may have been used.
+    assert_eq!(next, Some(1510 + 1001));
+}
+
+/// Slots that were booked before it are used past midnight, to which the clock is set meanwhile.
+#[test]
+fn what_was_used_without_knowing_of_a_calendar_counts_in_the_period_that_was_shown() {
+    let stage = Stage::new();
+    let (by_window, by_day) = ("1/s,margin=1ms", "1/d,algo=calendar,tz=UTC,margin=1s");
+    let mut unknowing = stage.try_open(policy_of(by_window)).expect("a state");
+    assert_eq!(slots(&mut unknowing, 3), [0, 1, 2]);
+    show(0);
+    stage.set_limits(by_day);
+    stage.wait(3 * SECOND);
+    show(43_201);
+    let mut store = stage.try_open(policy_of(by_day)).expect("a state");
+    let answer = store.book(&order(1)).expect("booked");
+    let next_day = 1000 + 3 - 1 + 86_400 + 1;
+    assert_eq!((answer.slots, answer.next), (vec![], Some(Time(next_day * SECOND))));
+}

@@ -220,8 +220,12 @@ impl Case {
                 "sliding" => apart >= period || together <= limit.count,
                 "fixed" => apart >= period || together <= limit.count + most(|limit| limit.count, known),
                 "interval" => {
-                    // What was not known counts as N.
-                    let most = if first.list < known { limit.count } else { u64::MAX };
+                    // What was not known, or may have been hidden by a slot after it, counts as N.
+                    let most = match first.list {
+                        first if first < known => limit.count,
+                        first if first < list => most(|limit| limit.count, first),
+                        _ => u64::MAX,
+                    };
                     nth > 0 || apart * limit.count >= first.cost.min(most) * period
                 }
                 _ if first.list < known => true,

@@ -5,6 +5,7 @@ mod capture;
 mod dialects;
 mod exec;
 mod expander;
+mod gathered;
 mod header_files;
 mod headers;
 mod hold;

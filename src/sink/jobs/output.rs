@@ -8,6 +8,7 @@ use nix::unistd::{SysconfVar, sysconf};
 use smallvec::SmallVec;
 
 use super::capture::{Capture, Captured, Printed, unreadable};
+use super::gathered::Gathered;
 use super::lines::Lines;
 use super::space::Space;
 use super::tag::{Tag, Tagged};
@@ -46,6 +47,7 @@ pub(super) struct Outputs {
     superseded: BTreeMap<u64, Captured>,
     /// Output that is printed as it comes.
     pub(super) lines: Lines,
+    gathered: Gathered,
     /// It is the turn of the items before this one.
     next: u64,
     /// True once a write broke off: what followed a partial output would only seem to be whole.
@@ -69,6 +71,7 @@ impl Outputs {
             waiting: BTreeMap::new(),
             superseded: BTreeMap::new(),
             lines: Lines::default(),
+            gathered: Gathered::default(),
             next,
             is_broken: false,
             files: 0,
@@ -153,6 +156,13 @@ impl Outputs {
         while let Some(waiting) = self.waiting.first_entry().filter(|waiting| *waiting.key() < self.next) {
             let (first, outputs) = waiting.remove_entry();
             self.files -= outputs.iter().map(files).sum::<usize>();
+            if let [Ok(output)] = &outputs[..]
+                && !self.is_broken
+                && self.gathered.add(first, output)
+            {
+                continue;
+            }
+            self.print_gathered(&mut flushed);
             let printed = match self.is_broken {
                 // The failure was reported when it happened.
                 true => Err(None),
@@ -166,7 +176,15 @@ impl Outputs {
                 }
             }
         }
+        self.print_gathered(&mut flushed);
         flushed
+    }
+
+    fn print_gathered(&mut self, flushed: &mut Flushed) {
+        if let Err(cause) = self.gathered.print(&self.interrupt, flushed) {
+            self.is_broken = true;
+            flushed.cause.get_or_insert(cause);
+        }
     }
 
     /// Prints what has come, line by line.

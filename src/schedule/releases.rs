@@ -162,7 +162,9 @@ impl Schedule {
     fn admit_waiting(&mut self, room: u64, admission: &mut Admission) -> ControlFlow<()> {
         let mut left = room;
         while left > 0 && admission.batch.bytes() < WRITE && !self.ending.is_stopping() {
-            let Some(at) = self.lanes.next(&self.gate, admission.checked) else { return Continue(()) };
+            let Some(at) = self.lanes.next_to_admit(&self.gate, admission.checked) else {
+                return Continue(());
+            };
             self.admit_lane(at, &mut left, admission)?;
         }
         Break(())
@@ -203,6 +205,7 @@ impl Schedule {
             {
                 Break(())
             }
+            Err(_) if admission.batch.is_empty() && lanes.whole(at, gate, now).from > now => Continue(()),
             Err(_) => {
                 lanes.pass_over(at);
                 admission.deferred.push(at);

@@ -124,6 +124,22 @@ impl Lanes {
         (from <= now).then_some(at)
     }
 
+    /// As [`Lanes::next`]; or the only lane, if the gate was not asked about it since the last release: on admission it
+    /// says the same.
+    pub(crate) fn next_to_admit(&mut self, gate: &Gate, now: Time) -> Option<usize> {
+        let only_waits =
+            self.options.may_wait() && self.options.jitter.is_none() && gate.reservations().is_none();
+        let is_unknown = |(first, at): &&Position| {
+            let entry = &self.directory.entries[*at];
+            let eligible_at = entry.lane.eligible_at();
+            *first < self.batcher.capacity.before
+                && eligible_at.is_some_and(|at| at <= now)
+                && !entry.whole.get().stands(gate, Scope::All, eligible_at, now)
+        };
+        let unknown = self.sole().filter(|_| only_waits).filter(is_unknown).map(|(_, at)| *at);
+        unknown.or_else(|| self.next(gate, now))
+    }
+
     /// Has ready lanes that would be next wait if the limits by key do not admit them now: their hours have come, or
     /// another lane has used up a limit that they share by one of several keys.
     fn demote(&mut self, gate: &Gate, now: Time) {
@@ -228,7 +244,7 @@ impl Lanes {
     }
 
     /// The answer of all limits to a lane.
-    fn whole(&self, at: usize, gate: &Gate, now: Time) -> Opening {
+    pub(crate) fn whole(&self, at: usize, gate: &Gate, now: Time) -> Opening {
         let whole = &self.directory.entries[at].whole;
         whole.set(self.refreshed(whole.get(), at, gate, Scope::All, now));
         whole.get().opening

@@ -213,7 +213,9 @@ impl Rule for Calendar {
         **state = match is_within {
             _ if forgotten > period.start || is_unknown => LastPeriod { forgotten, ..period },
             true => LastPeriod { used: state.used, forgotten, ..period },
-            false => LastPeriod { forgotten, ..LastPeriod::default() },
+            false if forgotten == Time::ZERO => LastPeriod::default(),
+            // A clock that is set back later does not reopen it.
+            false => LastPeriod { last, forgotten, ..new.state_at(known, u64::MAX) },
         };
     }
 
@@ -391,13 +393,15 @@ mod tests {
 
     /// Nobody tells a shared limit that a clock was set.
     #[test]
-    fn another_count_does_not_reopen_a_period_that_is_over() {
-        let mut limiter = utc(2, DAY);
-        limiter.instants(&[5, 6]);
-        limiter.retune(2 * DAY, terms(3, DAY, "UTC"));
-        let wall = Wall::new(Time(2 * DAY), Time(7));
-        limiter.rule = Calendar::new(Terms { wall, ..terms(3, DAY, "UTC") });
-        assert_eq!(limiter.instants(&[2 * DAY, 2 * DAY]), [2 * DAY, 3 * DAY - 7]);
+    fn other_terms_do_not_reopen_a_period_that_is_over() {
+        for (period, next) in [(DAY, [2 * DAY, 3 * DAY - 7]), (12 * HOUR, [2 * DAY + 12 * HOUR - 7; 2])] {
+            let mut limiter = utc(2, DAY);
+            limiter.instants(&[5, 6]);
+            limiter.retune(2 * DAY, terms(3, period, "UTC"));
+            let wall = Wall::new(Time(2 * DAY), Time(7));
+            limiter.rule = Calendar::new(Terms { wall, ..terms(3, period, "UTC") });
+            assert_eq!(limiter.instants(&[2 * DAY, 2 * DAY]), next);
+        }
     }
 
     #[test]

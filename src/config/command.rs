@@ -136,6 +136,21 @@ pub struct Backoff {
     pub most: u64,
 }
 
+impl Backoff {
+    /// Warns about a wait that was probably meant to be the HTTP status to retry.
+    pub(super) fn warning(&self) -> Option<String> {
+        let seconds = self.least / SECOND;
+        let is_meant = self.on.is_empty()
+            && self.least == self.most
+            && [403, 404, 408, 425, 429, 500, 502, 503, 504]
+                .map(|status| status * SECOND)
+                .contains(&self.least);
+        is_meant.then(|| {
+            format!("--backoff {seconds} waits for {seconds} s: for the HTTP status, write --backoff {seconds}=1s..5m")
+        })
+    }
+}
+
 impl FromStr for Backoff {
     type Err = Error;
 

@@ -113,12 +113,14 @@ impl Config {
     /// Warnings about what the user may not have meant, except with limits.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
-        let placeholder = self.command.as_ref().filter(|run| run.stdin != Feed::Items);
-        let headers = self.command.as_ref().and_then(|run| placeholders::headers_warning(run));
-        let placeholder = placeholder.into_iter().flat_map(|run| {
-            script::warning(&run.template).into_iter().chain(placeholders::warning(&run.template))
+        let of_command = self.command.iter().flat_map(|run| {
+            let [first, second] = match run.stdin {
+                Feed::Items => [placeholders::pipe_warning(&run.template), None],
+                _ => [script::warning(&run.template), placeholders::warning(&run.template)],
+            };
+            let backoff = run.retry.backoff.as_ref().and_then(Backoff::warning);
+            [first, second, placeholders::headers_warning(run), backoff].into_iter().flatten()
         });
-        let of_command = placeholder.chain(headers);
         self.hints.iter().cloned().chain(state).chain(of_command).chain(Once::warning(self))
     }
 

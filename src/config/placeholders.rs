@@ -1,5 +1,7 @@
 //! Placeholders of GNU parallel that are not supported here, mistyped selectors, and what only a shell expands.
 
+use std::path::Path;
+
 use super::command::{RetryOn, Run};
 use super::selector::Selector;
 use super::template::{Piece, Template};
@@ -37,6 +39,14 @@ pub(super) fn headers_warning(run: &Run) -> Option<String> {
     };
     (is_asked && !run.template.takes_headers())
         .then(|| format!("--backoff never sees an HTTP status, as COMMAND passes on none: add {option}"))
+}
+
+/// Warns about a place for an item in a command that gets its items on standard input, unless it fills places itself.
+pub(super) fn pipe_warning(template: &Template) -> Option<String> {
+    let command: Vec<_> = template.args().iter().map(|arg| template.typed(arg)).collect();
+    let fills = ["xargs", "parallel", "find"].iter().any(|name| Path::new(&command[0]).ends_with(name));
+    let place = Template::sole_place(&command).filter(|_| !fills)?;
+    Some(format!("{place} is passed on unchanged: with --pipe, COMMAND gets its items on standard input"))
 }
 
 fn texts(template: &Template) -> impl Iterator<Item = &str> {

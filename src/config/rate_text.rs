@@ -63,6 +63,7 @@ impl RateText {
         let mut rate = RateText::of(amount)?;
         for (at, option) in options.iter().enumerate() {
             let option = option.trim_start();
+            ensure!(!option.is_empty(), "no option follows a comma: leave the comma out");
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             let is_repeated =
                 options[..at].iter().any(|other| other.trim_start().split('=').next() == Some(name));
@@ -96,6 +97,9 @@ impl RateText {
             LOCAL => {
                 ensure!(value.is_empty(), "{LOCAL} has no value");
                 rate.local = true;
+            }
+            _ if Self::OPTIONS.contains(&name.trim_end()) => {
+                bail!("leave out the white space: write {}={}", name.trim_end(), value.trim())
             }
             _ if value.is_empty() && is_rate(name) => {
                 bail!("for several limits, give each its own option or line")

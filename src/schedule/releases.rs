@@ -340,8 +340,12 @@ impl Schedule {
         let is_never = next.is_some_and(|(from, _)| from == Time::NEVER) && !may_change();
         self.next = next.map(|(from, at)| (from, Some(at)));
         if is_never {
-            let error =
-                anyhow!("the next release would be later than any clock can show: shorten the period");
+            let goes_by_clock = self.gate.rates().iter().any(|rate| rate.zone.is_some());
+            let advice = match goes_by_clock {
+                true => "check that the hours and margins of all limits have an instant in common",
+                false => "shorten the period",
+            };
+            let error = anyhow!("the next release would be later than any clock can show: {advice}");
             self.fail(Exit::Error, error);
         }
     }

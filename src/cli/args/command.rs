@@ -163,7 +163,12 @@ impl CommandArgs {
             );
         }
         if self.pipe || self.worker.is_some() {
-            return Ok(Template::without_items(command));
+            let template = Template::without_items(command);
+            ensure!(
+                self.worker.is_none() || !template.takes_headers(),
+                "a worker has no file of headers: remove {{headers}}; with --worker=status it can ask for a wait itself"
+            );
+            return Ok(template);
         }
         let placeholder = self.placeholder.as_deref();
         ensure!(

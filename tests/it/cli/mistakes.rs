@@ -50,6 +50,16 @@ const TABLE: &[(&[&str], &str)] = &[
         "invalid value '10,000' for '--count <N>': write the number in digits only: 10000; try 'throttle \
          --help'",
     ),
+    (
+        &["-r", "5/s,"],
+        "invalid value '5/s,' for '--rate <RATE>': no option follows a comma: leave the comma out; try \
+         'throttle --help'",
+    ),
+    (
+        &["-r", "5/s,key = host"],
+        "invalid value '5/s,key = host' for '--rate <RATE>': 'key = host': leave out the white space: write \
+         key=host; try 'throttle --help'",
+    ),
     // Options with too few hyphens, or with dashes.
     (&["-rate", "10/s"], "there is no option -rate: is it --rate? See 'throttle --help'"),
     (&["-count=10"], "there is no option -count: is it --count? See 'throttle --help'"),

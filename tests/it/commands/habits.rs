@@ -81,7 +81,21 @@ fn placeholders_of_parallel_are_told() {
          \"$THROTTLE_SLOT\"' sh\n",
     );
     told(&["-q", "--", "echo", "{/}"], "{/} a.d/b.png\n", "");
+    told(
+        &["--retries=1", "--backoff=429", "--", "echo"],
+        "a.d/b.png\n",
+        "throttle: --backoff 429 waits for 429 s: for the HTTP status, write --backoff 429=1s..5m\n",
+    );
+    told(&["--retries=1", "--backoff=420", "--", "echo"], "a.d/b.png\n", "");
     told(&["--pipe", "--", "echo", "{//}"], "{//}\n", "");
+    for place in ["{}", "{col:1}"] {
+        let told = format!(
+            "throttle: {place} is passed on unchanged: with --pipe, COMMAND gets its items on standard input\n"
+        );
+        let mut run = throttle(&[UNLIMITED, "--pipe", "--", "echo", "x", place]);
+        run.write_stdin("a\n").assert().success().stdout(format!("x {place}\n")).stderr(told);
+    }
+    told(&["--pipe", "--", "xargs", "-I{}", "echo", "{}"], "a.d/b.png\n", "");
     told(&["--", "echo", "x{1}", "{1,2}", "{/x}"], "x{1} {1,2} {/x} a.d/b.png\n", "");
     // The suggestions work.
     for (part, printed) in [

@@ -25,7 +25,6 @@ fn selectors_in_braces_stand_for_what_they_select() {
         (&["echo", "{} {1} %{x} ${host}", "{"], "a\n", "a {1} %{x} ${host} {\n"),
         (&["-I@", "echo", "@", "{}", "{col:1}"], "a b\n", "a b {} a\n"),
         (&["-B9", "echo", "{col:2}", "-", "{#}"], "a b\nc d\ne f\n", "b d f - 1 2 3\n"),
-        (&["--pipe", "echo", "{col:1}"], "a b\n", "{col:1}\n"),
         (&["-t", "true", "{col:2}"], "a b\n", ""),
         (&["--dry-run", "echo", "{col:2}"], "a b\n", "0.000000000\techo b\n"),
         (&["--trim", "echo", "{bytes}"], " ab \r\n", "3\n"),

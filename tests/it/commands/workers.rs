@@ -149,6 +149,7 @@ fn what_makes_no_sense_with_workers_is_refused() {
     let table: &[(&[&str], &str)] = &[
         (&["--worker", "--", "echo", "{}"], "a worker gets its items on standard input: remove {}"),
         (&["--worker", "--", "echo", "{col:2}"], "a worker gets its items on standard input: remove {col:2}"),
+        (&["--worker", "--", "curl", "-D{headers}"], "a worker has no file of headers: remove {headers}"),
         (&["--worker", "--pipe", "--", "cat"], "cannot be used with"),
         (&["--worker", "-B2", "--", "cat"], "cannot be used with"),
         (&["--worker", "-I@", "--", "cat"], "cannot be used with"),

@@ -14,9 +14,7 @@ use throttle::time::{SECOND, Time};
 
 use crate::rules::civil::{Span, first_of, place, shown, spans};
 use crate::simulated::{Simulation, block};
-#[cfg(any(feature = "sqlite", feature = "redis"))]
-use crate::support::text;
-use crate::support::{for_each_seed, seeds, throttle};
+use crate::support::{for_each_seed, seeds, text, throttle};
 
 const MINUTE: u64 = 60 * SECOND;
 
@@ -469,6 +467,18 @@ const SHARED: [(&str, [&str; 2], &str); 7] = [
     ("0/s,during=16:00-08:00", [ALL; 2], "0 used, 0 free, next slot now"),
     ("0/s,algo=interval,during=16:00-08:00", [ALL; 2], "next slot now"),
 ];
+
+/// One limit forbids what the other allows.
+#[test]
+fn limits_whose_hours_never_meet_are_told() {
+    let rates = ["-r0/s,during=08:00-20:00,tz=UTC", "-r0/s,during=20:00-08:00,tz=UTC"];
+    let output = throttle(&[&rates[..], &["--dry-run"]].concat()).write_stdin("1\n").assert().code(1);
+    let told = text(&output.get_output().stderr);
+    assert!(
+        told.contains("check that the hours and margins of all limits have an instant in common"),
+        "{told}"
+    );
+}
 
 #[test]
 #[cfg(feature = "sqlite")]

@@ -151,7 +151,7 @@ impl WaitReason {
 /// The end of a run that releases nothing from the instant `over` on, if that is given.
 fn cut_short((at, precision): (Time, Precision), over: Option<Time>) -> (Time, Precision) {
     let last = over.map(|over| Time(over.0.saturating_sub(1)));
-    match last.filter(|last| *last < at) {
+    match last.filter(|last| *last <= at) {
         Some(last) if precision == Precision::AtLeast => (last, Precision::Exact),
         Some(last) => (last, precision),
         None => (at, precision),

@@ -342,3 +342,15 @@ fn a_limit_that_no_item_matched_is_told_at_the_end() {
         (9, EndOfInput, "warning no item matched the limit 1/100ns,algo=sliding,key=col:1,only=a; finish 0"),
     ]);
 }
+
+#[test]
+fn a_bad_item_is_told_once_those_before_it_are_done() {
+    let bad = "bad item 3: its cost, col:1, is 'x', not a whole number: 'x'";
+    Scene::new("-r 1/100ns,cost=col:1 --on-bad skip --on-limit drop").check(&[
+        (0, Input("1\n"), "send 1; wait - or input"),
+        (10, Input("1\nx\n"), &format!("{bad}; wait - or input")),
+    ]);
+    // After a stop, it is left.
+    Scene::new("-r 1/100ns,cost=col:1")
+        .check(&[(0, Input("1\n1\nx\n"), "send 1; wait 100"), (5, Interrupt, "SIGTERM; finish 130")]);
+}

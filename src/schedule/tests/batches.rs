@@ -286,6 +286,11 @@ fn batches_that_wait_for_more_go_on_under_limits_with_other_keys() {
         (5, Limits("9/100ns"), "limits; wait 50 or input"),
         (6, EndOfInput, "send a 1 b 1; finish 0"),
     ]);
+    Scene::new("-r 9/100ns,key=col:1 -B 3,50ns").check(&[
+        (0, Input("a x\nb x\n"), "wait 50 or input"),
+        (5, Limits("9/100ns,key=col:2"), "limits; wait 50 or input"),
+        (6, EndOfInput, "send a x b x; finish 0"),
+    ]);
 }
 
 /// From then on, a bucket saves up for it, even if no command may take it.
@@ -297,5 +302,63 @@ fn a_batch_is_next_in_line_from_the_end_of_the_input_on() {
         (25, Input("3 d\n"), "wait -"),
         (30, EndOfInput, "wait -"),
         (100, Ended(1, 0), "send 3 d; wait -"),
+    ]);
+}
+
+#[test]
+fn what_did_not_fit_lets_nothing_pass() {
+    Scene::new("-r 5/100ns,cost=col:1 -B 9,50ns").check(&[
+        (0, Input("2\n4\n1\n"), "wait 0 or input"),
+        (0, Due, "send 2; wait 100 or input"),
+        (100, Due, "send 4 1; wait - or input"),
+    ]);
+    // It costs all that is ever admitted.
+    Scene::new("-r 5/100ns,cost=col:1 -B 9,50ns")
+        .check(&[(0, Input("2\n3\n"), "wait 50 or input"), (50, Due, "send 2 3; wait - or input")]);
+    for batch in ["9", "9,50ns"] {
+        Scene::new(&format!("-r 9/s -r 5/100ns,cost=col:1 -B {batch}"))
+            .check(&[(0, Input("4\n4\n"), "wait 0 or input"), (0, Due, "send 4; wait 100 or input")]);
+    }
+}
+
+#[test]
+fn a_batch_is_tried_again_as_a_whole() {
+    Scene::new("-r 5/100ns,cost=col:1 -B 3 -j 9 --retries 1 --backoff 200ns..200ns -- cmd").check(&[
+        (0, Input("2 a\n3 b\n"), "wait 0 or input"),
+        (0, Due, "send 2 a 3 b; wait - or input"),
+        (5, Ended(1, 1), "wait 205 or input"),
+        (150, Input("3 c\n"), "wait 150 or input"),
+        (150, Due, "send 3 c; wait 205 or input"),
+        (205, Due, "wait 250 or input"),
+        (250, Due, "send 2 a 3 b; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_batch_that_backs_off_in_order_waits_for_that_although_the_input_has_ended() {
+    Scene::new("-r 1/100ns --in-order -B 2,1h -j 9 --retries 1 --backoff 200ns..200ns -- cmd").check(&[
+        (0, Input("a\nb\nc\n"), "wait 0 or input"),
+        (0, Due, "send a b; wait 3600000000000 or input"),
+        (1, EndOfInput, "wait 100"),
+        (2, Ended(1, 1), "wait 202"),
+        (202, Due, "send a b; wait 302"),
+        (302, Due, "send c; wait -"),
+    ]);
+}
+
+#[test]
+fn what_arrives_at_the_awaited_instant_is_in_the_batch() {
+    let mut scene = Scene::new("-r 1/100ns -B 3");
+    assert_eq!(scene.actions(0), "wait - or input");
+    scene.happens(Time(5), &Input("a\nb\n"));
+    scene.check(&[(5, Due, "send a b; wait - or input")]);
+}
+
+#[test]
+fn what_has_arrived_is_let_in_once_a_whole_batch_is_refused() {
+    Scene::new("-r 1/100ns --on-limit drop -B 2,50ns --lookahead 2").check(&[
+        (0, Input("a\nb\n"), "send a b; wait - or input"),
+        (10, Input("c\nd\ne\n"), "wait 10"),
+        (10, Due, "wait 60 or input"),
     ]);
 }

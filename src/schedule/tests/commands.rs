@@ -337,7 +337,9 @@ fn a_run_waits_no_longer_than_it_may_unless_the_end_of_a_command_may_shorten_it(
         (0, Due, "too long by Some(100); wait -"),
         (5, Ended(1, 0), "finish 75"),
     ]);
-    for (args, wait) in [("-r 1/100ns --retries 1", "100"), ("-r 1/99ns,from=exit", "-")] {
+    for (args, wait) in
+        [("-r 1/100ns --retries 1", "100"), ("-r 1/99ns,from=exit", "-"), ("-r 1/100ns -r 2/running", "100")]
+    {
         Scene::new(&format!("{args} --max-wait 30ns -j 9 -- cmd")).check(&[
             (0, Input("a\nb\n"), &format!("send a; wait {wait} or input")),
             (1, Ended(1, 0), "wait 1 or input"),
@@ -370,4 +372,95 @@ fn one_that_may_wait_until_an_instant_does_whatever_runs() {
     ]);
     scene("-r 1/31ns -j 9 --retries 1 -- cmd")
         .check(&[(0, Input("a\nb\n"), "send a; wait 0 or input"), (0, Due, "too long by Some(31); wait -")]);
+}
+
+/// The second lane waits for an earlier item than the first.
+#[test]
+fn what_the_sink_takes_leaves_in_input_order() {
+    let scene = Scene::new("-r 1/100ns,key=col:1 -j 9 -k -- cmd");
+    Scene { capacity: Capacity { before: 5, ..scene.capacity }, ..scene }.check(&[
+        (0, Input("a\nb\nb\na\n"), "send a; send b; wait 100 or input"),
+        (100, Due, "send b; send a; wait 1000000000 or input"),
+    ]);
+    let scene = Scene::new("-r 9/s -j 9 -k -- cmd");
+    Scene { capacity: Capacity { before: 2, ..scene.capacity }, ..scene }.check(&[(
+        0,
+        Input("a\nb\n"),
+        "send a; wait -",
+    )]);
+}
+
+#[test]
+fn what_is_refused_is_told_to_outputs_that_wait_for_it() {
+    Scene::new("-r 1/100ns --on-limit drop -j 9 -k -- cmd").check(&[(
+        0,
+        Input("a\nb\n"),
+        "send a; retire 2 3; wait - or input",
+    )]);
+}
+
+#[test]
+fn a_run_ends_when_nothing_is_left_to_be_tried_again() {
+    Scene::new("-r 9/s -j 9 --retries 1 --backoff 35ns..35ns --until 99ns -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait 100 or input"),
+        (1, EndOfInput, "wait -"),
+        (5, Ended(1, 1), "wait 40"),
+        (40, Due, "send a; wait -"),
+        (41, Ended(1, 0), "finish 0"),
+    ]);
+    Scene::new("-r 9/s -j 9 --retries 1 --backoff 1h -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (1, Ended(1, 1), "wait 3600000000001 or input"),
+        (2, ReaderGone, "finish 141"),
+    ]);
+}
+
+#[test]
+fn an_argument_that_no_command_could_be_given_ends_the_run_in_its_turn() {
+    let line = CommandLine { several: 99, single: 99, longest: 5, times: 1, ..CommandLine::default() };
+    let scene = Scene::new("-r 9/s --halt soon,fail=1 -j 9 -- cmd");
+    Scene { capacity: Capacity { line: Some(line), ..scene.capacity }, ..scene }.check(&[(
+        0,
+        Input("too long\na\n"),
+        "failed 1; halted after 1; finish 123",
+    )]);
+}
+
+#[test]
+fn a_run_ends_at_its_time_unless_nothing_waits() {
+    Scene::new("-r 1/100ns --until 50ns")
+        .check(&[(0, Input("a\nb\n"), "send a; wait 51 or input"), (51, Due, "time is up; finish 75")]);
+    Scene::new("-r 9/s -j 9 --retries 1 --backoff 1h --until 50ns -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait 51 or input"),
+        (1, Ended(1, 1), "wait 51 or input"),
+        (51, Due, "time is up; failed 1 so far; finish 75"),
+    ]);
+    Scene::new("-r 9/s -j 9 --until 50ns -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait 51 or input"),
+        (1, EndOfInput, "wait -"),
+        (60, Ended(1, 0), "finish 0"),
+    ]);
+    // While no command could take more, the input was not read.
+    let until = |rows: &[(u64, Event, &str)]| {
+        let mut scene = Scene::new("-r 9/s -j 1 --until 50ns -- cmd");
+        scene.happens(Time(0), &Input("a\n"));
+        assert_eq!(scene.actions(0), "send a; wait 51");
+        scene.happens(Time(51), &Due);
+        assert_eq!(scene.actions(51), "wait 51 or input");
+        scene.check(rows);
+    };
+    until(&[(51, Input("b\n"), "time is up; wait -"), (60, Ended(1, 0), "finish 75")]);
+    until(&[(51, Due, "wait -"), (60, Ended(1, 0), "finish 0")]);
+}
+
+#[test]
+fn a_run_that_may_wait_for_new_items_does_not_end_for_one_that_backs_off() {
+    Scene::new("-r 9/s -j 9 --retries 1 --backoff 1h --max-wait 30ns -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (1, Ended(1, 1), "wait 3600000000001 or input"),
+        (2, EndOfInput, "too long by Some(3599999999999); failed 1 so far; finish 75"),
+    ]);
+    // Nor for what waits until a command ends.
+    Scene::new("-r 1/running --max-wait 0ns -j 9 -- cmd")
+        .check(&[(0, Input("a\nb\n"), "send a; wait - or input"), (0, Due, "wait - or input")]);
 }

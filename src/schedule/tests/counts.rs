@@ -304,12 +304,12 @@ fn a_limit_that_no_item_matched_is_not_told_without_items_or_after_a_stop() {
 fn the_input_is_consumed_up_to_the_first_item_that_waits() {
     let mut scene = Scene::new("-r 1/100ns,key=col:1");
     let mut consumed = Vec::new();
-    for (at, event) in [(0, Input("a\na\nb\n")), (50, Input("c\na\n")), (100, Due), (200, Due)] {
+    for (at, event) in [(0, Input("a\na\nb\n")), (50, Input("c\na\nb\n")), (100, Due), (200, Due)] {
         scene.happens(Time(at), &event);
         scene.actions(at);
         consumed.push(scene.schedule.consumed());
     }
-    assert_eq!(consumed, [2, 2, 8, 10]);
+    assert_eq!(consumed, [2, 2, 8, 12]);
 }
 
 #[test]
@@ -445,4 +445,41 @@ fn an_observer_sees_what_the_limits_were_charged_for() {
     }));
     scene.check(&[(5, Input("a\nb\nc\nd\n"), "send a b c; send c; wait 112 or input")]);
     assert_eq!(*seen.borrow(), [(12, 5, vec![1]), (12, 5, vec![1]), (19, 12, vec![1])]);
+}
+
+#[test]
+fn only_what_waits_for_a_limit_is_counted_as_its_wait() {
+    // What is delayed waits for the limit from the end of its delay on.
+    let jitter = "50ns,seed=1".parse::<crate::config::Jitter>().unwrap();
+    let (first, second) = (jitter.delay(1, 1), jitter.delay(2, 1));
+    let schedule = Scene::new("-r 1/100ns -r 9/s,key=col:1 --jitter=50ns,seed=1").check(&[
+        (0, Input("a\nb\n"), &format!("wait {first} or input")),
+        (first, Due, &format!("send a; wait {second} or input")),
+        (second, Due, &format!("wait {} or input", first + 100)),
+        (first + 100, Due, "send b; wait 1000000000 or input"),
+    ]);
+    assert_eq!(schedule.limit_stats()[0].waited, first + 100 - second);
+    // A limit that ends after a hold counts, and the hold does not.
+    let schedule = Scene::new("-r 1/200ns -j 9 -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (5, EndedAndAsks(1, 0, 100), "wait - or input"),
+        (20, Input("b\n"), "wait 200 or input"),
+        (200, Due, "send b; wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().times.holds, waits(&schedule)), (0, vec![1]));
+    let schedule = Scene::new("-r 9/s -B 2,50ns")
+        .check(&[(0, Input("a\n"), "wait 50 or input"), (50, Due, "send a; wait - or input")]);
+    assert_eq!((schedule.stats().times.waited, schedule.stats().times.holds), (50, 0));
+}
+
+#[test]
+fn a_run_that_goes_by_the_wall_clock_says_so() {
+    for (args, expected) in [
+        ("-r 1/s", false),
+        ("-r 1/s --until 50ns", false),
+        ("-r 1/s --until 12:00", true),
+        ("-r 9/s -r 1/1d,algo=calendar,tz=UTC", true),
+    ] {
+        assert_eq!(Scene::new(args).schedule.goes_by_wall(), expected, "{args}");
+    }
 }

@@ -15,7 +15,13 @@ fn wait_reason(mut scene: Scene, events: &[(u64, Event)]) -> WaitReason {
 
 #[test]
 fn what_the_next_release_waits_for() {
-    let table: [(&str, &[(u64, Event)], WaitReason); 15] = [
+    let table: [(&str, &[(u64, Event)], WaitReason); 17] = [
+        ("-r 9/100ns --jitter=50ns,seed=1", &[(0, Input("a\n"))], WaitReason::Jitter),
+        (
+            "-r 9/100ns -j 1 --retries 1 --backoff 35ns..35ns -- cmd",
+            &[(0, Input("a\n")), (1, Ended(1, 1)), (2, Input("b\nc\n"))],
+            WaitReason::Command,
+        ),
         ("-r 1/100ns", &[(0, Input("a\n"))], WaitReason::Input),
         ("-r 1/100ns", &[(0, Input("a\nb\n"))], WaitReason::Limit(rate("1/100ns"))),
         ("-r 1/100ns", &[(0, Input("a\nb\n")), (1, Interrupt)], WaitReason::Input),
@@ -59,6 +65,8 @@ fn what_the_next_release_waits_for() {
 fn a_busy_sink_and_a_store_hold_up_what_the_limits_allow() {
     let scene = Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
     assert_eq!(wait_reason(scene, &[(0, Input("a\n"))]), WaitReason::Shortage);
+    let scene = Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
+    assert_eq!(wait_reason(scene, &[(0, Input("a\n")), (1, Interrupt)]), WaitReason::Input);
     let mut scene = Scene::new("-r 1/100ns");
     scene.schedule = scene.schedule.with_bookings(booking_terms(2, &[1]));
     scene.happens(Time(0), &Input("a\n"));
@@ -89,6 +97,8 @@ fn what_was_passed_over_is_not_left() {
     scene.happens(Time(0), &Input("a\nb\nc\n"));
     scene.actions(0);
     assert_eq!(scene.schedule.forecast(Time(0), None).left, 1);
+    // It counts as done.
+    assert_eq!(scene.schedule.forecast(Time(0), None).done, 2);
     scene.happens(Time(100), &Due);
     scene.actions(100);
     assert_eq!((scene.schedule.forecast(Time(100), None).left, scene.schedule.stats().left()), (0, 0));
@@ -133,7 +143,11 @@ fn the_end_is_no_later_than_that_of_the_time_for_the_run() {
         ("-r 1/100ns --until 150ns", 150, Precision::Exact),
         ("-r 1/100ns,key=col:1 --until 150ns", 150, Precision::Exact),
         ("-r 1/100ns,key=col:1 --until 250ns", 200, Precision::AtLeast),
+        // It is no later, either.
+        ("-r 1/100ns,key=col:1 --until 200ns", 200, Precision::Exact),
         ("-r 2/100ns,cost=col:2 --until 90ns", 90, Precision::About),
+        ("-r 2/100ns,cost=col:2 --until 999ns", 200, Precision::About),
+        ("-r 1/100ns --jitter=1ns,seed=1 --until 999ns", 200, Precision::AtLeast),
     ];
     for (args, at, precision) in table {
         let mut scene = Scene::new(args);
@@ -174,6 +188,56 @@ fn how_well_the_end_is_known_if_costs_differ() {
         let total = Total { items, is_exact: true };
         scene.schedule.forecast(Time(0), Some(total)).ends.map(|(_, precision)| precision)
     };
+    let counted = Some(Total { items: 0, is_exact: false });
+    let uniform = Scene::new("-r 9/100ns").schedule.forecast(Time(0), counted);
+    assert_eq!(uniform.ends, Some((Time(0), Precision::About)));
     // With nothing left, costs do not matter.
     assert_eq!((precision(0), precision(5)), (Some(Precision::About), Some(Precision::AtLeast)));
+}
+
+#[test]
+fn the_end_is_that_of_the_batches_that_the_items_would_form() {
+    // Each costs one release, or what is in it.
+    for (args, at) in [("-r 1/100ns -B 2", 100), ("-r 1/100ns,cost=1 -B 2", 300)] {
+        let mut scene = Scene::new(args);
+        scene.happens(Time(0), &Input("a\nb\nc\nd\n"));
+        scene.happens(Time(0), &EndOfInput);
+        scene.actions(0);
+        assert_eq!(scene.schedule.forecast(Time(0), None).ends, Some((Time(at), Precision::About)), "{args}");
+    }
+}
+
+#[test]
+fn the_next_release_is_that_of_the_limit_that_another_attempt_waits_for_too() {
+    let mut scene = Scene::new("-r 1/100ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd");
+    for (at, event) in [(0, Input("a\nb\n")), (1, Ended(1, 1))] {
+        scene.happens(Time(at), &event);
+        scene.actions(at);
+    }
+    assert_eq!(scene.schedule.forecast(Time(2), None).next, Some(Time(100)));
+}
+
+#[test]
+fn what_is_held_is_released_from_the_end_of_the_hold_on() {
+    let mut scene = Scene::new("-r 1/100ns -j 9 -- cmd");
+    for (at, event) in [(0, Input("a\nb\nc\n")), (0, EndOfInput), (1, EndedAndAsks(1, 0, 999))] {
+        scene.happens(Time(at), &event);
+        scene.actions(at);
+    }
+    let forecast = scene.schedule.forecast(Time(1), None);
+    assert_eq!((forecast.next, forecast.ends), (Some(Time(1000)), Some((Time(1100), Precision::Exact))));
+}
+
+#[test]
+fn what_may_go_now_waited_for_a_limit() {
+    let mut scene = Scene::new("-r 1/100ns");
+    scene.happens(Time(0), &Input("a\nb\n"));
+    scene.actions(0);
+    assert_eq!(scene.schedule.wait_reason(Time(100)), WaitReason::Limit(rate("1/100ns")));
+    // The lanes have gone with their keys.
+    let mut scene = Scene::new("-r 1/100ns,key=col:1");
+    scene.happens(Time(0), &Input("a\nb\na\n"));
+    scene.actions(0);
+    scene.happens(Time(1), &Limits("1/100ns"));
+    assert_eq!(scene.schedule.wait_reason(Time(1)), WaitReason::Input);
 }

@@ -1,6 +1,7 @@
 //! Lanes, and the short way past them.
 
 use super::*;
+use crate::config::Jitter;
 use crate::gate::ASKED;
 
 #[test]
@@ -299,7 +300,7 @@ fn a_keyed_release_is_asked_about_at_most_twice() {
         "-r 1/100ns,key=col:1 -r 1/3ns --lookahead 5",
         "-r 1/100ns,key=col:1 -r 1/3ns --skip-blank",
     ] {
-        for keys in [1, 2, 40] {
+        for keys in [1, 2, 70] {
             for step in [1, 50] {
                 let (asked, waits) = asked(args, keys, 200, step);
                 // Each item and each lane may cost up to two questions, and each wait one for the statistics.
@@ -337,5 +338,261 @@ fn in_order_the_first_holds_up_the_others() {
     Scene::new("-r 1/100ns,key=col:1 --in-order").check(&[
         (0, Input("a\na\nb\n"), "send a; wait 100 or input"),
         (100, Due, "send a b; wait 1000000000 or input"),
+    ]);
+}
+
+#[test]
+fn an_item_does_not_pass_others_of_its_lane_while_the_first_lane_is_empty() {
+    Scene::new("-r 2/100ns,cost=col:2,key=col:1").check(&[
+        (0, Input("a 2\na 1\n"), "send a 2; wait 100 or input"),
+        (50, Input("b 1\nb 2\n"), "send b 1; wait 100 or input"),
+        (100, Due, "send a 1; wait 150 or input"),
+        (110, Input("b 1\n"), "wait 150 or input"),
+        (150, Due, "send b 2; wait 250 or input"),
+    ]);
+}
+
+/// Each lane moves behind the others with each item that leaves.
+#[test]
+fn what_leaves_together_is_in_input_order_however_many_leave_a_lane() {
+    Scene::new("-r 2/100ns,key=col:1").check(&[
+        (0, Input("a\na\nb\nb\n"), "send a a b b; wait 1000000000 or input"),
+        (10, Input("a 1\nb 1\na 2\nb 2\n"), "wait 100 or input"),
+        (100, Due, "send a 1 b 1 a 2 b 2; wait 1000000000 or input"),
+    ]);
+}
+
+/// It goes by the limits as they were when it became next in line.
+#[test]
+fn what_waits_for_a_command_is_dropped_if_a_limit_did_not_admit_it_at_its_arrival() {
+    const S: u64 = 1_000_000_000;
+    Scene::new("-r 1/100ns,key=col:1 --on-limit drop -j 1 -- cmd").check(&[
+        (0, Input("a 1\n"), "send a 1; wait 1000000000 or input"),
+        (50, Input("a 2\n"), "wait - or input"),
+        (2 * S, Input("b 1\n"), "wait - or input"),
+        (3 * S, Input("c 1\n"), "wait - or input"),
+        (4 * S, Ended(1, 0), "send b 1; wait - or input"),
+    ]);
+    // What was released before it has left by then.
+    let mut scene = Scene::new("-r 2/100ns --on-limit drop");
+    scene.happens(Time(0), &Input("a\n"));
+    assert_eq!(scene.actions(0), "send a; wait - or input");
+    Scene { busy: Some(100), ..scene }.check(&[
+        (20, Input("b\n"), "busy b; wait 120 or input"),
+        (30, Input("c\n"), "wait 120 or input"),
+        (120, Due, "send b c; wait - or input"),
+    ]);
+}
+
+#[test]
+fn another_attempt_waits_although_items_never_do() {
+    let schedule = Scene::new("-r 1/100ns --on-limit drop -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a\n"), "send a; wait - or input"),
+        (5, Ended(1, 1), "wait 100 or input"),
+        (6, Input("b\n"), "wait 100 or input"),
+        (100, Due, "send a; wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().refused, schedule.stats().retried), (1, 1));
+}
+
+#[test]
+fn the_newest_does_not_take_the_place_of_another_attempt() {
+    Scene::new("-r 1/100ns --on-limit latest -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a\n"), "wait 0 or input"),
+        (0, Due, "send a; wait - or input"),
+        (5, Ended(1, 1), "wait 100 or input"),
+        (6, Input("b\n"), "wait 100 or input"),
+        (7, Input("c\n"), "wait 100 or input"),
+        (100, Due, "send a; wait 200 or input"),
+        (200, Due, "send c; wait - or input"),
+    ]);
+}
+
+#[test]
+fn the_turn_of_what_was_replaced_is_over_once_the_newest_has_left() {
+    let scene = Scene::new("-r 1/100ns -r 9/100ns,key=col:1 --on-limit latest");
+    Scene { slowness: 30, ..scene }.check(&[
+        (0, Input("x\n"), "wait 0 or input"),
+        (0, Due, "send x; wait 1000000000 or input"),
+        (40, Input("a 1\nb 1\n"), "wait 130 or input"),
+        (50, Input("a 2\n"), "wait 130 or input"),
+        (130, Due, "send a 2; wait 260 or input"),
+        // It arrived before that had left.
+        (150, Input("a 3\n"), "wait 260 or input"),
+        (260, Due, "send b 1; wait 390 or input"),
+    ]);
+}
+
+/// The lanes of all keys become one while the last item is running.
+#[test]
+fn another_attempt_goes_after_what_waited_before_it_under_other_keys() {
+    let changed = |order: &str, rows: &[(u64, Event, &str)]| {
+        let mut scene = Scene::new(&format!("-r 1/100ns,key=col:1 {order} -j 9 --retries 1 -- cmd"));
+        for (at, event) in [
+            (0, Input("a 1\nb 1\n")),
+            (0, Due),
+            (0, Due),
+            (1, Input("a 2\nb 2\n")),
+            (2, Input("c 1\n")),
+            (2, Due),
+        ] {
+            scene.happens(Time(at), &event);
+            scene.actions(at);
+        }
+        assert_eq!(scene.schedule.running(), 3);
+        scene.happens(Time(5), &Limits("1/10ns"));
+        scene.check(rows)
+    };
+    changed(
+        "",
+        &[
+            (5, Ended(5, 1), "limits; send a 2; wait 15 or input"),
+            (15, Due, "send b 2; wait 25 or input"),
+            (25, Due, "send c 1; wait - or input"),
+        ],
+    );
+    let schedule = changed(
+        "--on-limit latest",
+        &[
+            (5, Ended(5, 1), "limits; wait 5 or input"),
+            (5, Due, "send c 1; wait 15 or input"),
+            (15, Due, "send b 2; wait - or input"),
+        ],
+    );
+    assert_eq!(schedule.stats().refused, 1);
+}
+
+#[test]
+fn what_waits_keeps_its_order_under_other_keys() {
+    Scene::new("-r 1/100ns,key=col:1").check(&[
+        (0, Input("a\nb\na 1\nb 2\na 3\n"), "send a b; wait 100 or input"),
+        (50, Limits("9/100ns"), "limits; send a 1 b 2 a 3; wait - or input"),
+    ]);
+    // In order, all wait in one lane, whose last release still counts.
+    let scene = Scene::new("-r 1/1us --in-order");
+    Scene { slowness: 30, ..scene }.check(&[
+        (0, Input("0 a\n5 b\n"), "send 0 a; wait 1030 or input"),
+        (40, Limits("10/100ns,algo=bucket,burst=2,cost=col:1,key=col:2"), "limits; wait 60 or input"),
+    ]);
+}
+
+/// At its deadline it still may go, and later if only the run was late.
+#[test]
+fn what_waited_too_long_is_refused_once_what_may_go_has_left() {
+    Scene::new("-r 1/100ns,key=col:1,only=a -r 1/50ns,key=col:1,only=b --on-limit fail --max-wait 50ns")
+        .check(&[
+            (0, Input("a\nb\na\nb\n"), "send a b; wait 50 or input"),
+            (50, Due, "send b; wait 50 or input"),
+            (50, Due, "expired 3; finish 75"),
+        ]);
+    // The first of several ends the run.
+    Scene::new("-r 1/100ns,key=col:1 --on-limit fail --max-wait 50ns").check(&[
+        (0, Input("a\nb\na\nb\n"), "send a b; wait 50 or input"),
+        (51, Due, "expired 3; finish 75"),
+    ]);
+    Scene::new("-r 1/50ns --on-limit drop --max-wait 50ns")
+        .check(&[(0, Input("a\nb\n"), "send a; wait 50 or input"), (60, Due, "send b; wait - or input")]);
+    Scene { busy: Some(50), ..Scene::new("-r 9/100ns --on-limit drop --max-wait 40ns -j 9 -- cmd") }.check(
+        &[(0, Input("a\nb\n"), "busy a; wait 40 or input"), (60, Due, "send a; send b; wait - or input")],
+    );
+    // Each has a deadline of its own.
+    Scene::new("-r 1/100ns --on-limit drop --max-wait 50ns").check(&[
+        (0, Input("a\nb\n"), "send a; wait 50 or input"),
+        (30, Input("c\n"), "wait 50 or input"),
+        (50, Due, "wait 80 or input"),
+        (60, Input("d\n"), "wait 80 or input"),
+        (80, Due, "wait 100 or input"),
+        (100, Due, "send d; wait - or input"),
+    ]);
+    // What is behind it may cost less.
+    Scene::new("-r 3/100ns,cost=col:2,key=col:1 --on-limit drop --max-wait 50ns").check(&[
+        (0, Input("a 2\n"), "send a 2; wait 1000000000 or input"),
+        (10, Input("a 3\na 1\n"), "wait 60 or input"),
+        (60, Due, "send a 1; wait 1000000000 or input"),
+    ]);
+    Scene::new("-r 1/100ns,key=col:1 --on-limit drop --max-wait 50ns").check(&[
+        (0, Input("a x\nb x\na x\nb x\n"), "send a x b x; wait 50 or input"),
+        (10, Limits("1/100ns,key=col:2"), "limits; send a x; wait 50 or input"),
+        (50, Due, "wait 1000000010 or input"),
+    ]);
+}
+
+#[test]
+fn each_attempt_has_a_delay_of_its_own() {
+    let jitter = "50ns,seed=1".parse::<Jitter>().unwrap();
+    let first = jitter.delay(1, 1);
+    let again = first + 1 + jitter.delay(1, 2);
+    let second = again + jitter.delay(2, 1);
+    let wait = |until: u64| format!("wait {until} or input");
+    Scene::new("-r 9/s --jitter=50ns,seed=1 -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a\nb\n"), &wait(first)),
+        (first, Due, &format!("send a; {}", wait(first + jitter.delay(2, 1)))),
+        (first + 1, Ended(1, 1), &wait(again)),
+        (again, Due, &format!("send a; {}", wait(second))),
+        (second, Due, "send b; wait - or input"),
+    ]);
+    // None begins before the limits admit the release.
+    Scene::new("-r 1/100ns -r 9/s,key=col:1 --jitter=50ns,seed=1").check(&[
+        (0, Input("a\n"), &wait(first)),
+        (first, Input("b\n"), &format!("send a; {}", wait(first + 100))),
+    ]);
+}
+
+#[test]
+fn the_first_to_leave_may_be_behind_what_waits_for_a_common_limit() {
+    Scene::new("-r 2/300ns,cost=col:2 -r 1/100ns,key=col:1").check(&[
+        (0, Input("a 1\n"), "send a 1; wait 1000000000 or input"),
+        (10, Input("b 2\na 1\n"), "wait 100 or input"),
+        (100, Due, "send a 1; wait 400 or input"),
+    ]);
+    // Nothing passes what the batch has left too little for.
+    Scene::new("-r 3/100ns,cost=col:2 -r 9/s,key=col:1").check(&[
+        (0, Input("z 3\n"), "send z 3; wait 1000000000 or input"),
+        (10, Input("x 2\na 2\n"), "wait 100 or input"),
+        (100, Input("b 1\n"), "send x 2; send b 1; wait 200 or input"),
+    ]);
+}
+
+/// More lanes wait than are asked to find out when to look again.
+#[test]
+fn a_run_that_may_not_wait_for_long_knows_its_next_release_exactly() {
+    let items: Vec<_> = (0..80).map(|item| format!("{}\n", item % 40)).collect();
+    let mut scene = Scene::new("-r 1/100ns,key=col:1 -r 40/10us --max-wait 5us");
+    scene.happens(Time(0), &Input(items.concat().leak()));
+    scene.actions(0);
+    scene.check(&[(0, Due, "too long by Some(10000); finish 75")]);
+}
+
+#[test]
+fn what_refused_items_made_room_for_goes_by_its_lane() {
+    Scene::new("-r 2/100ns,cost=col:1 --on-limit drop --lookahead 2 -j 9 -- cmd").check(&[
+        (0, Input("2 a\n"), "send 2 a; wait - or input"),
+        (10, Input("1 b\n1 c\n0 d\n0 e\n"), "send 0 d; send 0 e; wait - or input"),
+    ]);
+}
+
+/// The buffers of most lanes are freed as soon as nothing waits in them.
+#[test]
+fn many_lanes_know_when_their_last_items_left() {
+    let mut scene = Scene::new("-r 10/100ns,algo=bucket,burst=2,cost=col:2,key=col:1");
+    scene.slowness = 30;
+    let items: Vec<_> = (0..70).map(|key| format!("{key} 0\n")).collect();
+    scene.happens(Time(0), &Input(items.concat().leak()));
+    scene.actions(0);
+    scene.check(&[(10, Input("7 5\n"), "wait 60 or input")]);
+}
+
+#[test]
+fn what_is_refused_while_the_sink_is_busy_is_not_tried_again() {
+    Scene { busy: Some(50), ..Scene::new("-r 9/100ns --on-limit drop --max-wait 40ns -j 9 -- cmd") }
+        .check(&[(0, Input("a\n"), "busy a; wait 40 or input"), (40, Due, "wait - or input")]);
+}
+
+#[test]
+fn what_waited_too_long_is_refused_although_no_more_is_read() {
+    Scene::new("-r 1/100ns --on-limit drop --max-wait 50ns").check(&[
+        (0, Input("a\nb\n"), "send a; wait 50 or input"),
+        (1, EndOfInput, "wait 50"),
+        (50, Due, "finish 0"),
     ]);
 }

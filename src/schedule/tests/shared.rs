@@ -563,3 +563,103 @@ fn a_slot_that_is_free_at_once_may_begin_a_little_later() {
     ]);
     assert_eq!((schedule.stats().released, schedule.stats().refused), (1, 1));
 }
+
+#[test]
+fn the_deadline_of_an_item_is_not_that_of_another_attempt() {
+    Scene::shared("-r 1/100ns --on-limit drop --max-wait 50ns -j 9 --retries 1 -- cmd").check(&[
+        (0, Input("a\n"), "book 1; wait 50 or input"),
+        (1, Booked(&[1]), "send a; wait - or input"),
+        (60, Ended(1, 1), "book 1; wait - or input"),
+    ]);
+}
+
+#[test]
+fn slots_are_booked_together_only_for_equal_costs() {
+    Scene::shared("-r 9/100ns,cost=col:1").check(&[(
+        0,
+        Input("1 a\n1 b\n2 c\n1 d\n"),
+        "book 2; wait - or input",
+    )]);
+}
+
+/// An answer of the store to an order for this key and cost.
+fn answered(scene: &mut Scene, at: u64, key: &str, cost: u64, slots: &[u64], next: Option<u64>) -> String {
+    let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
+    let order = Order::new(Key::from_slice(key.as_bytes()), [cost], 1);
+    let (next, silent) = (next.map(Time), Answer::default());
+    scene.schedule.booked(Time(at), &order, Answer { slots, ask_again: next, next, ..silent });
+    scene.actions(at)
+}
+
+/// A batch takes what comes until a slot for its own key and costs is asked for.
+#[test]
+fn only_batches_that_slots_are_asked_for_are_closed() {
+    // One lane of b has been turned away, so none is asked for another one that costs the same.
+    let args = "-r 9/100ns,cost=col:3,key=col:1 -r 9/s,key=col:2,local -B 3";
+    for other in ["a z 2\n", "b z 5\n"] {
+        let mut scene = scene(args, 2, 9);
+        scene.happens(Time(0), &Input("b x 2\n"));
+        assert_eq!(scene.actions(0), "wait 0 or input");
+        scene.happens(Time(0), &Due);
+        assert_eq!(scene.actions(0), "book 1; wait - or input");
+        answered(&mut scene, 0, "b", 2, &[], Some(300));
+        scene.check(&[
+            (1, Input("b y 2\n"), "wait 1 or input"),
+            (1, Due, "wait 300 or input"),
+            (2, Input(other), "wait 2 or input"),
+            (2, Due, "book 1; wait 300 or input"),
+            (3, Input("b y 1\n"), "wait 3 or input"),
+            (3, Due, "book 1; wait 300 or input"),
+        ]);
+    }
+    for args in [args, "-r 9/100ns,cost=col:3 -r 9/s,key=col:2,local -B 3"] {
+        scene(args, 2, 9).check(&[
+            (0, Input("a x 2\nb y 3\n"), "wait 0 or input"),
+            (0, Due, "book 1; book 1; wait - or input"),
+            (1, Input("a x 1\n"), "wait 1 or input"),
+            (1, Due, "wait - or input"),
+        ]);
+    }
+}
+
+#[test]
+fn a_run_that_may_not_wait_for_long_goes_by_the_first_slot_that_any_lane_expects() {
+    let mut scene = Scene::shared("-r 1/100ns,key=col:1 --max-wait 30ns");
+    scene.happens(Time(0), &Input("b\na\nc\na\n"));
+    assert_eq!(scene.actions(0), "book 1; book 2; book 1; wait - or input");
+    answered(&mut scene, 0, "b", 1, &[0], None);
+    answered(&mut scene, 0, "c", 1, &[], Some(301));
+    answered(&mut scene, 0, "a", 1, &[0], None);
+    assert_eq!(answered(&mut scene, 0, "a", 1, &[], Some(100)), "wait 0 or input");
+    scene.check(&[(0, Due, "too long by Some(100); finish 75")]);
+}
+
+#[test]
+fn no_slot_is_asked_for_what_the_sink_does_not_take() {
+    let mut scene = Scene::shared("-r 1/100ns,key=col:1 -j 9 -k -- cmd");
+    scene.capacity.before = 2;
+    scene.check(&[(0, Input("a\nb\n"), "book 1; wait -")]);
+}
+
+#[test]
+fn a_slot_is_booked_for_one_batch_at_a_time_if_costs_differ() {
+    Scene::shared("-r 9/100ns,cost=col:1 -B 2")
+        .check(&[(0, Input("1 a\n1 b\n1 c\n1 d\n"), "wait 0 or input"), (0, Due, "book 1; wait - or input")]);
+}
+
+#[test]
+fn a_slot_that_was_overrun_is_reported() {
+    Scene { slowness: 10, ..Scene::shared("-r 1/100ns") }.check(&[
+        (0, Input("a\n"), "book 1; wait - or input"),
+        (1, Booked(&[1]), "send a; 1 late at 11; wait - or input"),
+    ]);
+}
+
+#[test]
+fn a_slot_that_never_comes_ends_the_run() {
+    let never = "error the next release would be later than any clock can show: shorten the period";
+    Scene::shared("-r 1/100ns").check(&[
+        (0, Input("a\n"), "book 1; wait - or input"),
+        (1, Free(1, &[], u64::MAX), &format!("{never}; finish 1")),
+    ]);
+}

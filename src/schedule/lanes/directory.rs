@@ -147,8 +147,15 @@ mod tests {
     #[test]
     fn few_lanes_are_kept_for_keys_that_have_nothing_waiting() {
         assert_eq!(emptied(10, false).names.len(), 10);
-        let directory = emptied(200, false);
+        let mut directory = emptied(200, false);
         assert_eq!((directory.names.len(), directory.free.len()), (FEW_LANES, 200 - FEW_LANES));
+        // One that is held is not among those that are forgotten.
+        for (hold, is_kept) in [(5, false), (6, true)] {
+            let at = open(&mut directory, 300);
+            directory.entries[at].lane.hold = Time(hold);
+            directory.empty(at, Time(5), false);
+            assert_eq!(directory.names.len() > FEW_LANES, is_kept, "{hold}");
+        }
     }
 
     #[test]

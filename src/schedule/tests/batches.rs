@@ -332,6 +332,26 @@ fn a_batch_is_tried_again_as_a_whole() {
         (205, Due, "wait 250 or input"),
         (250, Due, "send 2 a 3 b; wait - or input"),
     ]);
+    // It costs what it cost before.
+    Scene::new("-r 8/100ns,cost=col:1 -B 3 -j 9 --retries 1 --backoff 35ns..35ns -- cmd").check(&[
+        (0, Input("2 a\n3 b\n"), "wait 0 or input"),
+        (0, Due, "send 2 a 3 b; wait - or input"),
+        (5, Ended(1, 1), "wait 40 or input"),
+        (40, Due, "wait 100 or input"),
+        (100, Due, "send 2 a 3 b; wait - or input"),
+        (101, Input("3 c\n"), "wait 101 or input"),
+        (101, Due, "send 3 c; wait - or input"),
+    ]);
+    // It does not linger again.
+    Scene::new("-r 9/s,key=col:1 -B 3,1h --lookahead 2 -j 9 --retries 1 --backoff 35ns..35ns -- cmd").check(
+        &[
+            (0, Input("a\nb\nc\nd\n"), "send a; send b; wait 0 or input"),
+            (0, Due, "send c; wait 0 or input"),
+            (0, Due, "send d; wait 1000000000 or input"),
+            (5, Ended(1, 1), "wait 40 or input"),
+            (40, Due, "send a; wait 1000000000 or input"),
+        ],
+    );
 }
 
 #[test]
@@ -348,10 +368,10 @@ fn a_batch_that_backs_off_in_order_waits_for_that_although_the_input_has_ended()
 
 #[test]
 fn what_arrives_at_the_awaited_instant_is_in_the_batch() {
-    let mut scene = Scene::new("-r 1/100ns -B 3");
+    let mut scene = Scene::new("-r 1/100ns,key=col:1 -B 3");
     assert_eq!(scene.actions(0), "wait - or input");
-    scene.happens(Time(5), &Input("a\nb\n"));
-    scene.check(&[(5, Due, "send a b; wait - or input")]);
+    scene.happens(Time(5), &Input("a 1\na 2\n"));
+    scene.check(&[(5, Due, "send a 1 a 2; wait 1000000005 or input")]);
 }
 
 #[test]

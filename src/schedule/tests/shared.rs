@@ -3,6 +3,7 @@
 use super::*;
 use crate::config::Jitter;
 use crate::exit::Exit;
+use crate::schedule::WaitReason;
 
 fn scene(args: &str, span: u64, most: u64) -> Scene {
     let mut scene = Scene::new(args);
@@ -441,6 +442,14 @@ fn slots_are_asked_for_once_no_more_items_of_a_batch_can_be_read() {
         (5, Due, "send b 1; wait -"),
         (6, BookedFor("a", 1, &[6]), "send a 1 a 2 a 3; wait - or input"),
     ]);
+    // It has lingered until then, whatever it costs.
+    Scene::shared("-r 9/100ns,cost=col:2,key=col:1 -B 3,1h --lookahead 2").check(&[
+        (0, Input("a 1\nb 1\n"), "wait 0 or input"),
+        (0, Due, "wait 3600000000000 or input"),
+        (1, Input("b 2\na 1\n"), "book 1; book 1; wait -"),
+        (2, BookedFor("b", 3, &[5]), "wait 5"),
+        (5, Due, "send b 1 b 2; wait 5 or input"),
+    ]);
 }
 
 #[test]
@@ -575,11 +584,7 @@ fn the_deadline_of_an_item_is_not_that_of_another_attempt() {
 
 #[test]
 fn slots_are_booked_together_only_for_equal_costs() {
-    Scene::shared("-r 9/100ns,cost=col:1").check(&[(
-        0,
-        Input("1 a\n1 b\n2 c\n1 d\n"),
-        "book 2; wait - or input",
-    )]);
+    Scene::shared("-r 9/100ns,cost=col:1").check(&[(0, Input("1 a\n2 b\n1 c\n"), "book 1; wait - or input")]);
 }
 
 /// An answer of the store to an order for this key and cost.
@@ -614,7 +619,7 @@ fn only_batches_that_slots_are_asked_for_are_closed() {
     }
     for args in [args, "-r 9/100ns,cost=col:3 -r 9/s,key=col:2,local -B 3"] {
         scene(args, 2, 9).check(&[
-            (0, Input("a x 2\nb y 3\n"), "wait 0 or input"),
+            (0, Input("a x 2\nb y 4\n"), "wait 0 or input"),
             (0, Due, "book 1; book 1; wait - or input"),
             (1, Input("a x 1\n"), "wait 1 or input"),
             (1, Due, "wait - or input"),
@@ -662,4 +667,19 @@ fn a_slot_that_never_comes_ends_the_run() {
         (0, Input("a\n"), "book 1; wait - or input"),
         (1, Free(1, &[], u64::MAX), &format!("{never}; finish 1")),
     ]);
+}
+
+#[test]
+fn a_hold_in_the_store_is_what_the_next_release_waits_for() {
+    let mut scene = Scene::shared("-r 1/100ns");
+    scene.happens(Time(0), &Input("a\n"));
+    assert_eq!(scene.actions(0), "book 1; wait - or input");
+    let held = Answer { held: Some(Time(50)), ask_again: Some(Time(50)), ..Answer::default() };
+    scene.schedule.booked(Time(1), &Order::new(Key::new(), [1], 1), held);
+    assert_eq!(scene.actions(1), "held until 50; wait 50 or input");
+    let forecast = scene.schedule.forecast(Time(1), None);
+    assert_eq!((forecast.wait_reason, forecast.next), (WaitReason::Hold, Some(Time(50))));
+    let schedule =
+        scene.check(&[(50, Due, "book 1; wait - or input"), (51, Booked(&[51]), "send a; wait - or input")]);
+    assert_eq!((schedule.stats().times.holds, waits(&schedule)), (1, vec![0]));
 }

@@ -110,10 +110,10 @@ impl Schedule {
         self.expire(now);
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
-        let mut flow = self.admit_waiting(room, &mut admission);
+        let flow = self.admit_waiting(room, &mut admission);
         if passes {
-            while flow.is_continue() && self.pass(&mut admission) {
-                flow = self.admit_waiting(room, &mut admission);
+            if flow.is_continue() {
+                self.pass(&mut admission);
             }
         } else {
             // Refused items have made room for more.
@@ -187,8 +187,7 @@ impl Schedule {
         let (eligible_at, request) = (request.eligible_at, Request { waits: true, ..request });
         let mut fits = |costs: &[u64]| gate.check(pending, now, &Request { costs, ..request }).is_ok();
         let Some((items, charge)) = lanes.complete(at, &mut fits) else { return Break(()) };
-        let most = if options.forms_batches() { 1 } else { items.min(*left) };
-        match gate.admit(pending, now, &Request::new(eligible_at, &charge), most) {
+        match gate.admit(pending, now, &Request::new(eligible_at, &charge), items.min(*left)) {
             Ok(releases) => {
                 let items = if options.forms_batches() { items } else { releases };
                 let segments = lanes.take(at, items, now, gate);
@@ -228,14 +227,9 @@ impl Schedule {
     }
 
     /// Admits items that find their lane empty and all limits open, past the lanes; the others join their lanes.
-    /// Returns true if the last one to join may still be admitted.
-    fn pass(&mut self, admission: &mut Admission) -> bool {
+    fn pass(&mut self, admission: &mut Admission) {
         let now = admission.checked;
-        while admission.batch.bytes() < WRITE
-            && !self.ending.is_stopping()
-            && self.lanes.have_room(&self.input)
-            && self.look(now)
-        {
+        while admission.batch.bytes() < WRITE && self.lanes.have_room(&self.input) && self.look(now) {
             let eligible_at = self.input.arrival().unwrap_or(now);
             let draft = self.input.draft();
             let request = Request { eligible_at, costs: &draft.costs, keys: &draft.keys, waits: true };
@@ -248,12 +242,8 @@ impl Schedule {
                 admission.deferred.extend(items.map(|items| self.lanes.push_over(items)));
             } else {
                 self.push(now);
-                if !may_pass {
-                    return true;
-                }
             }
         }
-        false
     }
 
     /// Refuses the next items of a lane, which `limit` does not admit. Breaks off if later items must not go at the

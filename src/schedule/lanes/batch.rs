@@ -61,8 +61,7 @@ impl Open {
     /// Lets nothing join any more, as of `at`.
     fn close(&mut self, at: Time, front: &Items) {
         self.is_full = true;
-        if let Some(closes) = &mut self.closes {
-            *closes = at.min(*closes);
+        if self.closes.is_some() {
             self.complete_by(at, front);
         }
     }
@@ -143,7 +142,7 @@ impl Batcher {
             is_fixed: false,
         };
         // A batch is tried again as a whole: even if less of it could go sooner, and it waits for nothing to join it.
-        let is_again = front.segment.attempt() > 1 && self.forms_batches();
+        let is_again = front.segment.attempt() > 1;
         if let Some(linger) = self.batch.linger.filter(|_| !is_again) {
             let lingered = arrival.saturating_add(linger);
             let closes = self.ended.map_or(lingered, |ended| ended.min(lingered));

@@ -179,9 +179,6 @@ impl Lanes {
     /// The lanes with an item that may not wait beyond `now`, in input order. `missed`: only those that could not have
     /// gone in time; the others still may if the run woke up late.
     pub(super) fn late(&self, gate: &Gate, now: Time, missed: bool) -> Vec<usize> {
-        if self.fresh.is_empty() {
-            return Vec::new();
-        }
         let has_missed = |deadline: Time, at| {
             let by = deadline.max(self.lane(at).previous);
             deadline < now && self.ask(at, gate, Scope::All, Time::ZERO).from > by

@@ -84,7 +84,7 @@ impl Lanes {
 
     /// Takes a lane out of its place.
     pub(super) fn unplace(&mut self, at: usize) {
-        let before = self.directory.entries[at].place.take().filter(|_| !self.is_sole);
+        let before = self.directory.entries[at].place.take();
         self.turns.replace(before, None);
     }
 
@@ -224,7 +224,7 @@ impl Lanes {
             let (front, eligible_at) = lane.front().filter(is_taken).zip(lane.eligible_at())?;
             let sums = batcher.sums_costs();
             // The costs of the batch after this one are not known yet.
-            let open = if sums { lane.composed() } else { lane.open.as_ref() }?;
+            let open = lane.composed()?;
             let batch = batcher.most_items();
             let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
             let request = Request { eligible_at, costs: &open.costs, keys: &front.charge.keys, waits: true };

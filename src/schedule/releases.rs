@@ -81,7 +81,6 @@ impl Schedule {
 
     /// Finds out when the next release may be, without admitting anything.
     pub(super) fn gather(&mut self, now: Time) {
-        self.expire(now);
         match self.lanes.next(&self.gate, now) {
             Some(at) => self.next = Some((self.not_before.max(now), Some(at))),
             None => self.find_next(now),

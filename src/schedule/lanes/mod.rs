@@ -373,12 +373,8 @@ impl Lanes {
     /// Takes out the first `count` items of a lane, which leave at `now`; they are charged before [`Lanes::finish`].
     pub(super) fn take(&mut self, at: usize, count: u64, now: Time, gate: &Gate) -> Segments {
         let taken = self.take_out(at, 0, count, now, gate);
-        if gate.reservations().is_some() {
-            self.place(at, gate, now);
-        } else {
-            // What is taken is not charged yet, so only the gate knows whether more may go.
-            self.put(at, self.lane(at).eligible_at().unwrap_or_default(), gate, now);
-        }
+        // What is taken is not charged yet, so only the gate knows whether more may go.
+        self.put(at, self.lane(at).eligible_at().unwrap_or_default(), gate, now);
         self.directory.entries[at].is_uncharged = true;
         taken
     }

@@ -61,7 +61,7 @@ impl Lanes {
             return self.put(at, now, gate, now);
         }
         let opening = self.ask(at, gate, Scope::Keyed, Time::ZERO);
-        self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed, self.lane(at).eligible_at());
+        self.directory.entries[at].kept = Kept::new(opening, gate, Scope::Keyed);
         self.put(at, opening.from, gate, now);
     }
 
@@ -131,10 +131,9 @@ impl Lanes {
             self.options.may_wait() && self.options.jitter.is_none() && gate.reservations().is_none();
         let is_unknown = |(first, at): &&Position| {
             let entry = &self.directory.entries[*at];
-            let eligible_at = entry.lane.eligible_at();
             *first < self.batcher.capacity.before
-                && eligible_at.is_some_and(|at| at <= now)
-                && !entry.whole.get().stands(gate, Scope::All, eligible_at, now)
+                && entry.lane.eligible_at().is_some_and(|at| at <= now)
+                && !entry.whole.get().stands(gate, Scope::All, now)
         };
         let unknown = self.sole().filter(|_| only_waits).filter(is_unknown).map(|(_, at)| *at);
         unknown.or_else(|| self.next(gate, now))
@@ -147,7 +146,7 @@ impl Lanes {
             let firsts = self.turns.ready.values().filter_map(|group| group.positions.first());
             let unknown = firsts.map(|&(_, at)| at).find(|&at| {
                 let entry = &self.directory.entries[at];
-                let stands = entry.kept.stands(gate, Scope::Keyed, entry.lane.eligible_at(), now);
+                let stands = entry.kept.stands(gate, Scope::Keyed, now);
                 // Until what was taken from it is charged, only the gate knows whether more may go.
                 let is_known = entry.is_uncharged || (stands && entry.kept.opening.from <= now);
                 !is_known
@@ -236,10 +235,9 @@ impl Lanes {
 
     /// The `kept` answer to a lane, if it still stands at `now`; otherwise a new one.
     fn refreshed(&self, kept: Kept, at: usize, gate: &Gate, scope: Scope, now: Time) -> Kept {
-        let eligible_at = self.lane(at).eligible_at().filter(|_| scope != Scope::Common);
-        match kept.stands(gate, scope, eligible_at, now) {
+        match kept.stands(gate, scope, now) {
             true => kept,
-            false => Kept::new(self.ask(at, gate, scope, now), gate, scope, eligible_at),
+            false => Kept::new(self.ask(at, gate, scope, now), gate, scope),
         }
     }
 

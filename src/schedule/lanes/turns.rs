@@ -19,31 +19,29 @@ pub(super) enum Place {
     Ready(Kind),
 }
 
-/// An answer of the gate. It stands until the gate's version changes, the opening ends, or the request's `eligible_at`
-/// changes.
+/// An answer of the gate. It stands until the gate's version changes or the opening ends. A lane whose request changes
+/// is placed anew, which replaces its answers.
 #[derive(Clone, Copy)]
 pub(super) struct Kept {
     pub(super) opening: Opening,
     version: u64,
-    /// The `eligible_at` of the request; `None` if the answer does not depend on it.
-    eligible_at: Option<Time>,
 }
 
 impl Default for Kept {
     /// An answer that does not stand.
     fn default() -> Self {
-        Kept { opening: Opening::NEVER, version: u64::MAX, eligible_at: None }
+        Kept { opening: Opening::NEVER, version: u64::MAX }
     }
 }
 
 impl Kept {
     /// An answer that the gate has just given.
-    pub(super) fn new(opening: Opening, gate: &Gate, scope: Scope, eligible_at: Option<Time>) -> Self {
-        Kept { opening, version: gate.version(scope), eligible_at }
+    pub(super) fn new(opening: Opening, gate: &Gate, scope: Scope) -> Self {
+        Kept { opening, version: gate.version(scope) }
     }
 
-    pub(super) fn stands(self, gate: &Gate, scope: Scope, eligible_at: Option<Time>, now: Time) -> bool {
-        self.version == gate.version(scope) && self.eligible_at == eligible_at && !self.opening.is_over(now)
+    pub(super) fn stands(self, gate: &Gate, scope: Scope, now: Time) -> bool {
+        self.version == gate.version(scope) && !self.opening.is_over(now)
     }
 }
 

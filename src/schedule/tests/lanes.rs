@@ -596,3 +596,14 @@ fn what_waited_too_long_is_refused_although_no_more_is_read() {
         (50, Due, "finish 0"),
     ]);
 }
+
+/// The lane may release until the hours begin, and waits for a command until then.
+#[test]
+fn hours_that_have_begun_hold_up_what_could_have_gone_before() {
+    const H: u64 = 3_600_000_000_000;
+    Scene::new("-r 9/s -r 0/s,key=col:1,during=08:00-09:00,tz=UTC -j 1 -- cmd").check(&[
+        (8 * H - 1, Input("a\nb\n"), "send a; wait -"),
+        (8 * H + 1, Ended(1, 0), &format!("wait {} or input", 9 * H)),
+        (9 * H, Due, &format!("send b; wait {}", 9 * H + 1_000_000_000)),
+    ]);
+}

@@ -17,6 +17,8 @@ pub struct Change {
     pub at: Time,
     /// When there was nothing yet.
     pub began: Time,
+    /// When the record was created; if later, one of the same key may have been evicted before.
+    pub created: Time,
     /// The instant as of which everything counts as used up, if it does.
     pub quarantine: Option<Time>,
     /// For a key that has no record, when that was found.
@@ -153,18 +155,28 @@ impl<'a> Past<'a> {
         let Change { at, began, missing, .. } = self.change;
         let latest = if missing.is_some() { last_used(self.change) } else { self.last.max(at) };
         let evicted = self.rules.forgotten_by(limit, cost, self.seen, missing.is_some());
+        let evicted = evicted.max(self.evicted_before(limit, cost));
         let evicted = evicted.map(|until| until.min(latest)).filter(|until| *until >= began);
         self.known(limit).max(evicted.map(|until| until.saturating_add(more)))
+    }
+
+    /// The instant up to which releases of this cost may have been forgotten with an earlier record of the key.
+    fn evicted_before(&self, limit: usize, cost: u64) -> Option<Time> {
+        let Change { began, created, .. } = self.change;
+        (created > began).then(|| self.rules.forgotten_by(limit, cost, created, true)).flatten()
     }
 
     /// The last instant at which any of the limits may have been used, if they were.
     fn last_of_all(&self) -> Option<Time> {
         let (has_slots, is_used) =
             (self.ledger.newest > Time::ZERO, self.rules.fresh_from(self.ledger) > Time::ZERO);
-        let of = |limit| match self.change.missing {
-            // What costs least is forgotten first.
-            Some(_) => self.forgotten(limit, 1, 0),
-            None => self.known(limit).map(|until| if has_slots { until.min(self.last) } else { until }),
+        let of = |limit| {
+            if self.change.missing.is_some() {
+                // What costs least is forgotten first.
+                return self.forgotten(limit, 1, 0);
+            }
+            let known = self.known(limit).max(self.evicted_before(limit, 1));
+            known.map(|until| if has_slots { until.min(self.last) } else { until })
         };
         // A window of which nothing matters any more under its own rule may be in a period of another.
         let last = (has_slots || is_used).then_some(self.last);

@@ -153,7 +153,7 @@ impl<V: Vault> VaultStore<V> {
             return Err(self.unusable(Flaw::Damaged));
         }
         let Record { changed: at, began, quarantine, .. } = *own;
-        let change = Change { at, began, quarantine, missing: Some(now) };
+        let change = Change { at, began, created: began, quarantine, missing: Some(now) };
         Ok(rules.carry_over(&old, &before.missing, change))
     }
 
@@ -228,7 +228,8 @@ impl<V: Vault> VaultStore<V> {
         let at = own.filter(|own| own.revision > record.revision).map_or(now, |own| own.changed);
         let began = own.map_or(record.began, |own| own.began);
         record.horizon = record.horizon.max(old.policy().horizon).max(new.horizon).max(GOOD_FOR);
-        let change = Change { at, began, quarantine: record.quarantine, missing: None };
+        let change =
+            Change { at, began, created: record.began, quarantine: record.quarantine, missing: None };
         let ledger = mem::take(&mut record.ledger);
         if old.policy().key() == new.key() {
             record.ledger = self.rules.carry_over(&old, &ledger, change);

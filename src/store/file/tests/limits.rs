@@ -52,6 +52,22 @@ fn what_an_evicted_key_had_after_a_quarantine_counts_under_longer_limits() {
     assert_eq!(next, Some(1510 + 1001));
 }
 
+/// Its next record has nothing in it: no slot was asked for.
+#[test]
+fn what_an_evicted_key_had_counts_whatever_record_followed() {
+    let stage = Stage::new();
+    let open = |rate| stage.try_open(policy_of(rate)).expect("a state");
+    let (fixed, sliding) = ("1/9s,algo=fixed,margin=1s,key=col:1", "1/1000s,margin=1s,key=col:1");
+    let book = |store: &mut FileStore, key| store.book(&at_once(key)).expect("booked");
+    assert_eq!(book(&mut open(fixed), 1).slots.len(), 1);
+    stage.wait(500 * SECOND);
+    assert_eq!(book(&mut open(fixed), 2).slots.len(), 1);
+    open(fixed).book(&at_once(1).with(Task::Book(Wanted::default()))).expect("asked");
+    stage.set_limits(sliding);
+    let answer = book(&mut open(sliding), 1);
+    assert_eq!((answer.slots, answer.next), (vec![], Some(Time((1500 + 1001) * SECOND))));
+}
+
 /// Slots that were booked before it are used past midnight, to which the clock is set meanwhile.
 #[test]
 fn what_was_used_without_knowing_of_a_calendar_counts_in_the_period_that_was_shown() {

@@ -41,7 +41,7 @@ fn a_missing_key_may_have_used_what_its_old_limits_no_longer_remember() {
         ("5/9s,algo=fixed", "5/99s", 0, 105, 203),
     ] {
         let [at, began, missing] = [100, began, missing].map(|seconds| Time(seconds * SECOND));
-        let change = Change { at, began, quarantine: None, missing: Some(missing) };
+        let change = Change { at, began, created: began, quarantine: None, missing: Some(missing) };
         let (old, new_rules) = (rules(old), rules(new));
         let mut ledger = new_rules.carry_over(&old, &old.begin(Time(0)), change);
         let slots = new_rules.book(&mut ledger, missing, &order(&[1], 1)).slots;
@@ -68,7 +68,7 @@ fn slots_that_are_given_up_after_a_change_do_not_count() {
         let booked = (0..4).map(|_| old.book(&mut ledger, Time(0), &order(&[1], 1)).slots[0].at.0 / SECOND);
         assert_eq!(booked.collect::<Vec<_>>(), [0, 10, 20, 30]);
         let at = Time(at * SECOND);
-        let change = Change { at, began: Time(0), quarantine: None, missing: None };
+        let change = Change { at, began: Time(0), created: Time(0), quarantine: None, missing: None };
         let mut ledger = new.carry_over(&old, &ledger, change);
         let found = new.book(&mut ledger, at, &order(&[1], 1)).slots[0].at.0 / SECOND;
         assert_eq!(found, first, "{} at {at}", new.policy().text);
@@ -89,7 +89,13 @@ fn before_a_slot_that_nobody_used_there_may_have_been_a_dear_one() {
         // A gap is longer by as much as a slot may be late.
         assert_eq!(last, Time(2 * dear * SECOND));
         let next = |at: u64| {
-            let change = Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
+            let change = Change {
+                at: Time(at * SECOND),
+                began: Time(0),
+                created: Time(0),
+                quarantine: None,
+                missing: None,
+            };
             let mut ledger = new.carry_over(&old, &ledger, change);
             new.book(&mut ledger, change.at, &order(&[1], 1)).slots[0].at
         };
@@ -107,7 +113,7 @@ fn what_matters_no_more_under_its_own_limit_may_under_another() {
     let mut ledger = old.begin(Time(0));
     assert_eq!(old.book(&mut ledger, slot, &order(&[1], 1)).slots[0].at, slot);
     old.book(&mut ledger, at, &order(&[1], 0));
-    let change = Change { at, began: Time(0), quarantine: None, missing: None };
+    let change = Change { at, began: Time(0), created: Time(0), quarantine: None, missing: None };
     let answer = new.book(&mut new.carry_over(&old, &ledger, change), at, &order(&[1], 1));
     let next = answer.slots.first().map(|slot| slot.at).or(answer.next);
     assert!(next >= Some(Time(60 * SECOND)), "{next:?}");
@@ -125,7 +131,7 @@ fn limits_that_were_never_used_are_free_unless_they_may_have_forgotten_it() {
     ] {
         let [old, new] = [old, new].map(rules_of);
         let at = Time(100 * SECOND);
-        let change = Change { at, began: Time(0), quarantine: None, missing: None };
+        let change = Change { at, began: Time(0), created: Time(0), quarantine: None, missing: None };
         let mut ledger = new.carry_over(&old, &old.begin(Time(0)), change);
         let slots = new.book(&mut ledger, at, &order(&[1], 1)).slots;
         assert_eq!(slots[0].at, Time(first * SECOND), "{}", new.policy().text);
@@ -140,7 +146,13 @@ fn a_count_that_is_raised_in_a_quarantine_sets_nothing_free() {
     {
         let [old, raised] = [2, 8].map(|count| rules(&format!("{count}/h,algo={algorithm}")));
         let last = Time(10 * SECOND);
-        let change = Change { at: Time(20 * SECOND), began: Time(0), quarantine: Some(last), missing: None };
+        let change = Change {
+            at: Time(20 * SECOND),
+            began: Time(0),
+            created: Time(0),
+            quarantine: Some(last),
+            missing: None,
+        };
         let mut ledger = raised.carry_over(&old, &old.quarantine(last), change);
         let answer = raised.book(&mut ledger, change.at, &order(&[1], 1));
         let found = answer.slots.first().map(|slot| slot.at).or(answer.next);
@@ -158,7 +170,13 @@ fn a_count_that_is_raised_after_a_change_of_algorithm_sets_nothing_free() {
         let mut ledger = old.begin(Time(0));
         old.book(&mut ledger, Time(0), &order(&[1], 9));
         let first = |rules: &BookingRules, from: &BookingRules, ledger: &Ledger, at: u64| {
-            let change = Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
+            let change = Change {
+                at: Time(at * SECOND),
+                began: Time(0),
+                created: Time(0),
+                quarantine: None,
+                missing: None,
+            };
             let ledger = rules.carry_over(from, ledger, change);
             let slots = rules.book(&mut ledger.clone(), change.at, &order(&[1], 1)).slots;
             (ledger, slots.first().map_or(u64::MAX, |slot| slot.at.0 / SECOND))
@@ -174,7 +192,13 @@ fn a_count_that_is_raised_after_a_change_of_algorithm_sets_nothing_free() {
 #[test]
 fn what_a_first_change_has_forgotten_counts_in_a_second_one() {
     let [first, second] = ["7/2s,algo=fixed", "1/1s,algo=fixed"].map(rules_of);
-    let at = |at| Change { at: Time(at * SECOND), began: Time(0), quarantine: None, missing: None };
+    let at = |at| Change {
+        at: Time(at * SECOND),
+        began: Time(0),
+        created: Time(0),
+        quarantine: None,
+        missing: None,
+    };
     for third in ["10/9s,cost=col:1", "10/9s,cost=col:1,algo=interval"].map(rules_of) {
         let mut ledger = first.begin(Time(0));
         first.book(&mut ledger, Time(SECOND), &order(&[1], 7));

@@ -80,7 +80,7 @@ impl Log {
             return self.clone();
         }
         let missing = self.is_missing.then_some(if is_forgetful { at } else { now });
-        let change = Change { at, began: Time::ZERO, quarantine: None, missing };
+        let change = Change { at, began: Time::ZERO, created: Time::ZERO, quarantine: None, missing };
         let found = if self.is_missing { first.rules.begin(Time::ZERO) } else { self.ledger.clone() };
         let ledger = new.rules.carry_over(&first.rules, &found, change);
         Log { ledger, is_unhealed: false, is_replaced: true, is_missing: false }

@@ -124,11 +124,13 @@ impl Lanes {
         (from <= now).then_some(at)
     }
 
-    /// As [`Lanes::next`]; or the only lane, if the gate was not asked about it since the last release: on admission it
-    /// says the same.
+    /// As [`Lanes::next`]; or the only lane of commands, if the gate was not asked about it since the last release: on
+    /// admission it says the same. Of these, few are refused, as they mostly wait for one another.
     pub(crate) fn next_to_admit(&mut self, gate: &Gate, now: Time) -> Option<usize> {
-        let only_waits =
-            self.options.may_wait() && self.options.jitter.is_none() && gate.reservations().is_none();
+        let only_waits = self.capacity().vacancies < u64::MAX
+            && self.options.may_wait()
+            && self.options.jitter.is_none()
+            && gate.reservations().is_none();
         let is_unknown = |(first, at): &&Position| {
             let entry = &self.directory.entries[*at];
             *first < self.batcher.capacity.before

@@ -133,7 +133,7 @@ impl<V: Vault> VaultStore<V> {
             }
             _ if rules.wall().shows(now) < own.evicted => {
                 let last = rules.wall().when(i128::from(own.evicted.0) - 1);
-                rules.quarantine(last.unwrap_or(now))
+                rules.quarantine(last.unwrap_or(now).max(own.quarantine.unwrap_or_default()))
             }
             _ => self.missing(rules, own, now)?,
         };
@@ -147,7 +147,9 @@ impl<V: Vault> VaultStore<V> {
     /// # Errors
     /// That record is damaged.
     fn missing(&self, rules: &BookingRules, own: &Record, now: Time) -> Result<Ledger, StoreError> {
-        let Some(before) = &own.before else { return Ok(rules.begin(own.began)) };
+        let Some(before) = &own.before else {
+            return Ok(own.quarantine.map_or_else(|| rules.begin(own.began), |last| rules.quarantine(last)));
+        };
         let old = self.rules_of(&before.limits, own.wall)?;
         if !old.is_of(&before.missing) {
             return Err(self.unusable(Flaw::Damaged));

@@ -68,6 +68,17 @@ fn what_an_evicted_key_had_counts_whatever_record_followed() {
     assert_eq!((answer.slots, answer.next), (vec![], Some(Time((1500 + 1001) * SECOND))));
 }
 
+/// All keys are silent since limits with another key were replaced, and then these are replaced, too.
+#[test]
+fn a_key_that_was_never_used_is_silent_as_long_as_the_others() {
+    let stage = Stage::new();
+    let (of_all, by_key) = ("1/9s,margin=1s", ["1/9s,algo=bucket,key=col:1", "1/8s,algo=bucket,key=col:1"]);
+    assert_eq!(slots(&mut stage.try_open(policy_of(of_all)).expect("a state"), 1), [0]);
+    by_key.iter().for_each(|rate| stage.set_limits(rate));
+    let answer = stage.try_open(policy_of(by_key[1])).expect("a state").book(&at_once(1)).expect("booked");
+    assert_eq!(answer.slots, []);
+}
+
 /// Slots that were booked before it are used past midnight, to which the clock is set meanwhile.
 #[test]
 fn what_was_used_without_knowing_of_a_calendar_counts_in_the_period_that_was_shown() {

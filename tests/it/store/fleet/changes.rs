@@ -135,7 +135,8 @@ impl Case {
             [first] if first.0 == batch.release.start => vec![0, self.followed(first)],
             limits => limits.iter().map(|limits| self.followed(limits)).collect(),
         };
-        lists.extend(self.lists.iter().rposition(|(since, _)| *since <= batch.release.start));
+        let is_in_force = |at: &usize| self.in_force[*at] && self.lists[*at].0 <= batch.release.start;
+        lists.extend((0..self.lists.len()).rev().find(is_in_force));
         lists
     }
 

@@ -203,7 +203,7 @@ impl Schedule {
             {
                 Break(())
             }
-            Err(_) if admission.batch.is_empty() && lanes.whole(at, gate, now).from > now => Continue(()),
+            Err(_) if admission.batch.is_empty() && lanes.is_sole_and_waits(at, gate, now) => Continue(()),
             Err(_) => {
                 lanes.pass_over(at);
                 admission.deferred.push(at);

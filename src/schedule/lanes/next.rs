@@ -141,6 +141,11 @@ impl Lanes {
         unknown.or_else(|| self.next(gate, now))
     }
 
+    /// True if this is the only lane, and the limits do not admit its next release at `now`.
+    pub(crate) fn is_sole_and_waits(&self, at: usize, gate: &Gate, now: Time) -> bool {
+        self.is_sole && self.whole(at, gate, now).from > now
+    }
+
     /// Has ready lanes that would be next wait if the limits by key do not admit them now: their hours have come, or
     /// another lane has used up a limit that they share by one of several keys.
     fn demote(&mut self, gate: &Gate, now: Time) {
@@ -244,7 +249,7 @@ impl Lanes {
     }
 
     /// The answer of all limits to a lane.
-    pub(crate) fn whole(&self, at: usize, gate: &Gate, now: Time) -> Opening {
+    fn whole(&self, at: usize, gate: &Gate, now: Time) -> Opening {
         let whole = &self.directory.entries[at].whole;
         whole.set(self.refreshed(whole.get(), at, gate, Scope::All, now));
         whole.get().opening

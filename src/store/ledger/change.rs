@@ -3,7 +3,7 @@
 use super::{AnyState, BookingRules, Ledger, Quota};
 use crate::config::Rate;
 use crate::gate::predecessor;
-use crate::rule::{Extra, Terms};
+use crate::rule::{Ask, Extra, Terms};
 use crate::store::Order;
 use crate::time::{SECOND, Time};
 
@@ -73,6 +73,10 @@ impl BookingRules {
         before.expire(account, past.seen);
         let forgotten = past.forgotten(source, dearest, more);
         before.carry_over(account, rule, change.at, forgotten);
+        if let Some(at) = past.known(source).filter(|_| old.knows_last(source)) {
+            // It may have cost what the new limit allows at once.
+            rule.overrun(account, at, Ask { eligible_at: at, cost: max_cost(rate) });
+        }
         let hidden = old.hidden_by(source, dearest, ledger.newest, change.began);
         let hidden = hidden.map(|(at, cost)| at.saturating_add(self.more_after(limit, cost)));
         // What is known of keys without a record is older.

@@ -68,6 +68,18 @@ fn what_an_evicted_key_had_counts_whatever_record_followed() {
     assert_eq!((answer.slots, answer.next), (vec![], Some(Time((1500 + 1001) * SECOND))));
 }
 
+/// It counts as N: first of the limits that replaced its own, then of those that replaced these.
+#[test]
+fn what_cost_nobody_knows_how_much_counts_as_the_new_limit_allows() {
+    let stage = Stage::new();
+    let [first, second] = [3, 9].map(|count| format!("{count}/9s,algo=interval,cost=col:1,margin=1s"));
+    assert_eq!(slots(&mut stage.try_open(policy_of("1/s,margin=1s")).expect("a state"), 1), [0]);
+    stage.set_limits(&first);
+    stage.set_limits(&second);
+    let answer = stage.try_open(policy_of(&second)).expect("a state").book(&order(1)).expect("booked");
+    assert_eq!(answer.slots[0].at, Time((1000 + 9 * (1 + 1)) * SECOND));
+}
+
 /// All keys are silent since limits with another key were replaced, and then these are replaced, too.
 #[test]
 fn a_key_that_was_never_used_is_silent_as_long_as_the_others() {

@@ -42,7 +42,10 @@ impl BookingRules {
             if let Some(source) = predecessor(rate, old.policy.rates.iter()) {
                 return self.go_on(limit, account, &past, source);
             }
-            let (until, rule) = (past.last_of_all()?, &self.rules[limit].rule);
+            let (last, rule) = (past.last_of_all()?, &self.rules[limit].rule);
+            // A slot that is used late may be in the next period.
+            let late = if rate.algorithm.spec().takes(Extra::Zone) { old.policy.validity } else { 0 };
+            let until = last.saturating_add(late);
             *account = rule.unused();
             rule.quarantine(account, until);
             Some(until)

@@ -68,6 +68,18 @@ fn what_an_evicted_key_had_counts_whatever_record_followed() {
     assert_eq!((answer.slots, answer.next), (vec![], Some(Time((1500 + 1001) * SECOND))));
 }
 
+/// By up to D, past midnight.
+#[test]
+fn a_slot_that_is_used_late_counts_in_the_period_that_has_begun() {
+    let stage = Stage::new();
+    let by_day = "1/d,algo=calendar,tz=UTC,margin=1s";
+    assert_eq!(slots(&mut stage.try_open(policy_of("1/9s,margin=2s")).expect("a state"), 1), [0]);
+    show(43_199);
+    stage.set_limits(by_day);
+    let answer = stage.try_open(policy_of(by_day)).expect("a state").book(&order(1)).expect("booked");
+    assert_eq!((answer.slots, answer.next), (vec![], Some(Time((1000 + 1 + 86_400 + 1) * SECOND))));
+}
+
 /// It counts as N: first of the limits that replaced its own, then of those that replaced these.
 #[test]
 fn what_cost_nobody_knows_how_much_counts_as_the_new_limit_allows() {

@@ -154,20 +154,21 @@ impl CommandArgs {
     }
 
     fn template(&self, command: &[OsString]) -> Result<Template> {
-        if self.worker.is_some() {
-            let place = Template::sole_place(command);
-            ensure!(
-                place.is_none(),
-                "a worker gets its items on standard input: remove {}",
-                place.unwrap_or_default()
-            );
-        }
         if self.pipe || self.worker.is_some() {
             let template = Template::without_items(command);
-            ensure!(
-                self.worker.is_none() || !template.takes_headers(),
-                "a worker has no file of headers: remove {{headers}}; with --worker=status it can ask for a wait itself"
-            );
+            if self.worker.is_some() {
+                let place = Template::sole_place(command);
+                ensure!(
+                    place.is_none(),
+                    "a worker gets its items on standard input: remove {}",
+                    place.unwrap_or_default()
+                );
+                ensure!(
+                    !template.takes_headers(),
+                    "a worker has no file of headers: remove {{headers}}; with --worker=status it can ask for a wait \
+                     itself"
+                );
+            }
             return Ok(template);
         }
         let placeholder = self.placeholder.as_deref();

@@ -1,5 +1,7 @@
 //! Small outputs that are printed in one write.
 
+use nix::libc::PIPE_BUF;
+
 use super::capture::{Captured, Printed};
 use super::tag::Tagged;
 use crate::interrupt::Interrupt;
@@ -7,8 +9,8 @@ use crate::output::Target;
 use crate::sink::writer::print;
 use crate::sink::{Cause, Flushed};
 
-/// A pipe takes this number of bytes as a whole, whoever else writes to it: `PIPE_BUF` of Linux.
-const MAX_GATHERED: usize = 4096;
+/// A pipe takes up to this number of bytes as a whole, whoever else writes to it.
+const MAX_GATHERED: usize = PIPE_BUF;
 
 /// Outputs that wait to be printed.
 #[derive(Default)]
@@ -25,16 +27,13 @@ impl Gathered {
         let Captured { outputs: [Printed::Small(text), Printed::Small(errors)], tag } = output else {
             return false;
         };
-        if !errors.is_empty() || self.bytes.len() + text.len() > MAX_GATHERED {
+        let mut tagged = Tagged::new(tag);
+        let (lines, end) = (tagged.piece(text), tagged.end());
+        if !errors.is_empty() || self.bytes.len() + lines.len() + end.len() > MAX_GATHERED {
             return false;
         }
-        let (before, mut tagged) = (self.bytes.len(), Tagged::new(tag));
-        self.bytes.extend_from_slice(&tagged.piece(text));
-        self.bytes.extend_from_slice(tagged.end());
-        if self.bytes.len() > MAX_GATHERED {
-            self.bytes.truncate(before);
-            return false;
-        }
+        self.bytes.extend_from_slice(&lines);
+        self.bytes.extend_from_slice(end);
         self.ends.push((first, self.bytes.len()));
         true
     }

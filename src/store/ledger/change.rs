@@ -77,7 +77,7 @@ impl BookingRules {
         let forgotten = past.forgotten(source, dearest, more);
         before.carry_over(account, rule, change.at, forgotten);
         if let Some(at) = past.known(source).filter(|_| old.knows_last(source)) {
-            // It may have cost what the new limit allows at once.
+            // Its cost is not known: at most the N of the new limit.
             rule.overrun(account, at, Ask { eligible_at: at, cost: max_cost(rate) });
         }
         let hidden = old.hidden_by(source, dearest, ledger.newest, change.began);

@@ -128,8 +128,9 @@ impl BookingRules {
         silent
     }
 
-    /// Notes that the wall clock was set at some time after the ledger was `written`: what may have been used unknown
-    /// to it since, in a `quarantine` or without knowing of a change, may have been in any period that was shown.
+    /// The wall clock was set after the ledger was `written`. Releases that the ledger does not know of, in a
+    /// `quarantine` or by runs that do not know of a change yet, may be in the period that the clock shows then: it
+    /// counts as used up.
     pub fn wall_was_set(&self, ledger: &mut Ledger, written: Time, quarantine: Option<Time>) {
         let forgotten = ledger.forgotten.clone();
         self.exhaust_calendar(ledger, |limit| {
@@ -138,6 +139,7 @@ impl BookingRules {
         });
     }
 
+    /// Uses up, for each limit of the calendar, the period at the instant that `last` gives for it.
     fn exhaust_calendar(&self, ledger: &mut Ledger, last: impl Fn(usize) -> Option<Time>) {
         let accounts = self.limits().zip(&mut ledger.accounts).enumerate();
         for (limit, ((quota, rule), account)) in accounts {

@@ -13,6 +13,11 @@ fn rules_of(rate: &str) -> BookingRules {
     BookingRules::new(Policy::new(&[rate], Reserve::LOCAL))
 }
 
+/// A change of limits whose state began at 0, with all records.
+fn change_at(at: Time) -> Change {
+    Change { at, began: Time(0), created: Time(0), quarantine: None, missing: None }
+}
+
 /// In seconds: the first slot after a change at 100, of a key that is found to be missing at an instant. With the
 /// margin of 1 s, releases less than 10 s ago are in its record.
 #[test]
@@ -68,7 +73,7 @@ fn slots_that_are_given_up_after_a_change_do_not_count() {
         let booked = (0..4).map(|_| old.book(&mut ledger, Time(0), &order(&[1], 1)).slots[0].at.0 / SECOND);
         assert_eq!(booked.collect::<Vec<_>>(), [0, 10, 20, 30]);
         let at = Time(at * SECOND);
-        let change = Change { at, began: Time(0), created: Time(0), quarantine: None, missing: None };
+        let change = change_at(at);
         let mut ledger = new.carry_over(&old, &ledger, change);
         let found = new.book(&mut ledger, at, &order(&[1], 1)).slots[0].at.0 / SECOND;
         assert_eq!(found, first, "{} at {at}", new.policy().text);
@@ -89,13 +94,7 @@ fn before_a_slot_that_nobody_used_there_may_have_been_a_dear_one() {
         // A gap is longer by as much as a slot may be late.
         assert_eq!(last, Time(2 * dear * SECOND));
         let next = |at: u64| {
-            let change = Change {
-                at: Time(at * SECOND),
-                began: Time(0),
-                created: Time(0),
-                quarantine: None,
-                missing: None,
-            };
+            let change = change_at(Time(at * SECOND));
             let mut ledger = new.carry_over(&old, &ledger, change);
             new.book(&mut ledger, change.at, &order(&[1], 1)).slots[0].at
         };
@@ -113,7 +112,7 @@ fn what_matters_no_more_under_its_own_limit_may_under_another() {
     let mut ledger = old.begin(Time(0));
     assert_eq!(old.book(&mut ledger, slot, &order(&[1], 1)).slots[0].at, slot);
     old.book(&mut ledger, at, &order(&[1], 0));
-    let change = Change { at, began: Time(0), created: Time(0), quarantine: None, missing: None };
+    let change = change_at(at);
     let answer = new.book(&mut new.carry_over(&old, &ledger, change), at, &order(&[1], 1));
     let next = answer.slots.first().map(|slot| slot.at).or(answer.next);
     assert!(next >= Some(Time(60 * SECOND)), "{next:?}");
@@ -131,7 +130,7 @@ fn limits_that_were_never_used_are_free_unless_they_may_have_forgotten_it() {
     ] {
         let [old, new] = [old, new].map(rules_of);
         let at = Time(100 * SECOND);
-        let change = Change { at, began: Time(0), created: Time(0), quarantine: None, missing: None };
+        let change = change_at(at);
         let mut ledger = new.carry_over(&old, &old.begin(Time(0)), change);
         let slots = new.book(&mut ledger, at, &order(&[1], 1)).slots;
         assert_eq!(slots[0].at, Time(first * SECOND), "{}", new.policy().text);
@@ -146,13 +145,7 @@ fn a_count_that_is_raised_in_a_quarantine_sets_nothing_free() {
     {
         let [old, raised] = [2, 8].map(|count| rules(&format!("{count}/h,algo={algorithm}")));
         let last = Time(10 * SECOND);
-        let change = Change {
-            at: Time(20 * SECOND),
-            began: Time(0),
-            created: Time(0),
-            quarantine: Some(last),
-            missing: None,
-        };
+        let change = Change { quarantine: Some(last), ..change_at(Time(20 * SECOND)) };
         let mut ledger = raised.carry_over(&old, &old.quarantine(last), change);
         let answer = raised.book(&mut ledger, change.at, &order(&[1], 1));
         let found = answer.slots.first().map(|slot| slot.at).or(answer.next);
@@ -170,13 +163,7 @@ fn a_count_that_is_raised_after_a_change_of_algorithm_sets_nothing_free() {
         let mut ledger = old.begin(Time(0));
         old.book(&mut ledger, Time(0), &order(&[1], 9));
         let first = |rules: &BookingRules, from: &BookingRules, ledger: &Ledger, at: u64| {
-            let change = Change {
-                at: Time(at * SECOND),
-                began: Time(0),
-                created: Time(0),
-                quarantine: None,
-                missing: None,
-            };
+            let change = change_at(Time(at * SECOND));
             let ledger = rules.carry_over(from, ledger, change);
             let slots = rules.book(&mut ledger.clone(), change.at, &order(&[1], 1)).slots;
             (ledger, slots.first().map_or(u64::MAX, |slot| slot.at.0 / SECOND))
@@ -192,13 +179,7 @@ fn a_count_that_is_raised_after_a_change_of_algorithm_sets_nothing_free() {
 #[test]
 fn what_a_first_change_has_forgotten_counts_in_a_second_one() {
     let [first, second] = ["7/2s,algo=fixed", "1/1s,algo=fixed"].map(rules_of);
-    let at = |at| Change {
-        at: Time(at * SECOND),
-        began: Time(0),
-        created: Time(0),
-        quarantine: None,
-        missing: None,
-    };
+    let at = |at| change_at(Time(at * SECOND));
     for third in ["10/9s,cost=col:1", "10/9s,cost=col:1,algo=interval"].map(rules_of) {
         let mut ledger = first.begin(Time(0));
         first.book(&mut ledger, Time(SECOND), &order(&[1], 7));

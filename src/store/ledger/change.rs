@@ -64,7 +64,8 @@ impl BookingRules {
         let (rate, old_rate) = (&self.policy.rates[limit], &old.policy.rates[source]);
         let (rule, before) = (&self.rules[limit].rule, &old.rules[source].rule);
         let dearest = max_cost(old_rate);
-        let more = self.more_after(limit, dearest.max(max_cost(rate)));
+        let max_cost_of_both = dearest.max(max_cost(rate));
+        let more = self.more_after(limit, max_cost_of_both);
         account.clone_from(&ledger.accounts[source]);
         // Of slots that are given up, the one before may matter for longer; and those since the change may have
         // refilled a bucket as the old limit did.
@@ -80,7 +81,7 @@ impl BookingRules {
             // Its cost is not known: at most the N of the new limit.
             rule.overrun(account, at, Ask { eligible_at: at, cost: max_cost(rate) });
         }
-        let hidden = old.hidden_by(source, dearest, ledger.newest, change.began);
+        let hidden = old.hidden_by(source, max_cost_of_both, ledger.newest, change.began);
         let hidden = hidden.map(|(at, cost)| at.saturating_add(self.more_after(limit, cost)));
         // What is known of keys without a record is older.
         let evicted = forgotten.filter(|_| change.missing.is_some() && old.knows_last(source));

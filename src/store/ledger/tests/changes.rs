@@ -84,9 +84,10 @@ fn slots_that_are_given_up_after_a_change_do_not_count() {
 #[test]
 fn before_a_slot_that_nobody_used_there_may_have_been_a_dear_one() {
     let rules = |rate: &str| rules(&format!("{rate},algo=interval,cost=col:2"));
-    let (old, new) = (rules("8/8s"), rules("8/80s"));
-    // Also if the state is too young for one that is dearer.
-    for dear in [8, 5] {
+    let new = rules("8/80s");
+    // Also if the state is too young for one that is dearer, or if the old limit is one that its N has exceeded.
+    for (old, dear) in [("8/8s", 8), ("8/8s", 5), ("4/4s", 8)] {
+        let old = rules(old);
         let mut ledger = old.begin(Time(0));
         let mut book = |cost| old.book(&mut ledger, Time(0), &order(&[cost], 1)).slots[0].at;
         assert_eq!(book(dear), Time(0));

@@ -5,6 +5,7 @@
 
 mod bookings;
 
+use std::ops::Range;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering::SeqCst};
 
@@ -191,6 +192,16 @@ impl Case {
         })
     }
 
+    /// The highest count of a limit and of those of earlier `lists` that it goes on from, each from the nearest.
+    fn most_of_line(&self, limit: &Limit, lists: Range<usize>) -> u64 {
+        let line = lists.rev().filter(|list| self.in_force[*list]).scan(limit, |limit, list| {
+            let alike = self.lists[list].1.iter().filter(|other| is_alike(other, limit));
+            *limit = alike.min_by_key(|other| distance(other, limit))?;
+            Some(limit.count)
+        });
+        line.fold(limit.count, u64::max)
+    }
+
     fn is_kept(&self, list: usize, limit: &Limit, releases: &[Charged]) -> bool {
         let [rest @ .., newest] = releases else { return true };
         if !limit.is_asked(newest.shown) {
@@ -224,7 +235,7 @@ impl Case {
                     // What was not known, or may have been hidden by a slot after it, counts as N.
                     let most = match first.list {
                         first if first < known => limit.count,
-                        first if first < list => most(|limit| limit.count, first),
+                        first if first < list => self.most_of_line(limit, first..list),
                         _ => u64::MAX,
                     };
                     nth > 0 || apart * limit.count >= first.cost.min(most) * period
@@ -245,6 +256,12 @@ impl Case {
             }
         })
     }
+}
+
+/// How far the terms of two limits lie apart: the ratio of their periods, then of their counts.
+fn distance(a: &Limit, b: &Limit) -> [u128; 2] {
+    let ratio = |a: u64, b: u64| (u128::from(a.max(b)) << 64) / u128::from(a.min(b));
+    [ratio(a.period + MARGIN, b.period + MARGIN), ratio(a.count, b.count)]
 }
 
 /// True if the releases that both limits counted are the same, by the same rule.

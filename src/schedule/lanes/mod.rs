@@ -211,6 +211,12 @@ impl Lanes {
             return (0, None);
         }
         let displaced = if is_latest { self.displace(at, now, gate) } else { (0, None) };
+        // What was not read as others took up the room is judged as of now, not as of an instant that limits have
+        // forgotten since.
+        if !self.options.may_wait() && self.lane(at).front().is_none() {
+            let previous = &mut self.directory.entries[at].lane.previous;
+            *previous = now.max(*previous);
+        }
         // A lane that is not empty keeps its place, unless the items complete a batch.
         let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();
         self.join(at, items);

@@ -147,7 +147,12 @@ impl<'a> Model<'a> {
 
     fn join(&mut self) {
         let Some(item) = self.to_come.pop_front() else { return };
+        let is_judged_once = self.polices() && self.max_wait().is_none();
         let lane = self.lanes.entry(self.case.lane(item)).or_default();
+        // While delayed items take up the room, it has not arrived.
+        if is_judged_once && lane.waiting.is_empty() {
+            lane.previous = lane.previous.max(self.now);
+        }
         if self.case.config.queue.on_limit == OnLimit::Latest {
             self.refused += lane.waiting.len() as u64;
             lane.displaced = lane.displaced.or(lane.waiting.front().map(|first| first.number));
@@ -163,7 +168,6 @@ impl<'a> Model<'a> {
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
         let Some(offer) = offers.min_by_key(|offer| offer.turn) else { return false };
-        // If it was let in late, for lack of room, it is judged as of its arrival all the same.
         let at = if never_waits { offer.since } else { self.now };
         if self.allows_at(at, &offer, &offer.costs) {
             if !self.delay(offer.items[0]) {

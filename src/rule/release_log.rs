@@ -61,6 +61,13 @@ impl ReleaseLog {
         ReleaseLog { runs: Runs::One(Usage { at, cost }) }
     }
 
+    /// The bits of an instant that it can do without in a text, so that a thousand runs fit into 8 kB.
+    fn unit_bits(&self) -> u32 {
+        let span = self.newest().at.since(self.oldest().unwrap_or_default().at);
+        let is_coarse = self.len() > 512 && self.used() > 1024 && self.get(self.len() / 2).cost > 1;
+        (span >> 20).checked_ilog2().filter(|_| is_coarse).unwrap_or(0)
+    }
+
     /// All runs, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = Usage> {
         (0..self.len()).map(|index| self.get(index))
@@ -304,14 +311,23 @@ impl FromIterator<Usage> for ReleaseLog {
     }
 }
 
-/// Each run as the nanoseconds since the one before, and its cost.
+/// The form of the log, then each run as the time since the one before, and its cost, unless all but the first cost 1.
+///
+/// Where runs stand for many releases, so an instant may count as later, instants are in units of less than a millionth
+/// of what the log spans, rounded up.
 impl From<ReleaseLog> for String {
     fn from(log: ReleaseLog) -> Self {
-        let (mut text, mut last) = (String::new(), Time::ZERO);
-        for run in log.iter() {
-            pack(&mut text, run.at.since(last));
-            pack(&mut text, run.cost);
-            last = run.at;
+        let (mut text, mut last) = (String::new(), 0);
+        let oldest = log.oldest().unwrap_or_default();
+        let (bits, is_ones) = (log.unit_bits(), log.used() - oldest.cost + 1 == log.len() as u64);
+        pack(&mut text, u64::from(2 * bits) + u64::from(is_ones));
+        for (index, run) in log.iter().enumerate() {
+            let units = run.at.0.div_ceil(1 << bits);
+            pack(&mut text, units - last);
+            if !is_ones || index == 0 {
+                pack(&mut text, run.cost);
+            }
+            last = units;
         }
         text
     }
@@ -321,14 +337,18 @@ impl TryFrom<String> for ReleaseLog {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
-        let (mut log, mut at) = (ReleaseLog::default(), 0u64);
+        let (mut log, mut units) = (ReleaseLog::default(), 0u64);
         let mut numbers = unpack(&text);
+        let form = numbers.next().flatten().filter(|form| *form < 2 * u64::from(u64::BITS));
+        let (unit, is_ones) = form.map(|form| (1 << (form / 2), form % 2 == 1)).ok_or("no form")?;
         while let Some(gap) = numbers.next() {
-            let [gap, cost] = [gap, numbers.next().flatten()].map(|number| number.ok_or("no number"));
-            let cost = cost?;
-            at = at.checked_add(gap?).ok_or("an instant past the end of time")?;
-            log.used().checked_add(cost).filter(|_| cost > 0).ok_or("a cost that cannot be")?;
-            log.push(Usage { at: Time(at), cost });
+            let cost = if is_ones && log.len() > 0 { Some(1) } else { numbers.next().flatten() };
+            units = units.checked_add(gap.ok_or("no number")?).ok_or("an instant past the end of time")?;
+            let cost = cost.filter(|cost| *cost > 0 && log.used().checked_add(*cost).is_some());
+            log.push(Usage {
+                at: Time(units.saturating_mul(unit)),
+                cost: cost.ok_or("a cost that cannot be")?,
+            });
         }
         Ok(log)
     }
@@ -409,9 +429,46 @@ mod tests {
             numbers.iter().for_each(|number| pack(&mut text, *number));
             ReleaseLog::try_from(text)
         };
-        assert!(packed(&[5, 1, 0, 2]).is_ok());
-        for numbers in [&[5][..], &[5, 0], &[u64::MAX, 1, 1, 1], &[5, u64::MAX, 1, 1]] {
+        assert!(
+            packed(&[0, 5, 1, 0, 2]).is_ok() && packed(&[1, 5, 2, 0]).is_ok() && packed(&[127, 1, 1]).is_ok()
+        );
+        for numbers in [
+            &[][..],
+            &[128, 5, 1],
+            &[0, 5],
+            &[0, 5, 0],
+            &[0, u64::MAX, 1, 1, 1],
+            &[0, 5, u64::MAX, 1, 1],
+            &[1, 5, 1, u64::MAX],
+        ] {
             assert!(packed(numbers).is_err(), "{numbers:?}");
+        }
+    }
+
+    /// It forgets nothing, is never earlier, and hardly later, however often it is kept.
+    #[test]
+    fn a_long_log_of_many_releases_takes_8_kb() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..100 {
+            let gap = 1 << random.u32(1..42);
+            let (mut now, mut log) = (1_800_000_000_000_000_000, ReleaseLog::default());
+            let mut push = |log: &mut ReleaseLog| {
+                now += random.u64(..2 * gap);
+                log.push(Usage { at: Time(now), cost: random.u64(900..2000) });
+            };
+            (0..1024).for_each(|_| push(&mut log));
+            let exact = log.clone();
+            let span = log.newest().at.since(log.get(0).at);
+            for _ in 0..20 {
+                let text = String::from(log);
+                assert!(text.len() <= 7200, "{}", text.len());
+                log = text.try_into().expect("a log");
+            }
+            assert_eq!((log.len(), log.used()), (exact.len(), exact.used()));
+            for (kept, run) in log.iter().zip(exact.iter()) {
+                let late = kept.at.0.checked_sub(run.at.0);
+                assert!(kept.cost == run.cost && late.is_some_and(|late| late <= span >> 20), "{late:?}");
+            }
         }
     }
 }

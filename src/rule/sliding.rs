@@ -135,14 +135,18 @@ impl Rule for Sliding {
         *log = ReleaseLog::of(at, used);
     }
 
-    /// A run counts as made at its last instant, so the first one after `at` may have begun before. Beyond the count,
-    /// the first run is also what was before the runs, so all of it counts as used.
+    /// A run counts as made at its last instant, or somewhat later once it was kept: those at the first instant after
+    /// `at`, and the next one, may have begun before. Beyond the count, the first run is also what was before the runs,
+    /// so all of it counts as used.
     fn recede(&self, log: &mut ReleaseLog, at: Time) {
         let mut runs: Vec<_> = log.iter().collect();
         let known = runs.partition_point(|run| run.at <= at);
         let unknown = match runs.get(known) {
             Some(_) if log.used() > self.count => self.count,
-            Some(run) if self.grain > 1 => run.cost,
+            Some(first) if self.grain > 1 => {
+                let later = runs[known..].partition_point(|run| run.at == first.at);
+                runs[known..].iter().take(later + 1).map(|run| run.cost).sum()
+            }
             _ => 0,
         };
         runs.truncate(known);
@@ -239,6 +243,53 @@ mod tests {
         }
         assert_eq!((limiter.state.len(), limiter.state.used()), (1, 1000));
         assert_eq!(limiter.rule.available(&limiter.state, Time(3), one(0), 0), u64::MAX - 1000);
+    }
+
+    /// Compared with all releases, whatever was merged, rounded and taken back.
+    #[test]
+    fn what_is_kept_is_never_laxer_than_what_was_released() {
+        let mut random = fastrand::Rng::with_seed(1);
+        for _ in 0..60 {
+            let (count, period) = (random.u64(1000..9000), 1 << random.u32(10..42));
+            let rule = Sliding::new(Terms { instants: 1024, ..terms(count, period) });
+            let (mut log, mut released, mut now) =
+                (ReleaseLog::default(), Vec::<Usage>::new(), Time(1 << 60));
+            let mut most = 0;
+            for _ in 0..3000 {
+                if random.u8(..20) == 0 {
+                    most = random.choice([1, 9, period / 2000, period / 300]).expect("one");
+                }
+                now = now.after(random.u64(..=most));
+                let ask = Ask { eligible_at: now, cost: random.u64(1..9) };
+                let earliest = rule.earliest(&log, ask);
+                let mut left = released.iter().map(|run| run.cost).sum::<u64>();
+                let last = released.iter().find(|run| {
+                    let fits = left + ask.cost <= count;
+                    left -= run.cost;
+                    !fits && left + ask.cost <= count
+                });
+                assert!(
+                    last.is_none_or(|run| earliest >= run.at.after(period)),
+                    "{earliest}, not after {last:?}"
+                );
+                if random.u8(..9) > 0 {
+                    now = earliest;
+                    rule.commit(&mut log, now, ask);
+                    released.push(Usage { at: now, cost: ask.cost });
+                }
+                let is_receding = random.u8(..50) == 0;
+                if is_receding || random.u8(..9) == 0 {
+                    log = String::from(log).try_into().expect("a log");
+                }
+                if is_receding {
+                    let back = released.len().saturating_sub(random.usize(..20));
+                    let at = released.get(back).map_or(now, |run| run.at);
+                    rule.recede(&mut log, at);
+                    released.retain(|run| run.at <= at);
+                }
+                released.retain(|run| run.at.after(period) > now);
+            }
+        }
     }
 
     #[test]

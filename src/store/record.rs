@@ -10,7 +10,7 @@ use crate::rule::{pack, unpack};
 use crate::time::{Time, Wall};
 
 /// The version of the format.
-const FORMAT: u32 = 2;
+const FORMAT: u32 = 3;
 
 /// The number of past writes that a record knows.
 const WRITES: usize = 16;
@@ -273,10 +273,11 @@ mod tests {
     #[test]
     fn a_value_is_small() {
         let table = [
-            ("1M/h", 1_000_000, 10_000),
-            ("5000/h", 50_000, 11_500),
-            ("1000/d", 10_000, 11_500),
-            ("1M/d", 1_000_000, 11_500),
+            ("1M/h", 1_000_000, 6000),
+            ("5000/h", 50_000, 5000),
+            ("1000/h", 10_000, 8000),
+            ("1000/d", 10_000, 9000),
+            ("1M/d", 1_000_000, 6000),
         ];
         for (text, commits, most) in table {
             let rate: Rate = text.parse().unwrap();
@@ -295,7 +296,10 @@ mod tests {
                         Record::new(&policy.text, Origin::default(), Wall::EPOCH, at, ledger.clone());
                     (0..20).for_each(|_| record.history.add(at));
                     let value = record.encode(b"", at);
-                    assert_eq!(Record::decode(b"", &value), Ok(record));
+                    let kept = Record::decode(b"", &value).expect("a record");
+                    let [was, is] =
+                        [&record, &kept].map(|one| serde_json::to_string(&one.ledger).expect("JSON"));
+                    assert!(kept == record || terms.count > 1024 && was == is);
                     largest = largest.max(value.len());
                 }
             }

@@ -101,6 +101,7 @@ mod tests {
                     ("1/10000s", 2_000_000),
                     ("250/s,algo=interval", 2000),
                     ("1000/s,algo=interval", 500),
+                    ("2000/s,algo=interval", 500),
                 ],
             ),
         ];

@@ -683,3 +683,26 @@ fn a_hold_in_the_store_is_what_the_next_release_waits_for() {
         scene.check(&[(50, Due, "book 1; wait - or input"), (51, Booked(&[51]), "send a; wait - or input")]);
     assert_eq!((schedule.stats().times.holds, waits(&schedule)), (1, vec![0]));
 }
+
+#[test]
+fn a_hold_is_what_the_next_release_waits_for_while_slots_are_asked_for() {
+    let schedule = scene("-r 9/100ns -j 9 -- cmd", 2, 9).check(&[
+        (0, Input("a\nb\n"), "book 2; wait - or input"),
+        (1, Booked(&[10, 40]), "wait 10 or input"),
+        (10, Due, "send a; wait 40 or input"),
+        (11, EndedAndAsks(1, 0, 50), "hold until 61; book 1; wait - or input"),
+    ]);
+    assert_eq!(schedule.forecast(Time(11), None).next, Some(Time(61)));
+}
+
+/// The answer may still be a slot in time.
+#[test]
+fn a_run_does_not_give_up_before_the_store_has_answered() {
+    let scene = Scene::shared("-r 1/100ns");
+    let schedule = scene.schedule.with_patience(Time(0), 20);
+    Scene { schedule, ..scene }.check(&[
+        (0, Input("a\n"), "book 1; wait 20 or input"),
+        (20, Due, "wait - or input"),
+        (21, Booked(&[20]), "send a; wait - or input"),
+    ]);
+}

@@ -3,7 +3,9 @@
 use std::time::{Duration, Instant};
 
 use predicates::prelude::*;
+use throttle::time::SECOND;
 
+use crate::simulated::{Simulation, block};
 use crate::support::{
     Directory, Running, UNLIMITED, keeps_its_pace_after_a_stop, numbers, sh, text, throttle, with_mount,
 };
@@ -346,4 +348,14 @@ fn a_zone_of_the_environment_that_is_none_is_told_by_what_it_may_be() {
     let told = "$TZ is not a time zone: unknown zone: use UTC or one in /usr/share/zoneinfo, such as \
                 Europe/Berlin; or add tz=";
     assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+}
+
+/// An item may ask as of an instant before any that is known when the limits of its key are evicted.
+#[test]
+fn what_a_key_has_used_is_known_to_items_that_are_read_long_after_their_arrival() {
+    let args = ["-r1/s,algo=bucket,burst=1,key=col:1,cost=col:2", "-r1/100s", "--lookahead=1"];
+    let blocks = ["a 1", "b 1", "b 1", "a 400"].map(|line| block(0, &[line]));
+    let releases = Simulation::new(&args).run(blocks.into()).releases;
+    let starts: Vec<_> = releases.iter().map(|release| release.start / SECOND).collect();
+    assert_eq!(starts, [0, 100, 200, 400]);
 }

@@ -163,13 +163,6 @@ impl ReleaseLog {
         }
     }
 
-    /// Adds a run that is not later than any other.
-    pub(super) fn push_oldest(&mut self, run: Usage) {
-        let many = self.many();
-        many.used += run.cost;
-        many.runs.push_front(run);
-    }
-
     /// Replaces the newest run by one that is not earlier.
     #[inline]
     pub(super) fn replace_newest(&mut self, run: Usage) {
@@ -375,12 +368,7 @@ mod tests {
                         log.expire(|run| run.at < now);
                         queue.retain(|run| run.at >= now);
                     }
-                    (0, Some(oldest)) => {
-                        let run = Usage { at: Time(oldest.at.0 - random.u64(..9)), ..run };
-                        log.push_oldest(run);
-                        queue.push_front(run);
-                    }
-                    (1, Some(_)) => {
+                    (0 | 1, Some(_)) => {
                         log.replace_newest(run);
                         *queue.back_mut().unwrap() = run;
                     }

@@ -166,7 +166,9 @@ impl Rule for Sliding {
         self.expire(log, now);
         let unknown = new.count.saturating_sub(log.used());
         if let Some(at) = forgotten.filter(|at| unknown > 0 && now.since(*at) < new.period) {
-            log.push_oldest(Usage { at, cost: unknown });
+            let mut runs: Vec<_> = log.iter().collect();
+            runs.insert(runs.partition_point(|run| run.at <= at), Usage { at, cost: unknown });
+            *log = runs.into_iter().collect();
         }
     }
 }
@@ -243,6 +245,15 @@ mod tests {
         }
         assert_eq!((limiter.state.len(), limiter.state.used()), (1, 1000));
         assert_eq!(limiter.rule.available(&limiter.state, Time(3), one(0), 0), u64::MAX - 1000);
+    }
+
+    #[test]
+    fn what_is_not_known_counts_between_what_is() {
+        let mut limiter = Stateful::new(Sliding::new(terms(9, 10)));
+        limiter.instants(&[3, 8]);
+        limiter.retune_after(Some(5), 9, terms(3, 20));
+        assert_eq!(limiter.instants(&[9, 9, 9, 9]), [23, 25, 28, 43]);
+        assert_eq!(ReleaseLog::try_from(String::from(limiter.state.clone())), Ok(limiter.state));
     }
 
     /// Compared with all releases, whatever was merged, rounded and taken back.

@@ -1,7 +1,7 @@
 //! The answer of a gate.
 
 use crate::rule::{AnyRule, AnyState, Ask};
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// The stretch of time in which a release is allowed, as long as nothing else is charged: from an instant until the
 /// release is refused again.
@@ -18,6 +18,10 @@ pub struct Opening {
 
 /// The most rounds in which limits are asked until they agree.
 const MAX_ROUNDS: usize = 1000;
+
+/// In this number of nanoseconds, two years, all repeats that may bring openings together: days, weeks, changes of the
+/// clock. Limits that have not agreed by then never do.
+const PATTERN: u64 = 2 * 366 * 86_400 * SECOND;
 
 #[cfg(test)]
 std::thread_local! {
@@ -74,6 +78,9 @@ impl Opening {
             if !agreed.is_over(from) {
                 return agreed;
             }
+        }
+        if from.since(eligible_at) > PATTERN {
+            return Opening::NEVER;
         }
         // No agreement yet: an opening that ends as it begins makes the caller ask again at that instant.
         Opening { from, until: from }
@@ -142,6 +149,23 @@ mod tests {
                 }
             }
         }
+    }
+
+    /// One opens as the other closes.
+    #[test]
+    fn what_never_agrees_is_never_once_that_is_known() {
+        let ask = |late: &u64, from: Time, half: u64| {
+            let cycle = Cycle { open: half, period: 2 * half };
+            let Opening { from, until } = cycle.ask(Time(from.0 + late * half));
+            Opening { from: Time(from.0 - late * half), until: Time(until.0 - late * half) }
+        };
+        let of_days = Opening::agreed(Time(5), &[0, 1].iter(), |late, from| ask(late, from, 43_200 * SECOND));
+        assert_eq!(of_days, Opening::NEVER);
+        let of_seconds = Opening::agreed(Time(5), &[0, 1].iter(), |late, from| ask(late, from, SECOND));
+        assert!(
+            of_seconds.is_over(of_seconds.from) && of_seconds.from > Time(900 * SECOND),
+            "{of_seconds:?}"
+        );
     }
 
     #[test]

@@ -190,3 +190,15 @@ fn what_a_first_change_has_forgotten_counts_in_a_second_one() {
         assert!(slot >= Time(10 * SECOND), "{}: {slot:?}", third.policy().text);
     }
 }
+
+#[test]
+fn a_hold_goes_on_under_other_limits() {
+    let [old, new] = ["5/9s", "6/9s,algo=fixed"].map(rules_of);
+    let (mut ledger, until) = (old.begin(Time(0)), Time(100 * SECOND));
+    let hold = Order::new(Key::new(), [1], 0).with(Task::Hold(until));
+    old.book(&mut ledger, Time(SECOND), &hold);
+    let change = change_at(Time(2 * SECOND));
+    let mut ledger = new.carry_over(&old, &ledger, change);
+    let answer = new.book(&mut ledger, change.at, &order(&[1], 1));
+    assert_eq!((answer.held, answer.slots.len()), (Some(until), 0));
+}

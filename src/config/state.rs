@@ -92,6 +92,11 @@ impl State {
             !is_host(text),
             "for a server, write redis://HOST:PORT/NAME; for a file, begin its path with ./"
         );
+        ensure!(
+            !["-journal", "-wal", "-shm"].iter().any(|end| text.ends_with(end)),
+            "a state whose name ends in -journal, -wal or -shm would be taken for what SQLite keeps beside another: \
+             use a different name"
+        );
         if text.contains('/') {
             return Ok(State::File(text.into()));
         }
@@ -267,9 +272,14 @@ mod tests {
         for path in ["/home/joe@corp/x", "./a@b", "../a//b", "/tmp//x", "a/b", "/a:b/c", "./redis:x"] {
             assert_eq!(State::parse(path).unwrap(), State::File(path.into()));
         }
-        for (text, told) in
-            [("api/", "ends in a slash"), ("host:6379/n", "redis://HOST:PORT"), ("h:1", "redis://HOST:PORT")]
-        {
+        for (text, told) in [
+            ("api/", "ends in a slash"),
+            ("host:6379/n", "redis://HOST:PORT"),
+            ("h:1", "redis://HOST:PORT"),
+            ("api-journal", "use a different name"),
+            ("./api-wal", "use a different name"),
+            ("/tmp/-shm", "use a different name"),
+        ] {
             let error = State::parse(text).unwrap_err().to_string();
             assert!(error.contains(told), "{text}: {error}");
         }

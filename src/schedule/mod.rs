@@ -296,10 +296,12 @@ impl Schedule {
         let may_run_sooner = || {
             self.jobs.running() > 0 && (self.jobs.retry().times > 0 || !self.gate.properties().is_foreseeable)
         };
-        match self.known_next(now) {
-            Some(next) => next > by && (is_fixed || !may_run_sooner()),
-            None => is_fixed && now >= by && !self.lanes.is_empty() && !self.is_asking(),
+        if let Some(next) = self.known_next(now) {
+            return next > by && (is_fixed || !may_run_sooner());
         }
+        // The answer may be a slot in time, unless slots are late one after the other.
+        let may_come = self.is_asking() && !self.has_lost_slot;
+        is_fixed && now >= by && !self.lanes.is_empty() && !may_come
     }
 
     /// The next release of an item in a lane, if the limits say when.

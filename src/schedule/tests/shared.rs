@@ -706,3 +706,15 @@ fn a_run_does_not_give_up_before_the_store_has_answered() {
         (21, Booked(&[20]), "send a; wait - or input"),
     ]);
 }
+
+#[test]
+fn a_run_whose_slots_are_always_late_gives_up_in_the_end() {
+    let scene = Scene::shared("-r 1/100ns");
+    let schedule = scene.schedule.with_patience(Time(0), 20);
+    Scene { schedule, ..scene }.check(&[
+        (0, Input("a\n"), "book 1; wait 20 or input"),
+        (8, Booked(&[2]), "book 1; wait 20 or input"),
+        (18, Booked(&[10]), "book 1; wait 20 or input"),
+        (20, Due, "too long by None, a slot was lost; wait 40"),
+    ]);
+}

@@ -19,8 +19,8 @@ pub struct Opening {
 /// The most rounds in which limits are asked until they agree.
 const MAX_ROUNDS: usize = 1000;
 
-/// In this number of nanoseconds, two years, all repeats that may bring openings together: days, weeks, changes of the
-/// clock. Limits that have not agreed by then never do.
+/// Two years, in nanoseconds. Days, weeks and changes of the clock repeat within this time: limits that have not agreed
+/// by then never will.
 const PATTERN: u64 = 2 * 366 * 86_400 * SECOND;
 
 #[cfg(test)]
@@ -55,8 +55,8 @@ impl Opening {
         Opening { from: first, until: rule.closes(first) }
     }
 
-    /// The first opening, from `eligible_at` on, that all agree on. Each is asked from the latest answer on, until that
-    /// stands.
+    /// The first opening, from `eligible_at` on, that all agree on; never, if they still disagree after years. Each is
+    /// asked from the latest answer on, until that stands.
     pub(super) fn agreed<'a, L: 'a>(
         eligible_at: Time,
         all: &(impl Iterator<Item = L> + Clone),

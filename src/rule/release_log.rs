@@ -61,13 +61,6 @@ impl ReleaseLog {
         ReleaseLog { runs: Runs::One(Usage { at, cost }) }
     }
 
-    /// The bits of an instant that it can do without in a text, so that a thousand runs fit into 8 kB.
-    fn unit_bits(&self) -> u32 {
-        let span = self.newest().at.since(self.oldest().unwrap_or_default().at);
-        let is_coarse = self.len() > 512 && self.used() > 1024 && self.get(self.len() / 2).cost > 1;
-        (span >> 20).checked_ilog2().filter(|_| is_coarse).unwrap_or(0)
-    }
-
     /// All runs, oldest first.
     pub(super) fn iter(&self) -> impl Iterator<Item = Usage> {
         (0..self.len()).map(|index| self.get(index))
@@ -304,10 +297,21 @@ impl FromIterator<Usage> for ReleaseLog {
     }
 }
 
-/// The form of the log, then each run as the time since the one before, and its cost, unless all but the first cost 1.
+impl ReleaseLog {
+    /// The number of low bits that instants are kept without. A log that is long, and whose runs stand for several
+    /// releases each, is of a limit that merges releases; any other is kept exactly.
+    fn unit_bits(&self) -> u32 {
+        let span = self.newest().at.since(self.oldest().unwrap_or_default().at);
+        let is_coarse = self.len() > 512 && self.used() > 1024 && self.get(self.len() / 2).cost > 1;
+        (span >> 20).checked_ilog2().filter(|_| is_coarse).unwrap_or(0)
+    }
+}
+
+/// A number for the form of the log, then the time from each run to the next, each followed by the cost of the run,
+/// unless all but the first cost 1.
 ///
-/// Where runs stand for many releases, so an instant may count as later, instants are in units of less than a millionth
-/// of what the log spans, rounded up.
+/// A run that stands for many releases may count as later than it was. Its instant is rounded up to a unit of less than
+/// a millionth of the time that the log spans, so that a thousand runs fit into 8 kB.
 impl From<ReleaseLog> for String {
     fn from(log: ReleaseLog) -> Self {
         let (mut text, mut last) = (String::new(), 0);

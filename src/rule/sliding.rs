@@ -144,8 +144,8 @@ impl Rule for Sliding {
         let unknown = match runs.get(known) {
             Some(_) if log.used() > self.count => self.count,
             Some(first) if self.grain > 1 => {
-                let later = runs[known..].partition_point(|run| run.at == first.at);
-                runs[known..].iter().take(later + 1).map(|run| run.cost).sum()
+                let same = runs[known..].partition_point(|run| run.at == first.at);
+                runs[known..].iter().take(same + 1).map(|run| run.cost).sum()
             }
             _ => 0,
         };
@@ -273,6 +273,7 @@ mod tests {
                 now = now.after(random.u64(..=most));
                 let ask = Ask { eligible_at: now, cost: random.u64(1..9) };
                 let earliest = rule.earliest(&log, ask);
+                // The one that has to leave the window first.
                 let mut left = released.iter().map(|run| run.cost).sum::<u64>();
                 let last = released.iter().find(|run| {
                     let fits = left + ask.cost <= count;

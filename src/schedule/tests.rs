@@ -87,6 +87,11 @@ impl Scene {
         Scene { schedule: scene.schedule.with_bookings(terms), ..scene }
     }
 
+    /// Waits for a release for at most this time, from 0 on.
+    fn patient(self, wait: u64) -> Self {
+        Scene { schedule: self.schedule.with_patience(Time(0), wait), ..self }
+    }
+
     /// Checks what is done after each event.
     fn check(mut self, table: &[(u64, Event, &str)]) -> Schedule {
         for (row, (at, event, expected)) in table.iter().enumerate() {

@@ -14,7 +14,7 @@ pub(crate) struct Lane {
     pub(super) open: Option<Open>,
     /// The next release with all that will join it at its release, if slots are booked for its costs.
     ahead: Option<Open>,
-    /// The instant of the last release.
+    /// The instant of the last release, or of the arrival at an empty lane if that is what counts.
     pub(super) previous: Time,
     /// The first item that gave way to a newer one since the last release; the newest has its turn.
     displaced: Option<u64>,
@@ -36,6 +36,11 @@ impl Lane {
             self.waiting.push_back(items);
             self.reopen(batcher);
         }
+    }
+
+    /// Lets none of its items become next in line before `at`.
+    pub(super) fn start_from(&mut self, at: Time) {
+        self.previous = at.max(self.previous);
     }
 
     /// True if an item waits that follows these in the input.

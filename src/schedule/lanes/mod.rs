@@ -211,11 +211,9 @@ impl Lanes {
             return (0, None);
         }
         let displaced = if is_latest { self.displace(at, now, gate) } else { (0, None) };
-        // What was not read as others took up the room is judged as of now, not as of an instant that limits have
-        // forgotten since.
+        // If there was no room for it before, the limits may have forgotten what they knew when it arrived.
         if !self.options.may_wait() && self.lane(at).front().is_none() {
-            let previous = &mut self.directory.entries[at].lane.previous;
-            *previous = now.max(*previous);
+            self.directory.entries[at].lane.start_from(now);
         }
         // A lane that is not empty keeps its place, unless the items complete a batch.
         let moves = is_latest || self.lane(at).front().is_none() || self.batcher.lingers();
@@ -413,8 +411,7 @@ impl Lanes {
     /// Ends an admission, as of `now`: places the lanes it came from and those that were passed over.
     pub(super) fn finish(&mut self, now: Time, admission: &Admission, gate: &Gate) {
         for &at in &admission.lanes {
-            let previous = &mut self.directory.entries[at].lane.previous;
-            *previous = now.max(*previous);
+            self.directory.entries[at].lane.start_from(now);
         }
         for &at in admission.lanes.iter().chain(&admission.deferred) {
             if std::mem::take(&mut self.directory.entries[at].is_uncharged) {

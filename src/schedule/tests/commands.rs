@@ -356,10 +356,7 @@ fn a_run_waits_no_longer_than_it_may_unless_the_end_of_a_command_may_shorten_it(
 
 #[test]
 fn one_that_may_wait_until_an_instant_does_whatever_runs() {
-    let scene = |args: &str| {
-        let scene = Scene::new(args);
-        Scene { schedule: scene.schedule.with_patience(Time(0), 30), ..scene }
-    };
+    let scene = |args: &str| Scene::new(args).patient(30);
     scene("-r 1/running -j 9 -- cmd").check(&[
         (0, Input("a\nb\n"), "send a; wait 30 or input"),
         (29, Due, "wait 30 or input"),

@@ -698,9 +698,7 @@ fn a_hold_is_what_the_next_release_waits_for_while_slots_are_asked_for() {
 /// The answer may still be a slot in time.
 #[test]
 fn a_run_does_not_give_up_before_the_store_has_answered() {
-    let scene = Scene::shared("-r 1/100ns");
-    let schedule = scene.schedule.with_patience(Time(0), 20);
-    Scene { schedule, ..scene }.check(&[
+    Scene::shared("-r 1/100ns").patient(20).check(&[
         (0, Input("a\n"), "book 1; wait 20 or input"),
         (20, Due, "wait - or input"),
         (21, Booked(&[20]), "send a; wait - or input"),
@@ -709,9 +707,7 @@ fn a_run_does_not_give_up_before_the_store_has_answered() {
 
 #[test]
 fn a_run_whose_slots_are_always_late_gives_up_in_the_end() {
-    let scene = Scene::shared("-r 1/100ns");
-    let schedule = scene.schedule.with_patience(Time(0), 20);
-    Scene { schedule, ..scene }.check(&[
+    Scene::shared("-r 1/100ns").patient(20).check(&[
         (0, Input("a\n"), "book 1; wait 20 or input"),
         (8, Booked(&[2]), "book 1; wait 20 or input"),
         (18, Booked(&[10]), "book 1; wait 20 or input"),

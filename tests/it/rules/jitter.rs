@@ -51,11 +51,11 @@ fn an_item_that_is_let_in_late_is_judged_as_of_then() {
     let args = ["-r1/s,key=col:2", "--on-limit=drop", "--arrivals=col:1", "--lookahead=1"];
     // The limit admits another `a` before there is room for it, or not.
     let is_admitted = (1..=8).map(|seed| {
-        let option = format!("--jitter=1s,seed={seed}");
-        let jitter: Jitter = option["--jitter=".len()..].parse().unwrap();
+        let text = format!("1s,seed={seed}");
+        let jitter: Jitter = text.parse().unwrap();
         let [first, second, third] = [1, 2, 3].map(|item| jitter.delay(item, 1));
         let (room, is_admitted) = (SECOND + second, first < second);
-        let args = [&args[..], &[&option]].concat();
+        let args = [&args[..], &["--jitter", &text]].concat();
         let wanted = if is_admitted { vec![first, room, room + third] } else { vec![first, room] };
         assert_eq!(plan(&args, "0 a\n1 b\n1 a\n"), wanted);
         is_admitted

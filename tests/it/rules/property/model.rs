@@ -147,10 +147,10 @@ impl<'a> Model<'a> {
 
     fn join(&mut self) {
         let Some(item) = self.to_come.pop_front() else { return };
-        let is_judged_once = self.polices() && self.max_wait().is_none();
+        let never_waits = self.never_waits();
         let lane = self.lanes.entry(self.case.lane(item)).or_default();
         // While delayed items take up the room, it has not arrived.
-        if is_judged_once && lane.waiting.is_empty() {
+        if never_waits && lane.waiting.is_empty() {
             lane.previous = lane.previous.max(self.now);
         }
         if self.case.config.queue.on_limit == OnLimit::Latest {
@@ -164,7 +164,7 @@ impl<'a> Model<'a> {
 
     /// Makes one release or refusal, if one is due now.
     fn step(&mut self) -> bool {
-        let never_waits = self.polices() && self.max_wait().is_none();
+        let never_waits = self.never_waits();
         let offers = self.lanes.values().filter_map(|lane| self.offer(lane));
         let offers = offers.filter(|offer| never_waits || self.allows(offer, &offer.costs));
         let Some(offer) = offers.min_by_key(|offer| offer.turn) else { return false };
@@ -194,6 +194,11 @@ impl<'a> Model<'a> {
 
     fn polices(&self) -> bool {
         matches!(self.case.config.queue.on_limit, OnLimit::Drop | OnLimit::Fail)
+    }
+
+    /// Whether an item is released as of when it becomes next in line, or refused.
+    fn never_waits(&self) -> bool {
+        self.polices() && self.max_wait().is_none()
     }
 
     fn max_wait(&self) -> Option<u64> {
@@ -278,8 +283,7 @@ impl<'a> Model<'a> {
         let front = lane.waiting.front().filter(|_| lane.delay.is_none_or(|until| until <= self.now))?;
         let turn = lane.displaced.unwrap_or(front.number);
         // An item that never waits is judged again at the end of its delay.
-        let never_waits = self.polices() && self.max_wait().is_none();
-        let ready = lane.delay.filter(|_| never_waits).unwrap_or(0);
+        let ready = lane.delay.filter(|_| self.never_waits()).unwrap_or(0);
         let Some(linger) = self.case.config.queue.batch.linger else {
             let since = front.arrival.max(lane.previous).max(ready);
             let alone = Offer { items: vec![front], turn, costs: self.costs(front), since };

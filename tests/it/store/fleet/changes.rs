@@ -193,13 +193,13 @@ impl Case {
     }
 
     /// The highest count of a limit and of those of earlier `lists` that it goes on from, each from the nearest.
-    fn most_of_line(&self, limit: &Limit, lists: Range<usize>) -> u64 {
-        let line = lists.rev().filter(|list| self.in_force[*list]).scan(limit, |limit, list| {
+    fn most_of_predecessors(&self, limit: &Limit, lists: Range<usize>) -> u64 {
+        let counts = lists.rev().filter(|list| self.in_force[*list]).scan(limit, |limit, list| {
             let alike = self.lists[list].1.iter().filter(|other| is_alike(other, limit));
             *limit = alike.min_by_key(|other| distance(other, limit))?;
             Some(limit.count)
         });
-        line.fold(limit.count, u64::max)
+        counts.fold(limit.count, u64::max)
     }
 
     fn is_kept(&self, list: usize, limit: &Limit, releases: &[Charged]) -> bool {
@@ -235,7 +235,7 @@ impl Case {
                     // What was not known, or may have been hidden by a slot after it, counts as N.
                     let most = match first.list {
                         first if first < known => limit.count,
-                        first if first < list => self.most_of_line(limit, first..list),
+                        first if first < list => self.most_of_predecessors(limit, first..list),
                         _ => u64::MAX,
                     };
                     nth > 0 || apart * limit.count >= first.cost.min(most) * period

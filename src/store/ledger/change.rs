@@ -67,10 +67,10 @@ impl BookingRules {
         let max_cost_of_both = dearest.max(max_cost(rate));
         let more = self.more_after(limit, max_cost_of_both);
         account.clone_from(&ledger.accounts[source]);
-        // Of slots that are given up, the one before may matter for longer; and those since the change may have
-        // refilled a bucket as the old limit did.
+        // Of slots that are given up, the one before may matter for longer. Until those since the change, a bucket was
+        // refilled as the old limit does.
         let refills = rate.algorithm.spec().takes(Extra::Burst) && old_rate != rate;
-        if ledger.newest > *last || (more > 0 || refills) && ledger.newest > change.at {
+        if ledger.newest > *last || refills && ledger.newest > change.at {
             before.recede(account, last.saturating_add(more));
         }
         // What was too old when the last slot was booked is forgotten.

@@ -80,6 +80,32 @@ fn slots_that_are_given_up_after_a_change_do_not_count() {
     }
 }
 
+/// In seconds: a bucket of which slots are ahead, as another limit holds them back. When the limits are replaced at
+/// 100, what it has been refilled with until the last slot counts only if it is the same.
+#[test]
+fn a_bucket_is_not_refilled_as_the_old_limits_did_after_a_change() {
+    for (new, slots, first) in [
+        ("600/m,algo=bucket,burst=600", 2, 104),
+        ("60/m,algo=bucket,burst=600", 2, 132),
+        // The last slot is not after the change.
+        ("60/m,algo=bucket,burst=600", 1, 102),
+    ] {
+        let rules = |bucket: &str, other: &str| {
+            let rates =
+                [bucket, other].map(|rate| format!("{rate},margin=1s").parse::<Rate>().expect("a rate"));
+            BookingRules::new(Policy::new(&rates, Reserve::LOCAL))
+        };
+        let (old, new) =
+            (rules("600/m,algo=bucket,burst=600", "1/s,cost=col:1"), rules(new, "1/s,cost=col:1"));
+        let (mut ledger, change) = (old.begin(Time(0)), change_at(Time(100 * SECOND)));
+        let slots = old.book(&mut ledger, change.at, &order(&[280, 1], slots)).slots;
+        assert_eq!(slots.last().map(|slot| slot.at.0 / SECOND), Some(98 + 2 * slots.len() as u64));
+        let mut ledger = new.carry_over(&old, &ledger, change);
+        let found = new.book(&mut ledger, change.at, &order(&[30, 1], 1)).slots[0].at;
+        assert_eq!(found.0 / SECOND, first, "{}", new.policy().text);
+    }
+}
+
 /// The last slot may be given up, or its answer may have been lost; then the dear one before it counts for longer.
 #[test]
 fn before_a_slot_that_nobody_used_there_may_have_been_a_dear_one() {

@@ -161,15 +161,14 @@ fn cut_short((at, precision): (Time, Precision), over: Option<Time>) -> (Time, P
 /// What the next release waits for at `now`, as far as limits are concerned.
 pub(super) fn awaited(schedule: &Schedule, now: Time) -> Awaited {
     let Schedule { gate, lanes, .. } = schedule;
-    let until = schedule.next_known();
-    let Some(at) = schedule.next_lane() else { return Awaited { until, ..Awaited::default() } };
+    let Some(at) = schedule.next_lane() else { return Awaited::default() };
     let lane = lanes.lane(at);
     let blocked = lanes.blocked(at, gate, now);
     let is_limit = schedule.not_before <= now && lane.delayed_until(now).is_none();
     let limit = blocked.and_then(Blocked::limit).filter(|_| is_limit);
     let is_held_by_all = blocked.is_some_and(|blocked| blocked.by == By::Hold);
     let is_hold = is_held_by_all || (limit.is_none() && lane.is_held(now));
-    Awaited { limit, is_hold, until }
+    Awaited { limit, is_hold, until: schedule.next_known() }
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.

@@ -59,7 +59,12 @@ impl Stage {
         Order::new(key, costs, 0).with(match random.u8(..4) {
             0 => Task::Late(count, Time(at)),
             1 => Task::Hold(Time(at)),
-            _ => Task::Book(Wanted { count, within: if random.bool() { u64::MAX } else { 0 }, turn }),
+            _ => Task::Book(Wanted {
+                count,
+                within: if random.bool() { u64::MAX } else { 0 },
+                ahead: random.u64(..=1 << 20),
+                turn,
+            }),
         })
     }
 

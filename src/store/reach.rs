@@ -3,7 +3,7 @@
 use std::fmt;
 
 use super::policy::{Policy, Quota};
-use super::reserve::{MILLISECOND, prescribed};
+use super::reserve::{MILLISECOND, Reserve, prescribed};
 use crate::config::{Rate, format_duration};
 
 /// The cost of the reserve for one limit.
@@ -38,10 +38,21 @@ impl Reach {
         self.permille < 950
     }
 
+    /// True if its margin makes gaps longer, not a whole period.
+    fn keeps_gaps(&self) -> bool {
+        prescribed(&self.rate) < self.rate.period
+    }
+
     fn advice(&self) -> String {
-        let is_whole_period = prescribed(&self.rate) == self.rate.period;
-        if is_whole_period && self.cheaper < MILLISECOND {
-            return "give the limit over a longer period".to_owned();
+        // A shorter margin would cost more slots than it saves, as they are used too late.
+        let least = if self.keeps_gaps() { Reserve::LOCAL.floor } else { MILLISECOND };
+        if self.cheaper < least {
+            let advice = if self.rate.algorithm.spec().accrues {
+                "give the limit with algo=sliding, over 100ms or more"
+            } else {
+                "give the limit over a longer period"
+            };
+            return advice.to_owned();
         }
         let unit = if self.cheaper < 10 * MILLISECOND { MILLISECOND / 1000 } else { MILLISECOND };
         let margin = (self.cheaper / unit).max(1) * unit;
@@ -68,7 +79,6 @@ impl fmt::Display for Reach {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::Reserve;
 
     fn rate(text: &str) -> Rate {
         text.parse::<Rate>().unwrap()
@@ -95,6 +105,7 @@ mod tests {
         let high = "shared, up to 95.0 % of it can be reached";
         let low = "shared, at most 94.9 % of it can be reached, as each release may be 1ms late";
         let half = "shared, at most 50.0 % of it can be reached, as each release may be 1ms late";
+        let sliding = "give the limit with algo=sliding, over 100ms or more";
         let table = [
             ("9/s", 950, 0, high.to_owned()),
             ("9/s", 949, 52_631 * us, format!("{low}: margin=52ms in all runs reaches 95 %")),
@@ -103,7 +114,8 @@ mod tests {
             ("9/s", 949, 10 * MILLISECOND + us, format!("{low}: margin=10ms in all runs reaches 95 %")),
             ("9/ms", 500, 52 * us, format!("{half}: give the limit over a longer period")),
             ("9/s,algo=interval", 500, 52_631, format!("{half}: margin=52us in all runs reaches 95 %")),
-            ("9/s,algo=interval", 500, 52, format!("{half}: margin=1us in all runs reaches 95 %")),
+            ("9/s,algo=interval", 500, 49_999, format!("{half}: {sliding}")),
+            ("9/ms,algo=interval", 500, 5848, format!("{half}: {sliding}")),
         ];
         for (text, permille, cheaper, expected) in table {
             let rate = rate(text);

@@ -15,9 +15,9 @@ pub struct Reserve {
     pub least: u64,
     /// `least` is at most the prescribed time divided by this.
     pub dearest_part: u64,
-    /// The least for a gap in any case: slots after the first are ahead, and no wake-up is more exact.
+    /// The least in any case: no wake-up is more exact.
     pub floor: u64,
-    /// The least for a window in any case: its slots may be due at once, when the answer still has to be passed on.
+    /// The least for a window that is longer: its slots may be due at once, when the answer still has to be passed on.
     pub window_floor: u64,
     /// The most, in nanoseconds, unless a thousandth of the time is more, which costs next to nothing.
     pub most: u64,
@@ -53,7 +53,7 @@ impl Reserve {
             return rate.margin;
         }
         let time = prescribed(rate);
-        let floor = if time < rate.period { self.floor } else { self.window_floor.min(time) };
+        let floor = if time < rate.period { self.floor } else { self.window_floor.min(time).max(self.floor) };
         let least = self.least.min(time / self.dearest_part).max(floor);
         let cheap = (time / 1000).min(self.longest);
         (time / self.part).min(self.most).max(least).max(cheap)
@@ -84,6 +84,7 @@ mod tests {
                     ("1/10m", 600_000),
                     ("1/10000s", 2_000_000),
                     ("1/100us", 100),
+                    ("1/1ns", 50),
                     ("100/s,algo=interval", 500),
                     ("10000/s,algo=interval", 50),
                     ("100/s,algo=bucket,burst=2", 1000),
@@ -95,6 +96,7 @@ mod tests {
                 &[
                     ("1/10ms", 5000),
                     ("1/1ms", 1000),
+                    ("1/100us", 500),
                     ("1/300ms", 6000),
                     ("1/1m", 250_000),
                     ("1/1000s", 1_000_000),

@@ -114,10 +114,13 @@ pub(super) fn share(
 ) -> Result<BookingTerms> {
     reporter.detail(&format_args!("shared by {}", shared.state));
     let is_on_server = matches!(shared.state, State::Server(_));
-    // Margins that are not given follow from the distance of the server; the store reports them then.
-    if !is_on_server || rates.iter().all(|rate| rate.margin > 0) {
+    // Where margins are to be chosen, the store reports what they cost, if that is much; on a server, they follow from
+    // its distance.
+    let is_chosen = rates.iter().any(|rate| rate.margin == 0);
+    if !(is_on_server && is_chosen) {
         reporter.detail(&format_args!("slots are good for {}", rounded_duration(policy.validity)));
-        policy.reach(rates).for_each(|reach| reporter.reach(&reach));
+        let untold = policy.reach(rates).filter(|reach| !(is_chosen && reach.is_low()));
+        untold.for_each(|reach| reporter.reach(&reach));
     }
     let patience = if is_on_server { SERVER_LAST_WAIT } else { FILE_LAST_WAIT };
     world.book_with(store, Duration::from_nanos(patience))?;

@@ -60,6 +60,8 @@ pub struct Wanted {
     /// Slots further ahead than this, in nanoseconds, are of no use and not booked. With 0, only a slot that is free at
     /// once is booked.
     pub within: u64,
+    /// Slots sooner than this, in nanoseconds after the booking, come too late and are not booked.
+    pub ahead: u64,
     /// The turn in the last answer, if the order was turned away.
     pub turn: Option<Turn>,
 }
@@ -67,7 +69,7 @@ pub struct Wanted {
 impl Order {
     /// An order for `count` slots, however far ahead.
     pub fn new(key: Key, costs: impl Into<Box<[u64]>>, count: u64) -> Self {
-        let task = Task::Book(Wanted { count, within: u64::MAX, turn: None });
+        let task = Task::Book(Wanted { count, within: u64::MAX, ..Wanted::default() });
         Order { key, costs: costs.into(), changes: 0, task }
     }
 

@@ -13,6 +13,12 @@ const BEHIND: u64 = 8;
 /// The longest time, in nanoseconds, without an answer while something waits: the limits may have changed.
 const LONGEST_UNASKED: u64 = 5 * SECOND;
 
+/// The most nanoseconds after a booking before which no slot is wanted, however late the last ones came.
+const FARTHEST: u64 = SECOND;
+
+/// One part in this many less of them is left out after each answer that came in time.
+const CALMING: u64 = 16;
+
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
 
@@ -37,12 +43,24 @@ pub(super) struct Pacing {
     is_behind: bool,
     /// The number of times that the span is halved, as no slot came in time.
     halvings: u32,
+    /// The nanoseconds after a booking from which slots come in time; 0 while all do.
+    ahead: u64,
 }
 
 impl Pacing {
     pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
         let longest_span = longest_span.max(span);
-        Pacing { span, longest_span, waits, coming: 0, took: 0, booked: span, is_behind: false, halvings: 0 }
+        Pacing {
+            span,
+            longest_span,
+            waits,
+            coming: 0,
+            took: 0,
+            booked: span,
+            is_behind: false,
+            halvings: 0,
+            ahead: 0,
+        }
     }
 
     /// The nanoseconds by which a slot is ordered or checked before it is due.
@@ -114,7 +132,9 @@ impl Pacing {
     }
 
     fn wanted(&self, lease: &Lease, count: u64, turn: Option<Turn>) -> Wanted {
-        Wanted { count, within: if self.waits { lease.demand.within } else { 0 }, turn }
+        // An item that does not wait could not use a slot that is not free at once.
+        let (within, ahead) = if self.waits { (lease.demand.within, self.ahead) } else { (0, 0) };
+        Wanted { count, within, ahead: ahead.min(within), turn }
     }
 
     /// Notes the answer to an order for this number of slots. Returns what is `ordered` for its claim from now on.
@@ -141,8 +161,10 @@ impl Pacing {
         }
         if is_in_time {
             self.halvings = self.halvings.saturating_sub(1);
+            self.ahead -= self.ahead / CALMING;
         } else if !answer.slots.is_empty() {
             self.halvings = (self.halvings + 1).min(16);
+            self.ahead = self.ahead.max(self.took).saturating_mul(2).min(FARTHEST);
         }
         let pause = if answer.slots.is_empty() && wanted > 0 { now.checked_add(PAUSE.into()) } else { None };
         answer.ask_again.or(pause).map(|not_before| Ordered::NotBefore(not_before, answer.turn))
@@ -225,6 +247,26 @@ mod tests {
             spans.push(asker.pacing.span());
         }
         assert_eq!(spans, [10, 5, 10, 20]);
+    }
+
+    /// Otherwise a gap that is shorter than an answer would never be met.
+    #[test]
+    fn slots_are_wanted_later_while_they_come_too_late() {
+        let [_, one, two, three] = SECONDS;
+        let mut pacing = Pacing::new(20, 30, true);
+        let lease =
+            |within| Lease { demand: TotalDemand { within, ..TotalDemand::default() }, ..Lease::default() };
+        let ahead = |pacing: &Pacing, within| pacing.wanted(&lease(within), 1, None).ahead;
+        let mut found = Vec::new();
+        for (asked, until) in [(100, two), (100, one), (300, one), (250, two), (160, two), (SECOND, one)] {
+            let asked = Some(Ordered::Coming(Time(two.0 - asked), 1));
+            let answer = Answer { slots: vec![Slot { at: until, until }], ..Answer::default() };
+            pacing.answered(two, asked, 1, &answer);
+            found.push(ahead(&pacing, three.0));
+        }
+        assert_eq!(found, [0, 200, 600, 563, 528, SECOND]);
+        assert_eq!(ahead(&pacing, 7), 7);
+        assert_eq!(ahead(&Pacing { waits: false, ..pacing }, 7), 0);
     }
 
     #[test]

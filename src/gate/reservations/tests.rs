@@ -124,7 +124,7 @@ fn what_arrived_before_a_slot_is_free_is_refused() {
     let mut claims = shared(1);
     let early = request(6, &[1], &[]);
     assert_eq!(claims.expected(&early), None);
-    let task = |within| Task::Book(Wanted { count: 1, within, turn: None });
+    let task = |within| Task::Book(Wanted { count: 1, within, ..Wanted::default() });
     let order = |within| Order::new(Key::new(), [1], 1).with(task(within));
     let next = |at| Answer { next: Some(Time(at)), ..Answer::default() };
     claims.apply(Time(5), &order(0), &next(7));

@@ -69,7 +69,7 @@ mod tests {
                     let from = now.saturating_add(random.u64(0..50_000_000));
                     let wanted = random.u64(1..30);
                     let within = random.choice([u64::MAX, 0, period / 8, period]).unwrap();
-                    let book = Task::Book(Wanted { count: wanted, within, turn: None });
+                    let book = Task::Book(Wanted { count: wanted, within, ..Wanted::default() });
                     let order = Order::new(Key::new(), [1], 0).with(book);
                     let orders = vec![order; random.usize(1..9)];
                     let answers = rules.deal(&mut ledger, now, from, &orders);

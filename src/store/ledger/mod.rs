@@ -236,8 +236,9 @@ impl BookingRules {
     fn book_new(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
         let mut lacking = wanted.count - answer.slots.len() as u64;
         let mut is_first = true;
+        let from = now.saturating_add(wanted.ahead.min(self.policy.horizon / 2));
         while lacking > 0 {
-            let at = self.earliest(ledger, now, costs);
+            let at = self.earliest(ledger, from, costs);
             if self.put_off(ledger, now, at, is_first, (costs, wanted), answer) {
                 break;
             }

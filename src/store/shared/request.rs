@@ -326,7 +326,7 @@ mod tests {
                 0 => (Task::Late(count, at), Vec::new()),
                 1 => (Task::Hold(Time(at.0 + 900_000)), Vec::new()),
                 2 => (Task::GiveBack(Vec::new(), turn), vec![newest]),
-                _ => (Task::Book(Wanted { count, within, turn: None }), Vec::new()),
+                _ => (Task::Book(Wanted { count, within, ..Wanted::default() }), Vec::new()),
             };
             let order = Order::new(Key::new(), [random.u64(1..3)], 0).with(task);
             let request = Request { order, returned };

@@ -16,7 +16,7 @@ use nix::sys::signal::Signal;
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 
-use crate::support::{Directory, Running, cpu_time, eventually, needs_program, numbers, sh, throttle};
+use crate::support::{Directory, Running, cpu_time, eventually, needs_program, numbers, sh, text, throttle};
 
 /// The path of a state that does not exist yet.
 fn state(directory: &Directory) -> String {
@@ -92,6 +92,18 @@ fn the_wait_for_an_answer_is_none_for_the_limit() {
     let free = throttle(&args).write_stdin(numbers(3)).assert();
     free.success().stderr(contains("waited").and(contains("for 3/1h").not()));
     throttle(&args).write_stdin(numbers(1)).assert().code(75);
+}
+
+/// A slot for a short gap is over before its answer can come, unless it is booked ahead.
+#[test]
+fn gaps_that_are_shorter_than_a_booking_are_met() {
+    for rate in ["1/100us", "1/1ns", "10000/s,algo=interval"] {
+        let directory = Directory::new();
+        let output = throttle(&["-r", rate, "-s", &state(&directory)]).write_stdin(numbers(9)).assert();
+        let stderr = text(&output.get_output().stderr);
+        output.success().stdout(numbers(9));
+        assert_eq!(stderr.matches("of it can be reached").count(), 1, "{stderr}");
+    }
 }
 
 /// Commands are releases like any other.

@@ -19,6 +19,24 @@ fn an_order_that_does_not_wait_gets_what_is_free_at_once() {
     assert_eq!(book(5 + period, 1), (1, None));
 }
 
+#[test]
+fn no_slot_is_sooner_than_an_order_can_use_it_but_none_is_far_ahead_for_that() {
+    for (ahead, first) in [(0, 10), (40, 50), (50, 60), (u64::MAX, 60)] {
+        let rules = BookingRules::new(Policy { horizon: 100, ..policy(&[quota(Algorithm::Sliding, 1, 9)]) });
+        let wanted = Wanted { count: 3, within: u64::MAX, ahead, ..Wanted::default() };
+        let orders = [order(&[1], 0).with(Task::Book(wanted))];
+        let period = rules.policy().quotas[0].terms.period;
+        let expected = [0, 1, 2].map(|after| Time(first + after * period)).to_vec();
+        let at = |answer: Answer| answer.slots.iter().map(|slot| slot.at).collect::<Vec<_>>();
+        let mut ledger = rules.begin(Time(0));
+        assert_eq!(at(rules.book(&mut ledger.clone(), Time(10), &orders[0])), expected);
+        assert_eq!(
+            rules.deal(&mut ledger, Time(10), Time(10), &orders).into_iter().map(at).next(),
+            Some(expected)
+        );
+    }
+}
+
 /// A run that would have to wait too long books nothing: asking again and again uses nothing up.
 #[test]
 fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
@@ -32,7 +50,9 @@ fn whoever_would_wait_too_long_leaves_no_trace_and_hears_of_the_next_slot() {
             now += random.u64(0..=40);
             let within = random.choice([0, 1, 7, 60]).expect("one");
             let patient = order(&costs(random, quotas), random.u64(1..=3));
-            let wanted = patient.wanted().expect("slots");
+            let ahead = random.choice([0, 5]).expect("one");
+            let wanted = Wanted { ahead, ..patient.wanted().expect("slots") };
+            let patient = patient.with(Task::Book(wanted));
             let order = patient.with(Task::Book(Wanted { within, ..wanted }));
             let first = state.clone().book(now, &patient);
             let first =

@@ -180,7 +180,12 @@ fn check_bookings(random: &mut Rng) {
         for _ in 0..random.u8(1..4) {
             let line = format!("{} {}", random.u64(1..=MOST), random.choice(KEYS).expect("one"));
             let within = random.choice([0, 50 * MILLI, 1000 * MILLI, u64::MAX]).expect("one");
-            processes[process].book(&case, now, &line, Wanted { count: random.u64(..4), within, turn: None });
+            processes[process].book(
+                &case,
+                now,
+                &line,
+                Wanted { count: random.u64(..4), within, ..Wanted::default() },
+            );
         }
         released.extend(processes[process].release(&case, random, process, &clock));
     }

@@ -4,7 +4,7 @@ use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::os::unix::process::CommandExt;
-use std::path::Path;
+use std::path::PathBuf;
 use std::process::Command;
 
 use anyhow::{Error, anyhow};
@@ -15,6 +15,7 @@ use super::spawn::restore;
 use crate::config::{State, VARIABLE};
 use crate::exit::Exit;
 use crate::inherited::{inherited, stdin};
+use crate::which;
 
 /// Turns this process into a command, with signals and descriptors as they were found. Returns only if that fails.
 pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
@@ -42,7 +43,8 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
 /// The message that a program could not be started.
 pub(super) fn cannot_run(error: io::Error, name: &str) -> Error {
     // The system reports a missing interpreter as though the script were missing.
-    if error.kind() == ErrorKind::NotFound && name.contains('/') && Path::new(name).is_file() {
+    let file = if name.contains('/') { Some(name.into()) } else { which::find(name.as_ref()) };
+    if error.kind() == ErrorKind::NotFound && file.is_some_and(|file: PathBuf| file.is_file()) {
         return anyhow!("cannot run {name}: the interpreter that it names in its first line is missing");
     }
     if error.kind() == ErrorKind::NotFound && !name.contains('/') && !name.is_empty() {

@@ -180,7 +180,10 @@ fn the_program_is_the_first_in_path_that_can_be_run() {
     assert_eq!(with_programs(&[(first, 0o644)], &run), (Some(126), String::new(), told.to_owned()));
     let (code, _, told) = with_programs(&[("#!/no/such/interpreter\n", 0o755)], &run);
     assert!(
-        code == Some(127) && told.starts_with("throttle: cannot run prog: no such program in $PATH"),
+        code == Some(127)
+            && told.starts_with(
+                "throttle: cannot run prog: the interpreter that it names in its first line is missing"
+            ),
         "{told}"
     );
 }

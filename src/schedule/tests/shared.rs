@@ -1,5 +1,8 @@
 //! Shared limits, kept by slots that a store books.
 
+mod batches;
+mod ends;
+
 use super::*;
 use crate::config::Jitter;
 use crate::exit::Exit;
@@ -18,6 +21,15 @@ fn scene(args: &str, span: u64, most: u64) -> Scene {
     scene
 }
 
+/// An answer of the store to an order for this key and cost.
+fn answered(scene: &mut Scene, at: u64, key: &str, cost: u64, slots: &[u64], next: Option<u64>) -> String {
+    let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
+    let order = Order::new(Key::from_slice(key.as_bytes()), [cost], 1);
+    let (next, silent) = (next.map(Time), Answer::default());
+    scene.schedule.booked(Time(at), &order, Answer { slots, ask_again: next, next, ..silent });
+    scene.actions(at)
+}
+
 #[test]
 fn an_item_that_costs_more_than_is_ever_admitted_is_bad() {
     let bucket = "-r 9/100ns,algo=bucket,cost=col:1";
@@ -31,15 +43,6 @@ fn an_item_that_costs_more_than_is_ever_admitted_is_bad() {
         (0, Input("5\n6\n5\n"), "book 2; wait - or input"),
         (1, BookedFor("", 5, &[1, 8]), &format!("send 5; bad {why}; wait 8 or input")),
     ]);
-}
-
-#[test]
-fn a_store_that_cannot_be_asked_any_more_ends_the_run() {
-    let mut scene = scene("-r 1/100ns", 2, 1);
-    scene.happens(Time(0), &Input("a\n"));
-    scene.actions(0);
-    scene.schedule.booking_failed(Exit::StoreAway, anyhow::anyhow!("gone"));
-    assert_eq!(scene.actions(1), "error gone; finish 69");
 }
 
 #[test]
@@ -122,53 +125,6 @@ fn an_item_that_does_not_wait_is_refused_by_a_local_limit_first() {
     assert_eq!(schedule.limit_stats().iter().map(|limit| limit.refused).collect::<Vec<_>>(), [0, 1]);
 }
 
-/// A bound on the wait is known before a slot can be asked for.
-#[test]
-fn a_local_limit_that_is_shut_for_too_long_ends_the_run() {
-    scene("-r 9/s -r 1/100ns,local --max-wait 50ns", 2, 9).check(&[
-        (0, Input("a\nb\n"), "book 1; wait - or input"),
-        (1, Booked(&[1]), "send a; wait 1 or input"),
-        (1, Due, "too long by Some(100); finish 75"),
-    ]);
-}
-
-/// Otherwise it would be formed again and again, and be late each time.
-#[test]
-fn a_batch_that_is_formed_too_late_is_made_smaller_for_a_while() {
-    let mut scene = scene("-r 99/s,cost=col:1 -B 8", 9, 99);
-    scene
-        .happens(Time(0), &Input("1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n"));
-    scene.happens(Time(0), &EndOfInput);
-    let mut batch_for = |slot: &'static [u64], cost| {
-        let now = slot[0];
-        scene.actions(now);
-        scene.happens(Time(now), &BookedFor("", cost, slot));
-        scene.happens(Time(now), &Due);
-        let Action::Send(admission) = scene.schedule.poll(Time(now), scene.capacity) else {
-            panic!("at {now}")
-        };
-        let items = admission.batch().items();
-        match now {
-            ..30 => scene.schedule.late(Time(now + 6), admission),
-            _ => scene.schedule.sent(Time(now), admission, items),
-        }
-        items
-    };
-    let items = [(&[10], 8), (&[20], 4), (&[30], 2), (&[40], 2), (&[50], 4)]
-        .map(|(slot, cost)| batch_for(slot, cost));
-    assert_eq!(items, [8, 4, 2, 2, 4]);
-}
-
-#[test]
-fn a_batch_takes_one_slot() {
-    scene("-r 9/s -B 2", 9, 9).check(&[
-        (0, Input("a\nb\nc\n"), "wait 0 or input"),
-        (0, Due, "book 2; wait - or input"),
-        (1, Booked(&[10, 20]), "wait 1 or input"),
-        (1, Due, "wait 10 or input"),
-    ]);
-}
-
 #[test]
 fn slots_are_booked_ahead_for_what_is_known_to_wait() {
     let items = "a\nb\nc\nd\ne\nf\ng\nh\ni\nj\nk\nl\n";
@@ -182,88 +138,6 @@ fn slots_are_booked_ahead_for_what_is_known_to_wait() {
 fn what_costs_nothing_is_not_booked_for() {
     Scene { busy: Some(50), ..scene("-r 9/100ns,cost=col:1", 2, 9) }
         .check(&[(0, Input("0 a\n"), "busy 0 a; wait 50 or input"), (50, Due, "send 0 a; wait - or input")]);
-}
-
-/// A retried item goes first, and the batch is formed again with those behind it.
-fn batch_composed_anew(answer: &Answer) -> Scene {
-    let mut scene = scene("-r 9/100ns,cost=col:1 -B 4 --retries 1 -j 2 -- cmd", 2, 9);
-    let mut rows = |rows: &[(u64, Event, &str)]| {
-        for (at, event, expected) in rows {
-            scene.happens(Time(*at), event);
-            assert_eq!(scene.actions(*at), *expected, "at {at}");
-        }
-    };
-    rows(&[
-        (0, Input("0 x\n"), "wait 0 or input"),
-        (0, Due, "send 0 x; wait - or input"),
-        (1, Input("2 a\n3 b\n"), "wait 1 or input"),
-        (1, Due, "book 1; wait - or input"),
-    ]);
-    let order = Order::new(Key::new(), [5], 1);
-    scene.schedule.booked(Time(2), &order, answer.clone());
-    scene.happens(Time(3), &EndedAndAsks(1, 1, 20));
-    scene.actions(3);
-    let hold = Order::new(Key::new(), [0], 0).with(Task::Hold(Time(23)));
-    scene.schedule.booked(Time(4), &hold, Answer { held: Some(Time(23)), ..Answer::default() });
-    scene.actions(4);
-    scene.happens(Time(23), &Due);
-    assert_eq!(scene.actions(23), "send 0 x; wait 23 or input");
-    scene
-}
-
-#[test]
-fn a_batch_is_closed_again_if_there_is_a_slot_for_its_costs() {
-    let slots = vec![Slot { at: Time(100), until: Time(105) }];
-    batch_composed_anew(&Answer { slots, ..Answer::default() }).check(&[
-        (23, Due, "wait 23 or input"),
-        (23, Due, "wait 100 or input"),
-        (24, Input("1 c\n"), "wait 24 or input"),
-        (24, Due, "wait 100 or input"),
-        (100, Due, "send 2 a 3 b; wait -"),
-    ]);
-}
-
-#[test]
-fn a_batch_that_was_turned_away_takes_what_comes() {
-    batch_composed_anew(&Answer { ask_again: Some(Time(300)), ..Answer::default() }).check(&[
-        (23, Due, "wait 300 or input"),
-        (24, Input("1 c\n"), "wait 24 or input"),
-        (24, Due, "book 1; wait - or input"),
-    ]);
-}
-
-/// The store keeps the hold that a server asked for, and it may be lifted there.
-#[test]
-fn what_a_server_asks_for_is_told_to_the_store_and_no_slot_is_used_before() {
-    let mut scene = scene("-r 9/100ns -j 9 -- cmd", 2, 9);
-    let mut rows = |rows: &[(u64, Event, &str)]| {
-        for (at, event, expected) in rows {
-            scene.happens(Time(*at), event);
-            assert_eq!(scene.actions(*at), *expected, "at {at}");
-        }
-    };
-    rows(&[
-        (0, Input("a\nb\n"), "book 2; wait - or input"),
-        (1, Booked(&[10, 40]), "wait 10 or input"),
-        (10, Due, "send a; wait 40 or input"),
-        (11, EndedAndAsks(1, 0, 50), "hold until 61; book 1; wait - or input"),
-        // An earlier order, booked before the hold.
-        (12, Booked(&[20]), "wait - or input"),
-    ]);
-    let hold = Order::new(Key::new(), [1], 0).with(Task::Hold(Time(61)));
-    scene.schedule.booked(Time(13), &hold, Answer { held: Some(Time(90)), ..Answer::default() });
-    assert_eq!(scene.actions(13), "book 1; wait - or input");
-    let order = Order::new(Key::new(), [1], 1);
-    let told = Answer { held: Some(Time(90)), ask_again: Some(Time(30)), ..Answer::default() };
-    scene.schedule.booked(Time(14), &order, told);
-    assert_eq!(scene.actions(14), "wait 30 or input");
-    // It is lifted.
-    scene.happens(Time(30), &Due);
-    assert_eq!(scene.actions(30), "book 1; wait - or input");
-    scene.happens(Time(31), &Booked(&[35]));
-    assert_eq!(scene.actions(31), "wait 35 or input");
-    scene.happens(Time(35), &Due);
-    assert_eq!(scene.actions(35), "send b; wait - or input");
 }
 
 #[test]
@@ -334,46 +208,6 @@ fn what_finds_no_slot_free_at_its_arrival_is_dropped() {
     ]);
 }
 
-#[test]
-fn the_first_that_finds_no_slot_free_ends_an_enforced_run() {
-    Scene::shared("-r 1/100ns --on-limit fail").check(&[
-        (0, Input("a\n"), "ask for 1; wait - or input"),
-        (1, Booked(&[1]), "send a; wait - or input"),
-        (40, Input("b\n"), "ask for 1; wait - or input"),
-        (41, Free(1, &[], 101), "refused 2 early by Some(61); finish 75"),
-    ]);
-}
-
-/// The next slot is later than the run may wait, so the store only names it.
-#[test]
-fn a_run_that_would_wait_too_long_ends_at_once() {
-    Scene::shared("-r 1/100ns --max-wait 30ns").check(&[
-        (0, Input("a\nb\n"), "book 2; wait - or input"),
-        (1, Booked(&[1]), "send a; book 1; wait - or input"),
-        (2, Free(1, &[], 101), "wait 2 or input"),
-        (2, Due, "too long by Some(99); finish 75"),
-    ]);
-}
-
-/// A machine that is busy may need longer than a slot lasts to use one that was free at once.
-#[test]
-fn a_run_that_ends_as_its_slot_has_expired_says_so() {
-    Scene::shared("-r 1/100ns --max-wait 30ns").check(&[
-        (0, Input("a\n"), "book 1; wait - or input"),
-        (7, Booked(&[1]), "book 1; wait - or input"),
-        (8, Free(1, &[], 101), "wait 8 or input"),
-        (8, Due, "too long by Some(93), a slot was lost; finish 75"),
-    ]);
-    // A slot that was used is not lost.
-    Scene::shared("-r 1/100ns --max-wait 30ns").check(&[
-        (0, Input("a\nb\n"), "book 2; wait - or input"),
-        (7, Booked(&[1]), "book 1; wait - or input"),
-        (8, Booked(&[8]), "send a; book 1; wait - or input"),
-        (9, Free(1, &[], 108), "wait 9 or input"),
-        (9, Due, "too long by Some(99); finish 75"),
-    ]);
-}
-
 /// Items are charged only by the limits that apply to them, and those with other costs have other slots.
 #[test]
 fn limits_for_some_items_hold_up_no_others() {
@@ -397,59 +231,6 @@ fn limits_for_some_items_hold_up_no_others() {
     // It asks again when the slot may be free.
     scene.happens(Time(100), &Due);
     assert_eq!(scene.actions(100), "ask for 1; wait - or input");
-}
-
-#[test]
-fn a_batch_is_closed_when_a_slot_for_its_costs_is_asked_for() {
-    Scene::shared("-r 9/100ns,cost=col:1 -B 3").check(&[
-        (0, Input("2 a\n3 b\n"), "wait 0 or input"),
-        (0, Due, "book 1; wait - or input"),
-        // It would fit, but the batch is closed.
-        (1, Input("1 c\n"), "wait 1 or input"),
-        (1, Due, "wait - or input"),
-        (2, BookedFor("", 5, &[10]), "wait 2 or input"),
-        (2, Due, "wait 10 or input"),
-        (10, Due, "send 2 a 3 b; wait 10 or input"),
-        (10, Due, "book 1; wait - or input"),
-        (11, EndOfInput, "wait -"),
-        // It was too late for the first slot.
-        (11, BookedFor("", 1, &[12]), "wait 12"),
-        (18, Due, "book 1; wait -"),
-        (19, BookedFor("", 1, &[20]), "wait 20"),
-        (20, Due, "send 1 c; finish 0"),
-    ]);
-    // No batch costs more than is ever granted, and a batch that may wait for more is not closed before it is full.
-    Scene::shared("-r 9/100ns,cost=col:1 -B 3,50ns").check(&[
-        (0, Input("6 a\n"), "wait 0 or input"),
-        (0, Due, "wait 50 or input"),
-        (1, Input("4 b\n"), "wait 1 or input"),
-        (1, Due, "book 1; wait - or input"),
-        (51, BookedFor("", 6, &[60]), "wait 51 or input"),
-        (60, Due, "send 6 a; wait 60 or input"),
-        (60, Due, "book 1; wait - or input"),
-        (61, BookedFor("", 4, &[61]), "wait 61 or input"),
-        (61, Due, "send 4 b; wait - or input"),
-    ]);
-}
-
-#[test]
-fn slots_are_asked_for_once_no_more_items_of_a_batch_can_be_read() {
-    Scene::shared("-r 1/100ns,key=col:1 -B 3,1h --lookahead 2").check(&[
-        (0, Input("a 1\nb 1\n"), "wait 0 or input"),
-        (0, Due, "wait 3600000000000 or input"),
-        (1, Input("a 2\na 3\n"), "book 1; book 1; wait -"),
-        (2, BookedFor("b", 1, &[5]), "wait 5"),
-        (5, Due, "send b 1; wait -"),
-        (6, BookedFor("a", 1, &[6]), "send a 1 a 2 a 3; wait - or input"),
-    ]);
-    // It has lingered until then, whatever it costs.
-    Scene::shared("-r 9/100ns,cost=col:2,key=col:1 -B 3,1h --lookahead 2").check(&[
-        (0, Input("a 1\nb 1\n"), "wait 0 or input"),
-        (0, Due, "wait 3600000000000 or input"),
-        (1, Input("b 2\na 1\n"), "book 1; book 1; wait -"),
-        (2, BookedFor("b", 3, &[5]), "wait 5"),
-        (5, Due, "send b 1 b 2; wait 5 or input"),
-    ]);
 }
 
 #[test]
@@ -527,36 +308,6 @@ fn it_looks_again_at_the_first_of_all_instants_that_are_known() {
     ]);
 }
 
-#[test]
-fn a_hold_by_another_run_and_a_loss_are_told() {
-    let mut scene = Scene::shared("-r 1/100ns");
-    let (order, one) = (Order::new(Key::new(), [1], 1), [Slot { at: Time(30), until: Time(35) }]);
-    let held = |until| Answer { held: Some(Time(until)), ..Answer::default() };
-    let lost = || Answer { warning: Some("all".to_owned()), ..Answer::default() };
-    let mut told = |now, order: &Order, answer| {
-        scene.schedule.booked(Time(now), order, answer);
-        scene.actions(now)
-    };
-    assert_eq!(told(1, &order, held(50)), "held until 50; wait - or input");
-    // That is known, or over, or our own.
-    assert_eq!(told(2, &order, held(60)), "wait - or input");
-    assert_eq!(told(61, &order, held(61)), "wait - or input");
-    assert_eq!(told(62, &order.with(Task::Hold(Time(90))), held(90)), "wait - or input");
-    assert_eq!(told(90, &order, held(91)), "held until 91; wait - or input");
-    for (answer, silent) in [
-        (Answer { slots: one.into(), next: Some(Time(40)), held: Some(Time(30)), ..lost() }, "Some(20)"),
-        (Answer { next: Some(Time(40)), held: Some(Time(30)), ..lost() }, "Some(30)"),
-        (Answer { held: Some(Time(30)), ..lost() }, "Some(20)"),
-        (lost(), "None"),
-    ] {
-        let mut scene = Scene::shared("-r 1/100ns");
-        let order = order.with(Task::Hold(Time(30)));
-        scene.schedule.booked(Time(10), &order, answer);
-        let actions = scene.actions(10);
-        assert!(actions.starts_with(&format!("lost all, silent for {silent};")), "{actions}");
-    }
-}
-
 /// Not before the slot may it leave, and not before that is it refused.
 #[test]
 fn a_slot_that_is_free_at_once_may_begin_a_little_later() {
@@ -583,51 +334,6 @@ fn the_deadline_of_an_item_is_not_that_of_another_attempt() {
 }
 
 #[test]
-fn slots_are_booked_together_only_for_equal_costs() {
-    Scene::shared("-r 9/100ns,cost=col:1").check(&[(0, Input("1 a\n2 b\n1 c\n"), "book 1; wait - or input")]);
-}
-
-/// An answer of the store to an order for this key and cost.
-fn answered(scene: &mut Scene, at: u64, key: &str, cost: u64, slots: &[u64], next: Option<u64>) -> String {
-    let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-    let order = Order::new(Key::from_slice(key.as_bytes()), [cost], 1);
-    let (next, silent) = (next.map(Time), Answer::default());
-    scene.schedule.booked(Time(at), &order, Answer { slots, ask_again: next, next, ..silent });
-    scene.actions(at)
-}
-
-/// A batch takes what comes until a slot for its own key and costs is asked for.
-#[test]
-fn only_batches_that_slots_are_asked_for_are_closed() {
-    // One lane of b has been turned away, so none is asked for another one that costs the same.
-    let args = "-r 9/100ns,cost=col:3,key=col:1 -r 9/s,key=col:2,local -B 3";
-    for other in ["a z 2\n", "b z 5\n"] {
-        let mut scene = scene(args, 2, 9);
-        scene.happens(Time(0), &Input("b x 2\n"));
-        assert_eq!(scene.actions(0), "wait 0 or input");
-        scene.happens(Time(0), &Due);
-        assert_eq!(scene.actions(0), "book 1; wait - or input");
-        answered(&mut scene, 0, "b", 2, &[], Some(300));
-        scene.check(&[
-            (1, Input("b y 2\n"), "wait 1 or input"),
-            (1, Due, "wait 300 or input"),
-            (2, Input(other), "wait 2 or input"),
-            (2, Due, "book 1; wait 300 or input"),
-            (3, Input("b y 1\n"), "wait 3 or input"),
-            (3, Due, "book 1; wait 300 or input"),
-        ]);
-    }
-    for args in [args, "-r 9/100ns,cost=col:3 -r 9/s,key=col:2,local -B 3"] {
-        scene(args, 2, 9).check(&[
-            (0, Input("a x 2\nb y 4\n"), "wait 0 or input"),
-            (0, Due, "book 1; book 1; wait - or input"),
-            (1, Input("a x 1\n"), "wait 1 or input"),
-            (1, Due, "wait - or input"),
-        ]);
-    }
-}
-
-#[test]
 fn a_run_that_may_not_wait_for_long_goes_by_the_first_slot_that_any_lane_expects() {
     let mut scene = Scene::shared("-r 1/100ns,key=col:1 --max-wait 30ns");
     scene.happens(Time(0), &Input("b\na\nc\na\n"));
@@ -647,70 +353,9 @@ fn no_slot_is_asked_for_what_the_sink_does_not_take() {
 }
 
 #[test]
-fn a_slot_is_booked_for_one_batch_at_a_time_if_costs_differ() {
-    Scene::shared("-r 9/100ns,cost=col:1 -B 2")
-        .check(&[(0, Input("1 a\n1 b\n1 c\n1 d\n"), "wait 0 or input"), (0, Due, "book 1; wait - or input")]);
-}
-
-#[test]
 fn a_slot_that_was_overrun_is_reported() {
     Scene { slowness: 10, ..Scene::shared("-r 1/100ns") }.check(&[
         (0, Input("a\n"), "book 1; wait - or input"),
         (1, Booked(&[1]), "send a; 1 late at 11; wait - or input"),
-    ]);
-}
-
-#[test]
-fn a_slot_that_never_comes_ends_the_run() {
-    let never = "error the next release would be later than any clock can show: shorten the period";
-    Scene::shared("-r 1/100ns").check(&[
-        (0, Input("a\n"), "book 1; wait - or input"),
-        (1, Free(1, &[], u64::MAX), &format!("{never}; finish 1")),
-    ]);
-}
-
-#[test]
-fn a_hold_in_the_store_is_what_the_next_release_waits_for() {
-    let mut scene = Scene::shared("-r 1/100ns");
-    scene.happens(Time(0), &Input("a\n"));
-    assert_eq!(scene.actions(0), "book 1; wait - or input");
-    let held = Answer { held: Some(Time(50)), ask_again: Some(Time(50)), ..Answer::default() };
-    scene.schedule.booked(Time(1), &Order::new(Key::new(), [1], 1), held);
-    assert_eq!(scene.actions(1), "held until 50; wait 50 or input");
-    let forecast = scene.schedule.forecast(Time(1), None);
-    assert_eq!((forecast.wait_reason, forecast.next), (WaitReason::Hold, Some(Time(50))));
-    let schedule =
-        scene.check(&[(50, Due, "book 1; wait - or input"), (51, Booked(&[51]), "send a; wait - or input")]);
-    assert_eq!((schedule.stats().times.holds, waits(&schedule)), (1, vec![0]));
-}
-
-#[test]
-fn a_hold_is_what_the_next_release_waits_for_while_slots_are_asked_for() {
-    let schedule = scene("-r 9/100ns -j 9 -- cmd", 2, 9).check(&[
-        (0, Input("a\nb\n"), "book 2; wait - or input"),
-        (1, Booked(&[10, 40]), "wait 10 or input"),
-        (10, Due, "send a; wait 40 or input"),
-        (11, EndedAndAsks(1, 0, 50), "hold until 61; book 1; wait - or input"),
-    ]);
-    assert_eq!(schedule.forecast(Time(11), None).next, Some(Time(61)));
-}
-
-/// The answer may still be a slot in time.
-#[test]
-fn a_run_does_not_give_up_before_the_store_has_answered() {
-    Scene::shared("-r 1/100ns").patient(20).check(&[
-        (0, Input("a\n"), "book 1; wait 20 or input"),
-        (20, Due, "wait - or input"),
-        (21, Booked(&[20]), "send a; wait - or input"),
-    ]);
-}
-
-#[test]
-fn a_run_whose_slots_are_always_late_gives_up_in_the_end() {
-    Scene::shared("-r 1/100ns").patient(20).check(&[
-        (0, Input("a\n"), "book 1; wait 20 or input"),
-        (8, Booked(&[2]), "book 1; wait 20 or input"),
-        (18, Booked(&[10]), "book 1; wait 20 or input"),
-        (20, Due, "too long by None, a slot was lost; wait 40"),
     ]);
 }

@@ -126,7 +126,7 @@ impl RateText {
         let algorithm = if is_rate { self.algorithm(defaults)? } else { Algorithm::Sliding };
         let margin = self.margin.or(defaults.margin).filter(|_| is_rate);
         let margin = margin.unwrap_or_else(|| self.default_margin(algorithm, defaults));
-        let has_burst = algorithm.spec().takes(Extra::Burst);
+        let has_burst = algorithm.spec().has_burst();
         ensure!(
             has_burst || written.burst.is_none(),
             "burst= is for {0}: add algo={0}, or leave it out",
@@ -188,7 +188,7 @@ impl RateText {
 
     /// The hours in which it is asked, if not always; and the zone of these or of its calendar, if it has any.
     fn hours(&self, algorithm: Algorithm) -> Result<(Option<Box<Hours>>, Option<Zone>)> {
-        let has_calendar = algorithm.spec().takes(Extra::Zone);
+        let has_calendar = algorithm.spec().is_civil();
         ensure!(
             self.rate.zone.is_none() || self.during.is_some() || has_calendar,
             "tz= is for during= and algo={}: add one of them, or leave it out",

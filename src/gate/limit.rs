@@ -11,7 +11,7 @@ use super::sums::Sums;
 use super::{Opening, Request};
 use crate::charge::Key;
 use crate::config::{Rate, key_indices};
-use crate::rule::{Algorithm, AnyRule, AnyState, Ask, Extra, InHours, Terms};
+use crate::rule::{Algorithm, AnyRule, AnyState, Ask, InHours, Terms};
 use crate::time::{SECOND, Time, Wall};
 
 /// The availability of a limit at an instant, for display.
@@ -335,7 +335,7 @@ impl Limit {
 
     /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
-        if self.rule.spec().takes(Extra::Zone) {
+        if self.rule.spec().is_civil() {
             return self.set_rate(now, rate, wall);
         }
         self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);

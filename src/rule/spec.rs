@@ -68,6 +68,21 @@ impl Spec {
         self.takes.contains(&option)
     }
 
+    /// True if its windows are civil periods, such as days and months.
+    pub fn is_civil(&self) -> bool {
+        self.takes(Extra::Zone)
+    }
+
+    /// True if what accrues is kept, up to a burst.
+    pub fn has_burst(&self) -> bool {
+        self.takes(Extra::Burst)
+    }
+
+    /// True if it keeps a gap after each release, so that only the last one matters.
+    pub fn keeps_gaps(&self) -> bool {
+        self.accrues && !self.has_burst()
+    }
+
     /// The most that a release may cost; `None` if any cost is allowed in the end.
     pub fn max_cost(&self, terms: &Terms) -> Option<u64> {
         (!self.accrues).then_some(terms.count)
@@ -76,15 +91,15 @@ impl Spec {
     /// The most that a slot may cost. For a bucket that is the burst, as a slot does not know how long an item has
     /// waited.
     pub fn max_slot_cost(&self, terms: &Terms) -> u64 {
-        if self.accrues && !self.takes(Extra::Burst) { u64::MAX } else { (self.burst)(terms) }
+        if self.keeps_gaps() { u64::MAX } else { (self.burst)(terms) }
     }
 
     /// The longest time, in nanoseconds, for which a release of this cost can affect later ones.
     pub fn matters_for(&self, terms: &Terms, cost: u64) -> u64 {
-        let cost = if self.takes(Extra::Burst) { (self.burst)(terms) } else { cost };
+        let cost = if self.has_burst() { (self.burst)(terms) } else { cost };
         match self.accrues {
             true => narrow(terms.gap(cost)),
-            false if self.takes(Extra::Zone) => terms.period.saturating_mul(LONGER),
+            false if self.is_civil() => terms.period.saturating_mul(LONGER),
             false => terms.period,
         }
     }
@@ -97,7 +112,7 @@ impl Spec {
 
     /// The terms with a margin added.
     pub fn padded_terms(&self, terms: &Terms, margin: u64) -> Terms {
-        match self.takes(Extra::Zone) {
+        match self.is_civil() {
             true => Terms { margin, ..*terms },
             false => Terms { period: terms.period.saturating_add(margin), ..*terms },
         }
@@ -113,7 +128,7 @@ impl Spec {
     /// The terms that slots must keep so that releases up to `late` nanoseconds after their slots keep `terms`.
     pub fn slot_terms(&self, terms: &Terms, late: u64) -> Terms {
         let terms = &Terms { instants: INSTANTS, ..*terms };
-        if self.takes(Extra::Zone) {
+        if self.is_civil() {
             return Terms { burst: 0, ..*terms };
         }
         let [period, late] = [terms.period, late].map(u128::from);
@@ -126,7 +141,7 @@ impl Spec {
         let accruing = u128::from(terms.count) * late;
         let held_back = accruing.div_ceil(period).min(at_once - 1);
         let lengthened = (period + accruing).div_ceil(held_back + 1).max(period);
-        let burst = if self.takes(Extra::Burst) { at_once - held_back } else { 0 };
+        let burst = if self.has_burst() { at_once - held_back } else { 0 };
         Terms { period: narrow(lengthened), burst: narrow(burst), ..*terms }
     }
 
@@ -177,7 +192,7 @@ impl Spec {
 
     /// What P stands for, and the zone, if the rule goes by the calendar.
     pub(crate) fn civil(&self, terms: &Terms) -> Option<(Civil, Zone)> {
-        let civil = Civil::new(terms.period).filter(|_| self.takes(Extra::Zone))?;
+        let civil = Civil::new(terms.period).filter(|_| self.is_civil())?;
         Some((civil, terms.zone.unwrap_or_else(Zone::utc)))
     }
 }

@@ -5,7 +5,7 @@ use anyhow::{Result, ensure};
 use super::reserve::{MILLISECOND, Reserve};
 use crate::config::{Defaults, Rate, RateText, Selector, format_duration};
 use crate::gate::BookingTerms;
-use crate::rule::{Algorithm, AnyRule, Extra, InHours, RuleInHours, Terms};
+use crate::rule::{Algorithm, AnyRule, InHours, RuleInHours, Terms};
 use crate::time::{Civil, Hours, SECOND, Wall};
 
 /// One limit as a store keeps it: its terms are those for slots, with the reserve included.
@@ -146,7 +146,7 @@ impl Policy {
 
     /// The limits that count by periods of the calendar.
     pub fn of_calendar(&self) -> impl Iterator<Item = &Quota> {
-        self.quotas.iter().filter(|quota| quota.algorithm.spec().takes(Extra::Zone))
+        self.quotas.iter().filter(|quota| quota.algorithm.spec().is_civil())
     }
 
     /// The limits that a [`text`](Self::text) stands for, each with its margin.

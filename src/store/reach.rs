@@ -38,14 +38,10 @@ impl Reach {
         self.permille < 950
     }
 
-    /// True if its margin makes gaps longer, not a whole period.
-    fn keeps_gaps(&self) -> bool {
-        prescribed(&self.rate) < self.rate.period
-    }
-
     fn advice(&self) -> String {
         // A shorter margin would cost more slots than it saves, as they are used too late.
-        let least = if self.keeps_gaps() { Reserve::LOCAL.floor } else { MILLISECOND };
+        let is_of_gaps = prescribed(&self.rate) < self.rate.period;
+        let least = if is_of_gaps { Reserve::LOCAL.floor } else { MILLISECOND };
         if self.cheaper < least {
             let advice = if self.rate.algorithm.spec().accrues {
                 "give the limit with algo=sliding, over 100ms or more"

@@ -3,7 +3,7 @@
 use super::{AnyState, BookingRules, Ledger, Quota};
 use crate::config::Rate;
 use crate::gate::predecessor;
-use crate::rule::{Ask, Extra, Terms};
+use crate::rule::{Ask, Terms};
 use crate::store::Order;
 use crate::time::{SECOND, Time};
 
@@ -44,7 +44,7 @@ impl BookingRules {
             }
             let (last, rule) = (past.last_of_all()?, &self.rules[limit].rule);
             // A slot that is used late may be in the next period.
-            let late = if rate.algorithm.spec().takes(Extra::Zone) { old.policy.validity } else { 0 };
+            let late = if rate.algorithm.spec().is_civil() { old.policy.validity } else { 0 };
             let until = last.saturating_add(late);
             *account = rule.unused();
             rule.quarantine(account, until);
@@ -63,13 +63,13 @@ impl BookingRules {
         let Past { rules: old, ledger, change, last, .. } = past;
         let (rate, old_rate) = (&self.policy.rates[limit], &old.policy.rates[source]);
         let (rule, before) = (&self.rules[limit].rule, &old.rules[source].rule);
-        let dearest = max_cost(old_rate);
+        let (dearest, knows_last) = (max_cost(old_rate), old_rate.algorithm.spec().keeps_gaps());
         let max_cost_of_both = dearest.max(max_cost(rate));
         let more = self.more_after(limit, max_cost_of_both);
         account.clone_from(&ledger.accounts[source]);
         // Of slots that are given up, the one before may matter for longer. Until those since the change, a bucket was
         // refilled as the old limit does.
-        let refills = rate.algorithm.spec().takes(Extra::Burst) && old_rate != rate;
+        let refills = rate.algorithm.spec().has_burst() && old_rate != rate;
         if ledger.newest > *last || refills && ledger.newest > change.at {
             before.recede(account, last.saturating_add(more));
         }
@@ -77,14 +77,14 @@ impl BookingRules {
         before.expire(account, past.seen);
         let forgotten = past.forgotten(source, dearest, more);
         before.carry_over(account, rule, change.at, forgotten);
-        if let Some(at) = past.known(source).filter(|_| old.knows_last(source)) {
+        if let Some(at) = past.known(source).filter(|_| knows_last) {
             // Its cost is not known: at most the N of the new limit.
             rule.overrun(account, at, Ask { eligible_at: at, cost: max_cost(rate) });
         }
         let hidden = old.hidden_by(source, max_cost_of_both, ledger.newest, change.began);
         let hidden = hidden.map(|(at, cost)| at.saturating_add(self.more_after(limit, cost)));
         // What is known of keys without a record is older.
-        let evicted = forgotten.filter(|_| change.missing.is_some() && old.knows_last(source));
+        let evicted = forgotten.filter(|_| change.missing.is_some() && knows_last);
         hidden.into_iter().chain(evicted).for_each(|at| rule.exhaust(account, at));
         forgotten
     }
@@ -111,18 +111,12 @@ impl BookingRules {
     /// as it holds up others for the longest. Nothing was released before the state `began`.
     fn hidden_by(&self, limit: usize, dearest: u64, last: Time, began: Time) -> Option<(Time, u64)> {
         let Quota { algorithm, terms, .. } = &self.policy.quotas[limit];
-        if !self.knows_last(limit) || self.policy.rates[limit].cost.is_none() {
+        if !algorithm.spec().keeps_gaps() || self.policy.rates[limit].cost.is_none() {
             return None;
         }
         let most = u128::from(last.since(began)) * u128::from(terms.count) / u128::from(terms.period.max(1));
         let cost = u64::try_from(most).unwrap_or(u64::MAX).min(dearest);
         (cost > 0).then(|| (Time(last.0.saturating_sub(algorithm.spec().matters_for(terms, cost))), cost))
-    }
-
-    /// True if a rule knows the last release only.
-    fn knows_last(&self, limit: usize) -> bool {
-        let spec = self.policy.quotas[limit].algorithm.spec();
-        spec.accrues && !spec.takes(Extra::Burst)
     }
 
     /// The nanoseconds by which a release of this cost holds up later ones for longer than one of cost 1.

@@ -18,7 +18,7 @@ pub use self::change::Change;
 pub(super) use self::change::GOOD_FOR;
 pub use self::returned::ReturnedSlots;
 use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot, Task, Wanted};
-use crate::rule::{AnyState, Ask, Extra, RuleInHours};
+use crate::rule::{AnyState, Ask, RuleInHours};
 use crate::time::{SECOND, Time, Wall};
 
 /// The nanoseconds after which a process may ask again at the earliest.
@@ -122,7 +122,7 @@ impl BookingRules {
     pub fn quarantine_after(&self, ledger: Ledger, last: Time, newest: Time) -> Ledger {
         let mut silent = Ledger { hold: ledger.hold, ..self.quarantine(last) };
         let accounts = self.limits().zip(&mut silent.accounts).zip(ledger.accounts);
-        let of_calendar = accounts.filter(|(((quota, _), _), _)| quota.algorithm.spec().takes(Extra::Zone));
+        let of_calendar = accounts.filter(|(((quota, _), _), _)| quota.algorithm.spec().is_civil());
         of_calendar.for_each(|((_, account), known)| *account = known);
         self.exhaust_calendar(&mut silent, |_| Some(last.max(newest)));
         silent
@@ -143,7 +143,7 @@ impl BookingRules {
     fn exhaust_calendar(&self, ledger: &mut Ledger, last: impl Fn(usize) -> Option<Time>) {
         let accounts = self.limits().zip(&mut ledger.accounts).enumerate();
         for (limit, ((quota, rule), account)) in accounts {
-            if quota.algorithm.spec().takes(Extra::Zone) {
+            if quota.algorithm.spec().is_civil() {
                 last(limit).into_iter().for_each(|last| rule.rule.exhaust(account, last));
             }
         }

@@ -20,7 +20,6 @@ use self::terminal::terminal;
 use crate::audit::{Audit, AuditedLimit, Trace};
 use crate::config::format_duration;
 use crate::printable::escaped;
-use crate::rule::Extra;
 use crate::time::Time;
 use crate::ui::terminal::width;
 
@@ -126,7 +125,7 @@ impl Chart {
             points: points(trace, start, end, |at| limit.spec().lasted(&limit.terms, at)),
         });
         let has_hours = limit.rate.during.is_some();
-        let windows = if limit.spec().takes(Extra::Zone) { "current" } else { "last" };
+        let windows = if limit.spec().is_civil() { "current" } else { "last" };
         let most = float(limit.most().into());
         let hours = if has_hours { " during its hours" } else { "" };
         Chart {

@@ -14,7 +14,7 @@ use divan::Bencher;
 use divan::counter::ItemsCount;
 use throttle::charge::Key;
 use throttle::cli;
-use throttle::config::{Plan, Rate};
+use throttle::config::Rate;
 use throttle::gate::Limit;
 use throttle::rule::{Algorithm, Ask, Terms};
 use throttle::runtime::sim::{Sim, SimClock};
@@ -77,7 +77,7 @@ fn schedule(bencher: Bencher<'_, '_>, args: &[&str], items: usize) {
         let rates = config.limits.given().expect("limits");
         let reader = Reader::new(&input[..], Delimiter::new(b"\n"), 1 << 20);
         let mut world = Sim::new(SimClock::default(), reader);
-        let mut schedule = Schedule::new(&Plan::of(&config), rates, world.now(), world.wall());
+        let mut schedule = Schedule::new(&config, rates, world.now(), world.wall());
         Driver::new(&mut world, &mut PermitSink::default(), &Reporter::default()).run(&mut schedule)
     });
 }

@@ -16,8 +16,6 @@ mod nearest;
 mod once;
 #[cfg(feature = "cli")]
 mod placeholders;
-#[cfg(feature = "cli")]
-mod plan;
 mod quantity;
 #[cfg(feature = "cli")]
 mod queue;
@@ -39,13 +37,17 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Result, bail};
 
+#[cfg(feature = "cli")]
+pub use self::{
+    command::{Answers, Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, RetryOn, Run, Share},
+    once::Once,
+    queue::{BatchSize, Jitter, OnLimit, QueueOptions},
+    server::{Address, Server},
+    state::{Shared, State, VARIABLE, check_shareable, check_shared},
+};
 pub use amount::parse_limit_period;
 pub use arrivals::Arrivals;
 pub use cleaning::Cleaning;
-#[cfg(feature = "cli")]
-pub use command::{
-    Answers, Backoff, Feed, Halt, HaltOn, LogFormat, Output, Resume, Retry, RetryOn, Run, Share,
-};
 pub use delimiter::parse_delimiter;
 pub(crate) use delimiter::unescape_byte;
 pub use duration::{clamped_duration, format_duration, parse_duration, parse_seconds, rounded_duration};
@@ -55,12 +57,8 @@ pub(crate) use limits::check_auditable;
 pub use limits::{LimitOptions, LimitSource, parse_limits};
 pub(crate) use named::named;
 #[cfg(feature = "cli")]
-pub use once::Once;
-#[cfg(feature = "cli")]
-pub use plan::Plan;
+pub(crate) use placeholders::members;
 pub use quantity::{parse_count, parse_size};
-#[cfg(feature = "cli")]
-pub use queue::{BatchSize, Jitter, OnLimit, QueueOptions};
 pub use rate::{CountFrom, Defaults, Rate, key_indices, keys};
 pub use rate_text::{RateText, parse_limit_count};
 pub use report::{Report, StatsFormat, When};
@@ -68,10 +66,6 @@ pub(crate) use script::as_script;
 pub use selector::Selector;
 pub(crate) use selector::compile;
 pub use separator::Separator;
-#[cfg(feature = "cli")]
-pub use server::{Address, Server};
-#[cfg(feature = "cli")]
-pub use state::{Shared, State, VARIABLE, check_shareable, check_shared};
 pub(crate) use table::Header;
 pub use table::Table;
 pub use template::{HEADERS, Piece, Template};

@@ -57,7 +57,7 @@ fn texts(template: &Template) -> impl Iterator<Item = &str> {
 }
 
 /// The paths whose names are in braces in a command, without the dot: `{user.id}` may be meant for `{.user.id}`.
-pub(super) fn members(template: &Template) -> Vec<Selector> {
+pub(crate) fn members(template: &Template) -> Vec<Selector> {
     texts(template).flat_map(|text| text.split('{').zip(text.split('{').skip(1))).filter_map(member).collect()
 }
 

@@ -1,8 +1,5 @@
 //! The algorithms, in one list, and a rule of any of them.
 
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
-
 use super::{Ask, Bucket, Calendar, Fixed, Interval, Rule, Sliding, Spec, Terms};
 use crate::time::Time;
 
@@ -34,7 +31,7 @@ macro_rules! algorithms {
 
         /// The state of a rule, whatever its algorithm.
         #[derive(Clone, PartialEq, Debug)]
-        #[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+        #[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
         pub enum AnyState {
             $(#[doc = stringify!($name)] $name(<$name as Rule>::State)),*
         }

@@ -1,8 +1,5 @@
 //! The token bucket (Turner 1986, as the "leaky bucket as a meter"), with continuous, exact refill.
 
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
-
 use super::{Ask, Extra, Rule, Spec, Terms};
 use crate::time::Time;
 
@@ -20,7 +17,7 @@ pub struct Bucket {
 /// The grains missing from a full bucket at an instant. Packed, as there is one for each key.
 #[repr(Rust, packed(8))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct Lacking {
     at: Time,
     used: u128,

@@ -3,8 +3,6 @@
 use std::ops::Range;
 
 use anyhow::{Result, bail, ensure};
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
 
 use super::{Ask, Extra, Rule, Spec, Terms};
 use crate::time::{Civil, Time, Wall, Zone};
@@ -26,7 +24,7 @@ pub struct Calendar {
 /// The last period in which something was released; all is 0 if there was none. Instants are those that the wall
 /// clock shows, so they stay right when it is set.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct LastPeriod {
     start: Time,
     end: Time,

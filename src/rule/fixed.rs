@@ -1,8 +1,5 @@
 //! The fixed window counter.
 
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
-
 use super::{Ask, Rule, Spec, Terms};
 use crate::time::Time;
 
@@ -19,7 +16,7 @@ pub struct Fixed {
 
 /// The last window: the instant of its first release, and the cost of all releases in it. There was none if that is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct Window {
     at: Time,
     used: u64,

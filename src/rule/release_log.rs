@@ -2,9 +2,6 @@
 
 use std::collections::VecDeque;
 
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
-
 use super::Usage;
 use super::packed::{pack, unpack};
 use crate::time::Time;
@@ -12,7 +9,7 @@ use crate::time::Time;
 /// Past releases as runs of `(instant, cost)`, oldest first. Releases at the same instant share a run, so a burst takes
 /// one entry. A large count allocates nothing in advance.
 #[derive(Clone, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "cli", serde(try_from = "String", into = "String"))]
 pub struct ReleaseLog {
     runs: Runs,

@@ -1,8 +1,5 @@
 //! A rule's terms, the question it is asked, and its answer.
 
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
-
 use crate::time::{Time, Wall, Zone};
 
 /// A release, as one limit is asked about it.
@@ -17,7 +14,7 @@ pub struct Ask {
 
 /// The cost of what was released at an instant; nothing was if it is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct Usage {
     pub(super) at: Time,
     pub(super) cost: u64,

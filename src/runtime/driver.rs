@@ -335,7 +335,6 @@ impl<'a> Driver<'a> {
 mod tests {
     use super::*;
     use crate::cli;
-    use crate::config::Plan;
     use crate::sink::{Ends, RunningJobs};
     use crate::source::{Batch, Capacity, Segment};
     use crate::time::Wall;
@@ -442,7 +441,7 @@ mod tests {
         let args = ["throttle", "-r1/s", "--timeout=1", "--", "cmd"];
         let config = cli::parse(args.map(Into::into)).unwrap();
         let rates = config.limits.given().unwrap();
-        let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(9), Wall::EPOCH)
+        let mut schedule = Schedule::new(&config, rates, Time(9), Wall::EPOCH)
             .with_commands(config.command.as_ref().unwrap(), 7);
         let (mut world, mut sink, reporter) = (Late::default(), Overdue::default(), Reporter::default());
         assert_eq!(Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule), TERM);

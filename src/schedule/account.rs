@@ -27,7 +27,7 @@ pub(super) struct Account {
 }
 
 /// The counters of a limit.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct LimitStats {
     /// The limit.
     pub rate: Rate,
@@ -35,31 +35,16 @@ pub struct LimitStats {
     pub waits: u64,
     /// The length of these waits, in nanoseconds.
     pub waited: u64,
-    /// The charges for releases that really left.
-    pub charged: Charged,
+    /// The number of releases that it was charged for: those that really left.
+    pub releases: u64,
+    /// The sum of their costs.
+    pub cost: u64,
     /// Items that it refused, or that gave way to a newer one while waiting for it.
     pub refused: u64,
     /// Items it was charged for that were retried, each retry counted.
     pub retried: u64,
     /// Items it was charged for whose command failed.
     pub failed: u64,
-}
-
-/// The total charges of a limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Charged {
-    /// The number of releases.
-    pub releases: u64,
-    /// The sum of their costs.
-    pub cost: u64,
-}
-
-impl LimitStats {
-    /// Counters at zero.
-    pub fn new(rate: Rate) -> Self {
-        let charged = Charged::default();
-        LimitStats { rate, waits: 0, waited: 0, charged, refused: 0, retried: 0, failed: 0 }
-    }
 }
 
 /// What a release waits for. Until it has come, this is one wait, whatever arrives meanwhile.
@@ -119,9 +104,9 @@ impl Account {
 
     /// Counts what the present limit with this index was charged for.
     pub(super) fn charge(&mut self, limit: usize, releases: u64, cost: u64) {
-        let charged = &mut self.limits[self.places[limit]].charged;
-        charged.releases += releases;
-        charged.cost = charged.cost.saturating_add(cost);
+        let limit = &mut self.limits[self.places[limit]];
+        limit.releases += releases;
+        limit.cost = limit.cost.saturating_add(cost);
     }
 
     /// The indices of the present limits among all.
@@ -138,7 +123,7 @@ impl Account {
                 .find(|place| self.limits[*place].rate == *rate && !self.places.contains(place));
             self.places.push(known.unwrap_or(self.limits.len()));
             if known.is_none() {
-                self.limits.push(LimitStats::new(rate.clone()));
+                self.limits.push(LimitStats { rate: rate.clone(), ..LimitStats::default() });
             }
         }
     }
@@ -274,10 +259,6 @@ mod tests {
         texts.iter().map(rate).collect()
     }
 
-    fn charged(releases: u64, cost: u64) -> Charged {
-        Charged { releases, cost }
-    }
-
     fn awaited(limit: Option<usize>, until: Option<u64>) -> Awaited {
         Awaited { limit, is_hold: false, until: until.map(Time) }
     }
@@ -296,9 +277,8 @@ mod tests {
         [5, 6, 7].into_iter().enumerate().for_each(|(limit, count)| account.charge(limit, count, count));
         let limits = account.limits();
         let counts: Vec<_> =
-            limits.iter().map(|limit| (limit.rate.count, limit.waits, limit.charged)).collect();
-        let expected =
-            [(1, 0, charged(7, 7)), (2, 0, charged(2, 2)), (1, 2, charged(10, 16)), (3, 1, charged(5, 5))];
+            limits.iter().map(|limit| (limit.rate.count, limit.waits, limit.releases, limit.cost)).collect();
+        let expected = [(1, 0, 7, 7), (2, 0, 2, 2), (1, 2, 10, 16), (3, 1, 5, 5)];
         assert_eq!(counts, expected);
     }
 

@@ -1,6 +1,6 @@
 //! The end of a run: its exit, and when it ends before its input does.
 
-use crate::config::{Halt, HaltOn, Plan, Until};
+use crate::config::{Config, Halt, HaltOn, Until};
 use crate::exit::Exit;
 use crate::time::{Time, Wall};
 
@@ -25,8 +25,8 @@ pub(super) struct Ending {
 
 impl Ending {
     /// The end of a run that starts at `start`.
-    pub(super) fn new(plan: &Plan, start: Time, wall: Wall) -> Self {
-        let (until, over) = match &plan.queue.until {
+    pub(super) fn new(config: &Config, start: Time, wall: Wall) -> Self {
+        let (until, over) = match &config.queue.until {
             Some(Until::After(nanos)) => (None, start.checked_add(u128::from(*nanos) + 1)),
             Some(Until::Next(time)) => (time.next(wall.shows(start)), None),
             Some(Until::At(shown)) => (Some(*shown), None),
@@ -39,7 +39,7 @@ impl Ending {
             halt: None,
             until,
             over,
-            patience: plan.queue.wait_of_all(),
+            patience: config.queue.wait_of_all(),
             latest: None,
         };
         ending.set_wall(wall);
@@ -138,7 +138,7 @@ mod tests {
     #[test]
     fn what_ends_a_run_hides_no_higher_exit() {
         let config = cli::parse(["throttle", "-r", "1/s"].map(Into::into)).unwrap();
-        let mut ending = Ending::new(&Plan::of(&config), Time(0), Wall::EPOCH);
+        let mut ending = Ending::new(&config, Time(0), Wall::EPOCH);
         for exit in [Exit::Refused, Exit::Signal(2), Exit::Refused] {
             ending.end(exit);
         }

@@ -23,15 +23,9 @@ pub struct Metrics {
 pub struct LimitMetrics {
     /// Its counters.
     pub stats: LimitStats,
-    /// Its present state; `None` if it is no longer in force, or shared with other runs.
-    pub now: Option<Now>,
-}
-
-/// The present state of a limit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Now {
-    /// The cost that is available, or the number of keys with a history.
-    pub standing: Availability,
+    /// The cost that is available, or the number of keys with a history; `None` if it is no longer in force, or shared
+    /// with other runs.
+    pub standing: Option<Availability>,
     /// The rate that was found, in thousandths a second, if it is to be and all items share the limit.
     pub found: Option<u64>,
 }
@@ -40,20 +34,21 @@ impl Metrics {
     pub(super) fn of(schedule: &Schedule, now: Time) -> Metrics {
         let Schedule { gate, account, ending, .. } = schedule;
         let stats = schedule.limit_stats().iter().cloned();
-        let mut limits: Vec<_> = stats.map(|stats| LimitMetrics { stats, now: None }).collect();
+        let mut limits: Vec<_> =
+            stats.map(|stats| LimitMetrics { stats, standing: None, found: None }).collect();
         for (at, limit) in gate.limits() {
-            limits[account.places()[at]].now = Some(Now::of(limit, now));
+            limits[account.places()[at]].observe(limit, now);
         }
         let next = next_release_of(schedule, now).filter(|next| *next > now && !ending.is_stopping());
         Metrics { stats: schedule.stats(), running: schedule.running() as u64, next, limits }
     }
 }
 
-impl Now {
-    fn of(limit: &Limit, now: Time) -> Now {
+impl LimitMetrics {
+    fn observe(&mut self, limit: &Limit, now: Time) {
         let mut learned = limit.learned().filter(|_| limit.key().is_none());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let found = learned.next().map(|(_, learned)| (learned.rate() * 1000.0) as u64);
-        Now { standing: limit.standing(now), found }
+        (self.standing, self.found) = (Some(limit.standing(now)), found);
     }
 }

@@ -32,12 +32,12 @@ mod stats;
 #[cfg(test)]
 mod tests;
 
-pub use self::account::{Charged, LimitStats, Observer};
+pub use self::account::{LimitStats, Observer};
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice};
 pub use self::admission::Admission;
 pub use self::forecast::{Forecast, Precision, Total, WaitReason};
 pub use self::jobs::Attempt;
-pub use self::metrics::{LimitMetrics, Metrics, Now};
+pub use self::metrics::{LimitMetrics, Metrics};
 pub use self::stats::{Stats, Times};
 
 use self::account::Account;
@@ -45,7 +45,7 @@ use self::action::Actions;
 use self::ending::Ending;
 use self::jobs::Jobs;
 use self::lanes::Lanes;
-use crate::config::{OnLimit, Plan, QueueOptions, Rate, Run, Share};
+use crate::config::{Config, OnLimit, QueueOptions, Rate, Run, Share};
 use crate::exit::Exit;
 use crate::gate::{BookingTerms, Gate, Learned, Reservations};
 use crate::source::{Capacity, Done, Input};
@@ -79,18 +79,18 @@ pub struct Schedule {
 
 impl Schedule {
     /// The scheduler of a run that starts at `now`, under the limits `rates`, by this wall clock.
-    pub fn new(plan: &Plan, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
-        let input = Input::new(plan, &rates);
+    pub fn new(config: &Config, rates: Vec<Rate>, now: Time, wall: Wall) -> Self {
+        let input = Input::new(config, &rates);
         let account = Account::new(now, &rates);
         let gate = Gate::new(rates, now, wall);
         Schedule {
-            options: plan.queue.clone(),
-            lanes: Lanes::new(plan.queue.clone(), input.delimiter().clone(), &gate),
+            options: config.queue.clone(),
+            lanes: Lanes::new(config.queue.clone(), input.delimiter().clone(), &gate),
             input,
             gate,
             jobs: Jobs::default(),
             account,
-            ending: Ending::new(plan, now, wall),
+            ending: Ending::new(config, now, wall),
             actions: Actions::default(),
             next: None,
             not_before: Time::ZERO,

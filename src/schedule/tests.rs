@@ -12,7 +12,7 @@ mod shared;
 use super::{Action, Notice, Schedule};
 use crate::charge::Key;
 use crate::cli;
-use crate::config::{Defaults, Plan, Rate, RateText};
+use crate::config::{Defaults, Rate, RateText};
 use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, BookingTerms, Order, Slot, Task, Wanted};
 use crate::source::{Capacity, CommandLine, Delimiter, Segment};
@@ -71,7 +71,7 @@ impl Scene {
         let words = ["throttle", "--margin=0"].into_iter().chain(args.split_whitespace());
         let config = cli::parse(words.map(Into::into)).unwrap();
         let rates = config.limits.given().unwrap();
-        let mut schedule = Schedule::new(&Plan::of(&config), rates, Time(0), Wall::EPOCH);
+        let mut schedule = Schedule::new(&config, rates, Time(0), Wall::EPOCH);
         let mut capacity = Capacity::UNLIMITED;
         if let Some(run) = &config.command {
             schedule = schedule.with_commands(run, 7);

@@ -10,7 +10,7 @@ use anyhow::{Error, Result};
 
 use super::{Advice, Charger, Delimiter, Fields, Items, Segment, bad_item};
 use crate::charge::{Charge, Draft};
-use crate::config::{Cleaning, OnBad, Plan, Rate};
+use crate::config::{Cleaning, Config, Feed, OnBad, OnLimit, Rate, members};
 use crate::time::Time;
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
@@ -71,18 +71,28 @@ struct Totals {
 }
 
 impl Input {
-    /// An empty input, which takes items as `plan` says and charges them under these limits.
-    pub(crate) fn new(plan: &Plan, rates: &[Rate]) -> Self {
-        let separator = plan.input.separator.as_ref();
+    /// An empty input, which takes items as `config` says and charges them under these limits.
+    pub(crate) fn new(config: &Config, rates: &[Rate]) -> Self {
+        let Config { input, queue, command, .. } = config;
+        let template = command.as_ref().map(|run| &run.template);
+        // What each command needs of its item, and parts of JSON that texts in braces may be meant for.
+        let selectors = template.map_or(&[][..], |template| template.selectors());
+        let members = template.map_or_else(Vec::new, members);
+        let are_arguments = command.as_ref().is_some_and(|run| run.stdin != Feed::Items);
+        let separator = input.separator.as_ref();
         Input {
-            delimiter: Delimiter::of(&plan.input),
+            delimiter: Delimiter::of(input),
             charger: Charger::new(rates, separator),
-            needed: Fields::new(&plan.selectors, separator),
-            singly: plan.goes_singly(),
-            cleaning: plan.input.cleaning,
+            needed: Fields::new(selectors, separator),
+            singly: queue.jitter.is_some()
+                || queue.on_limit != OnLimit::Wait
+                || are_arguments
+                || !(selectors.is_empty() && members.is_empty())
+                || input.cleaning != Cleaning::default(),
+            cleaning: input.cleaning,
             done: None,
-            on_bad: plan.input.on_bad,
-            advice: Advice::new(&plan.input, &plan.members, rates),
+            on_bad: input.on_bad,
+            advice: Advice::new(input, &members, rates),
             segments: VecDeque::new(),
             front: None,
             draft: Draft::default(),

@@ -11,9 +11,6 @@ pub use self::civil::Civil;
 pub use self::hours::{Hours, Week};
 pub use self::zone::Zone;
 
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
-
 /// Nanoseconds in one second.
 pub const SECOND: u64 = 1_000_000_000;
 
@@ -22,7 +19,7 @@ pub const SECOND: u64 = 1_000_000_000;
 /// The real world counts from the start of the process, by the monotonic clock; the simulated one from the origin of
 /// its arrivals (epoch seconds fit until the year 2554). Spans are plain `u64` nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct Time(pub u64);
 
 impl Time {
@@ -71,7 +68,7 @@ impl Time {
 
 /// The wall clock: maps the time line of a run to the calendar.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 #[cfg_attr(feature = "cli", serde(transparent))]
 pub struct Wall {
     /// The time it shows at the origin of the run, in nanoseconds since 1970.

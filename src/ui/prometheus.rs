@@ -59,8 +59,8 @@ fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics]) {
         metric(name, help, &|limit| Some(value(&limit.stats).to_string()));
     };
     let help = "Releases that the limit was charged for, retries included; a batch is one.";
-    counter("throttle_limit_released_total", help, |limit| limit.charged.releases);
-    counter("throttle_limit_cost_total", "What these releases cost.", |limit| limit.charged.cost);
+    counter("throttle_limit_released_total", help, |limit| limit.releases);
+    counter("throttle_limit_cost_total", "What these releases cost.", |limit| limit.cost);
     let help = "Items discarded by --on-limit because of the limit.";
     counter("throttle_limit_refused_total", help, |limit| limit.refused);
     let help = "Retries of items that the limit was charged for.";
@@ -72,17 +72,17 @@ fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics]) {
     let help = "Seconds that the next release waited for this limit, of all limits.";
     metric("throttle_limit_waiting_seconds_total", help, &|limit| Some(exact(limit.stats.waited)));
     let help = "How much the limit allows at once now; absent for limits by key and shared ones.";
-    metric("throttle_limit_available", help, &|limit| match limit.now?.standing {
+    metric("throttle_limit_available", help, &|limit| match limit.standing? {
         Availability::Common { available } => Some(available.to_string()),
         Availability::Keyed { .. } => None,
     });
     let help = "The rate a second that is found, for a limit LOW..HIGH without a key.";
     metric("throttle_limit_found_rate", help, &|limit| {
-        let found = limit.now?.found?;
+        let found = limit.found?;
         Some(format!("{}.{:03}", found / 1000, found % 1000))
     });
     let help = "Keys that the limit remembers; absent for limits without a key.";
-    metric("throttle_limit_keys", help, &|limit| match limit.now?.standing {
+    metric("throttle_limit_keys", help, &|limit| match limit.standing? {
         Availability::Keyed { keys } => Some(keys.to_string()),
         Availability::Common { .. } => None,
     });
@@ -145,11 +145,11 @@ fn timestamp(shown: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::schedule::{Charged, Now, Times};
+    use crate::schedule::Times;
 
     fn limit(text: &str) -> LimitMetrics {
         let rate = text.parse::<Rate>().unwrap();
-        LimitMetrics { stats: LimitStats::new(rate), now: None }
+        LimitMetrics { stats: LimitStats { rate, ..LimitStats::default() }, standing: None, found: None }
     }
 
     fn metrics(limits: Vec<LimitMetrics>) -> Metrics {
@@ -219,9 +219,9 @@ mod tests {
     #[test]
     fn a_limit_in_numbers() {
         let mut limit = limit("10/m");
-        limit.stats.charged = Charged { releases: 3, cost: 12 };
+        (limit.stats.releases, limit.stats.cost) = (3, 12);
         limit.stats.waited = 61 * SECOND;
-        limit.now = Some(Now { standing: Availability::Common { available: 4 }, found: None });
+        limit.standing = Some(Availability::Common { available: 4 });
         let lines = lines(&metrics(vec![limit]), None);
         let expected = [
             ("throttle_limit_released_total", "3"),
@@ -239,7 +239,7 @@ mod tests {
     fn keys_are_counted_and_not_named() {
         let mut limit = limit("10/m,key=col:1");
         let standing = Availability::Keyed { keys: 1_000_000 };
-        limit.now = Some(Now { standing, found: None });
+        limit.standing = Some(standing);
         let lines = lines(&metrics(vec![limit]), None);
         let labels = "{run=\"mail\",limit=\"10/1m,key=col:1\"}";
         assert_eq!(sample(&lines, "throttle_limit_keys"), [format!("{labels} 1000000")]);

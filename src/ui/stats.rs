@@ -43,8 +43,8 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
         json!({
             "limit": limit.rate.to_string(),
             "learned": learned::json(schedule, &limit.rate),
-            "releases": limit.charged.releases,
-            "cost": limit.charged.cost,
+            "releases": limit.releases,
+            "cost": limit.cost,
             "refused": limit.refused,
             "retried": limit.retried,
             "failed": limit.failed,
@@ -176,7 +176,7 @@ mod tests {
     fn waits_are_told_by_limit() {
         let rate = |text: &str| text.parse::<Rate>().unwrap();
         let mut stats = Stats::new(Time(0));
-        let limit = |(text, waits)| LimitStats { waits, ..LimitStats::new(rate(text)) };
+        let limit = |(text, waits)| LimitStats { rate: rate(text), waits, ..LimitStats::default() };
         let limits = [("20/1m", 3), ("9/s", 0), ("100/h", 1)].map(limit);
         assert_eq!(waits(&stats, &limits), None);
         stats.busiest = 20;

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 
 use super::Setup;
 use super::run::{open, share, shared_among};
-use crate::config::{Once, Plan, Rate, Selector};
+use crate::config::{Once, Rate, Selector};
 use crate::exit::Exit;
 use crate::printable::quoted;
 use crate::runtime::{Clock, Driver, RealWorld, World};
@@ -32,7 +32,7 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     });
     let mut world = RealWorld::start(reader, clock)?;
     world.watch_limits(files, &rates)?;
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
+    let mut schedule = Schedule::new(config, rates.clone(), world.now(), world.wall());
     if let Some((state, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(state, shared, store, &mut world, &reporter)?);
     }

@@ -6,7 +6,7 @@ use anyhow::{Result, ensure};
 
 use super::drawing::{Drawing, after_drawing};
 use super::{Setup, done};
-use crate::config::{Arrivals, Feed, Plan, Until};
+use crate::config::{Arrivals, Feed, Until};
 use crate::exit::Exit;
 use crate::interrupt::Interrupt;
 use crate::records::stamped;
@@ -45,7 +45,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let end_of_line = if expander.is_some() { Delimiter::new(b"\n") } else { delimiter.clone() };
     let stdout = Stdout::new(end_of_line, Arc::clone(&interrupt));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
+    let mut schedule = Schedule::new(config, rates.clone(), world.now(), world.wall());
     done(config)?.into_iter().for_each(|done| schedule.skip(done));
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let exit = Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule);

@@ -7,7 +7,7 @@ use anyhow::Result;
 
 use super::drawing::{Drawing, after_drawing};
 use super::{Setup, done};
-use crate::config::{BatchSize, Config, Output, Plan, Rate, Run, Shared, State, rounded_duration};
+use crate::config::{BatchSize, Config, Output, Rate, Run, Shared, State, rounded_duration};
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::inherited::stdin;
@@ -48,7 +48,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let mut world = RealWorld::start(reader, clock)?;
     world.watch_reader()?;
     world.watch_limits(files, &rates)?;
-    let mut schedule = Schedule::new(&Plan::of(config), rates.clone(), world.now(), world.wall());
+    let mut schedule = Schedule::new(config, rates.clone(), world.now(), world.wall());
     if let Some((state, store)) = config.shared.as_ref().zip(store) {
         schedule = schedule.with_bookings(share(state, shared, store, &mut world, &reporter)?);
     }

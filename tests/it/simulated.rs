@@ -16,7 +16,7 @@ use std::rc::Rc;
 use anyhow::Error;
 use fastrand::Rng;
 use throttle::cli;
-use throttle::config::{Config, Plan, Rate, parse_limits};
+use throttle::config::{Config, Rate, parse_limits};
 use throttle::exit::Exit;
 use throttle::records::JobLog;
 use throttle::runtime::sim::{Sim, SimClock};
@@ -51,8 +51,7 @@ fn drive(
     sink: &mut dyn Sink,
     ready: impl FnOnce(Schedule) -> (Schedule, Option<JobLog>),
 ) -> (Exit, Schedule) {
-    let (mut schedule, log) =
-        ready(Schedule::new(&Plan::of(config), limits(config), world.now(), world.wall()));
+    let (mut schedule, log) = ready(Schedule::new(config, limits(config), world.now(), world.wall()));
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");

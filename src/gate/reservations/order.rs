@@ -1,8 +1,5 @@
 //! Orders to a store of shared limits, and its answers (see [`crate::store`]).
 
-#[cfg(feature = "cli")]
-use serde::{Deserialize, Serialize};
-
 use super::BookingTerms;
 use crate::charge::Key;
 use crate::config::Rate;
@@ -39,7 +36,7 @@ pub struct Order {
 
 /// What a store is to do.
 #[derive(Clone, PartialEq, Eq, Debug)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub enum Task {
     /// Book slots.
     Book(Wanted),
@@ -53,7 +50,7 @@ pub enum Task {
 
 /// Slots that are wanted.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct Wanted {
     /// Their number. With 0, the order only asks about overruns.
     pub count: u64,
@@ -96,7 +93,7 @@ impl Order {
 
 /// A place in the queue of orders that were turned away. The store defines what the number means.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct Turn(pub u64);
 
 /// The state of the order for a claim.
@@ -160,7 +157,7 @@ pub enum BookedBy {
 /// Slots booked before such a release was reported may be too close to it. Each process that holds slots gives up the
 /// first of them, until they make up for the cost: if the late release replaces a later one, no window has more.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
-#[cfg_attr(feature = "cli", derive(Serialize, Deserialize))]
+#[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct Overruns {
     /// Their sum under each limit, since the state began.
     pub costs: Box<[u64]>,

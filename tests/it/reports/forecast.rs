@@ -23,8 +23,7 @@ impl Run {
         let args = ["throttle"].iter().chain(args).map(std::convert::Into::into);
         let config = throttle::cli::parse(args).unwrap_or_else(|_| panic!("a command line"));
         let rates = config.limits.given().expect("limits");
-        let mut schedule =
-            Schedule::new(&throttle::config::Plan::of(&config), rates, Time::ZERO, Wall::EPOCH);
+        let mut schedule = Schedule::new(&config, rates, Time::ZERO, Wall::EPOCH);
         let count = items.split_inclusive(|byte| *byte == b'\n').count();
         schedule.input(Segment::of(items.to_vec(), count as u64, Time::ZERO));
         if is_whole {
@@ -290,7 +289,7 @@ fn an_item_that_backs_off_in_order_puts_off_the_end() {
     let args = ["throttle", "-r1/s", "--retries=1", "--backoff=1h..1h", "--in-order", "--", "false"];
     let config = throttle::cli::parse(args.map(Into::into)).unwrap_or_else(|_| panic!("a command line"));
     let rates = config.limits.given().expect("limits");
-    let mut schedule = Schedule::new(&throttle::config::Plan::of(&config), rates, Time::ZERO, Wall::EPOCH)
+    let mut schedule = Schedule::new(&config, rates, Time::ZERO, Wall::EPOCH)
         .with_commands(config.command.as_ref().unwrap(), 1);
     schedule.input(Segment::of(b"1\n2\n3\n".to_vec(), 3, Time::ZERO));
     schedule.end_of_input(Time::ZERO, None);

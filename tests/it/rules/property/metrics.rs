@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use fastrand::Rng;
-use throttle::config::{OnLimit, Plan};
+use throttle::config::OnLimit;
 use throttle::gate::Availability;
-use throttle::schedule::{Action, Now, Schedule};
+use throttle::schedule::{Action, Schedule};
 use throttle::source::Capacity;
 use throttle::time::{Time, Wall};
 
@@ -70,8 +70,7 @@ impl<'a> Past<'a> {
 fn check(past: &Past, schedule: &Schedule, now: u64) {
     for (limit, metrics) in schedule.metrics(Time(now)).limits.into_iter().enumerate() {
         let rate = &past.case.rates[limit];
-        let Now { standing, .. } = metrics.now.expect("a limit of this run");
-        match standing {
+        match metrics.standing.expect("a limit of this run") {
             Availability::Keyed { .. } => assert!(rate.key.is_some()),
             // The one history of a limit for a single key is that of the key.
             Availability::Common { .. } if rate.only.is_some() => {}
@@ -90,7 +89,7 @@ fn run(case: &Case, random: &mut Rng) {
     }
     let mut past = Past::new(case, &items);
     let mut now = past.start;
-    let mut schedule = Schedule::new(&Plan::of(&case.config), case.rates.clone(), Time(now), Wall::EPOCH);
+    let mut schedule = Schedule::new(&case.config, case.rates.clone(), Time(now), Wall::EPOCH);
     let lines: Vec<_> = items.iter().map(|item| item.line()).collect();
     schedule.input(block(now, &lines));
     schedule.end_of_input(Time(now), None);

@@ -2,11 +2,8 @@
 
 use std::borrow::Cow;
 use std::fmt::{self, Display};
-use std::mem::MaybeUninit;
-use std::ptr;
 
-use nix::libc;
-use nix::sys::signal::Signal;
+use nix::sys::signal::{SigHandler, SigSet, Signal, raise, signal};
 
 /// The end of a command.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -157,18 +154,14 @@ pub(crate) fn signal_name(number: i32) -> Cow<'static, str> {
         .map_or_else(|_| format!("signal {number}").into(), |signal| signal.as_str().into())
 }
 
-/// Kills the process with a signal; returns if the signal does not kill. Uses libc, as nix has no real-time signals.
+/// Kills the process with a signal; returns if the signal does not kill.
 fn die_of(number: i32) {
-    let mut set = MaybeUninit::uninit();
-    // SAFETY: the default action runs none of our code, and the set is initialized before it is used.
+    let Ok(number) = Signal::try_from(number) else { return };
+    // SAFETY: the default action runs none of our code.
     #[expect(unsafe_code)]
-    unsafe {
-        libc::signal(number, libc::SIG_DFL);
-        libc::sigemptyset(set.as_mut_ptr());
-        libc::sigaddset(set.as_mut_ptr(), number);
-        libc::pthread_sigmask(libc::SIG_UNBLOCK, set.as_ptr(), ptr::null_mut());
-        libc::raise(number);
-    }
+    let _ = unsafe { signal(number, SigHandler::SigDfl) };
+    let _ = SigSet::from(number).thread_unblock();
+    let _ = raise(number);
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! What was admitted and counts.
 
-use std::ops::Deref;
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Instant;
 use std::{fmt, mem};
@@ -16,21 +16,16 @@ use crate::time::Time;
 /// ([`std::mem::forget`]), it counts for ever.
 #[must_use = "dropped, it has been used"]
 pub struct Admission<'a> {
-    shared: Handle<'a>,
+    shared: Cow<'a, Arc<Shared>>,
     item: Waiting,
     at: Time,
     /// It was neither committed nor canceled.
     is_open: bool,
 }
 
-enum Handle<'a> {
-    Borrowed(&'a Arc<Shared>),
-    Owned(Arc<Shared>),
-}
-
 impl<'a> Admission<'a> {
     pub(super) fn new(shared: &'a Arc<Shared>, item: Waiting, at: Time) -> Self {
-        Admission { shared: Handle::Borrowed(shared), item, at, is_open: true }
+        Admission { shared: Cow::Borrowed(shared), item, at, is_open: true }
     }
 
     /// Charges the release at `now`, an instant read after it, so not before it was admitted.
@@ -117,20 +112,9 @@ impl<'a> Admission<'a> {
 
     /// Leaves nothing behind.
     pub(super) fn take(&mut self) -> Admission<'static> {
-        let shared = Handle::Owned(Arc::clone(&self.shared));
+        let shared = Cow::Owned(Arc::clone(&self.shared));
         let is_open = mem::replace(&mut self.is_open, false);
         Admission { shared, item: mem::take(&mut self.item), at: self.at, is_open }
-    }
-}
-
-impl Deref for Handle<'_> {
-    type Target = Arc<Shared>;
-
-    fn deref(&self) -> &Arc<Shared> {
-        match self {
-            Handle::Borrowed(shared) => shared,
-            Handle::Owned(shared) => shared,
-        }
     }
 }
 

@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{Error, ErrorKind};
 use crate::charge::Key;
 use crate::config::{Rate, Selector, key_indices, keys};
-use crate::source::{Fields, canonical_host};
+use crate::source::{Fields, only_key, parse_digits};
 
 /// The costs of an item under each limit, and its keys; memory is allocated only for many or long ones.
 #[derive(Clone, Debug, Default)]
@@ -65,7 +65,7 @@ impl Values {
         let rules = rates.iter().zip(key_indices(rates)).map(|(rate, key)| Rule {
             limit: rate.to_string(),
             cost: cost(rate),
-            only: key.zip(rate.only.as_ref()).map(|(key, only)| (key, only_key(rate, only))),
+            only: key.zip(only_key(rate)),
             most: rate.most(),
         });
         let rules: Vec<Rule> = rules.collect();
@@ -129,7 +129,7 @@ impl Values {
         self.charges(keys.collect(), 1, |index| {
             let name = &self.names[index];
             let part = parts[index].as_deref().ok_or_else(|| lacks_cost(name))?;
-            whole_number(part).ok_or_else(|| {
+            parse_digits(part).ok_or_else(|| {
                 let why = format!("the item's cost, {name}, is not a whole number below 2^64");
                 Error::new(ErrorKind::InvalidItem, why)
             })
@@ -161,17 +161,7 @@ impl Values {
     }
 }
 
-/// The selector gives hosts in their canonical form.
-fn only_key(rate: &Rate, only: &str) -> Vec<u8> {
-    if rate.key == Some(Selector::Host) { canonical_host(only) } else { only.as_bytes().to_vec() }
-}
-
 #[cold]
 fn lacks_cost(name: &str) -> Error {
     Error::new(ErrorKind::InvalidItem, format!("the item has no {name} for its cost"))
-}
-
-fn whole_number(text: &[u8]) -> Option<u64> {
-    let text = str::from_utf8(text).ok().filter(|text| text.bytes().all(|byte| byte.is_ascii_digit()))?;
-    text.parse().ok()
 }

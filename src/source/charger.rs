@@ -50,12 +50,15 @@ struct Only {
 
 impl Only {
     fn new(index: usize, rate: &Rate) -> Option<Self> {
-        let only = rate.only.as_ref()?;
-        // The selector gives hosts in their canonical form.
-        let is_host = rate.key == Some(Selector::Host);
-        let key = if is_host { canonical_host(only) } else { only.clone().into_bytes() };
-        Some(Only { index, key, matched: false })
+        Some(Only { index, key: only_key(rate)?, matched: false })
     }
+}
+
+/// The only key that a limit applies to, if there is one. The selector gives hosts in their canonical form.
+pub(crate) fn only_key(rate: &Rate) -> Option<Vec<u8>> {
+    let only = rate.only.as_ref()?;
+    let is_host = rate.key == Some(Selector::Host);
+    Some(if is_host { canonical_host(only) } else { only.clone().into_bytes() })
 }
 
 enum Cost {

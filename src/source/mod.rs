@@ -30,11 +30,11 @@ pub(crate) use advice::Advice;
 pub(crate) use capacity::LONG_LINE;
 pub use capacity::{Capacity, CommandLine};
 pub use charger::Charger;
+pub(crate) use charger::only_key;
 pub use delimiter::Delimiter;
 pub use fields::Fields;
 pub(crate) use file_range::FileRange;
 pub(crate) use header::header_taker;
-pub(crate) use host::canonical_host;
 #[cfg(feature = "cli")]
 pub use input::Done;
 #[cfg(feature = "cli")]
@@ -42,6 +42,7 @@ pub(crate) use input::{Input, Unfit};
 pub use items::Batch;
 pub(crate) use items::{Items, Segments};
 pub(crate) use keyless::Keyless;
+pub(crate) use part::parse_digits;
 pub use reader::Reader;
 pub(crate) use release_charges::ReleaseCharges;
 pub use segment::Segment;

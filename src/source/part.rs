@@ -57,7 +57,7 @@ impl<'a> From<Option<&'a [u8]>> for Selected<'a> {
 }
 
 /// Unlike std, accepts no sign, and bytes that need not be UTF-8.
-fn parse_digits(text: &[u8]) -> Option<u64> {
+pub(crate) fn parse_digits(text: &[u8]) -> Option<u64> {
     let append = |number: u64, byte: &u8| match byte {
         b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
         _ => None,

@@ -1,5 +1,7 @@
 //! Manages a STATE, if this build includes its store.
 
+#[cfg(feature = "sqlite")]
+use std::path::PathBuf;
 #[cfg(feature = "redis")]
 use std::time::Duration;
 
@@ -63,42 +65,39 @@ pub trait Admin {
 }
 
 /// Where a state is.
-trait Place {
-    type Vault: Vault + 'static;
-
+struct Place<F> {
+    vault: F,
     /// Sets the margins that limits do not.
-    const RESERVE: Reserve;
-
-    fn vault(&self, now: BootClock) -> Result<Self::Vault, StoreError>;
+    reserve: Reserve,
 }
 
-impl<P: Place> Admin for P {
+impl<V: Vault + 'static, F: Fn(BootClock) -> Result<V, StoreError>> Admin for Place<F> {
     fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
-        let policy = policy(rates, P::RESERVE)?;
-        let store = VaultStore::opened(self.vault(now)?, policy.clone(), rates, P::RESERVE)?;
+        let policy = policy(rates, self.reserve)?;
+        let store = VaultStore::opened((self.vault)(now)?, policy.clone(), rates, self.reserve)?;
         Ok((Box::new(store), policy))
     }
 
     fn set_limits(&self, rates: &[Rate], now: BootClock) -> Result<(), StoreError> {
-        let policy = policy(rates, P::RESERVE)?;
-        VaultStore::set_limits(self.vault(now)?, policy, rates, P::RESERVE)
+        let policy = policy(rates, self.reserve)?;
+        VaultStore::set_limits((self.vault)(now)?, policy, rates, self.reserve)
     }
 
     fn limits(&self, now: BootClock) -> Result<Option<Vec<Rate>>, StoreError> {
-        let found = VaultStore::found(self.vault(now)?)?;
+        let found = VaultStore::found((self.vault)(now)?)?;
         Ok(found.map(|shared| shared.rules.policy().rates.clone()))
     }
 
     fn reset(&self) -> Result<(), StoreError> {
-        self.vault(Box::new(|| Time::ZERO))?.forget().map(drop)
+        (self.vault)(Box::new(|| Time::ZERO))?.forget().map(drop)
     }
 
     fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError> {
-        hold(self.vault(now)?, length)
+        hold((self.vault)(now)?, length)
     }
 
     fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {
-        Status::of(self.vault(Box::new(move || now))?)
+        Status::of((self.vault)(Box::new(move || now))?)
     }
 }
 
@@ -126,32 +125,16 @@ fn policy(rates: &[Rate], reserve: Reserve) -> Result<Policy, StoreError> {
     Ok(policy)
 }
 
-/// A server, and the longest that it is tried.
+/// A state on a server, which is tried for as long as this.
 #[cfg(feature = "redis")]
-struct OnServer(Server, Duration);
-
-#[cfg(feature = "redis")]
-impl Place for OnServer {
-    type Vault = ServerVault;
-    const RESERVE: Reserve = Reserve::REMOTE;
-
-    fn vault(&self, now: BootClock) -> Result<ServerVault, StoreError> {
-        Ok(ServerVault::new(self.0.clone(), self.1, now))
-    }
+fn on_server(server: Server, timeout: Duration) -> Box<dyn Admin> {
+    let vault = move |now| Ok(ServerVault::new(server.clone(), timeout, now));
+    Box::new(Place { vault, reserve: Reserve::REMOTE })
 }
 
-/// The path of a file.
 #[cfg(feature = "sqlite")]
-struct InFile(std::path::PathBuf);
-
-#[cfg(feature = "sqlite")]
-impl Place for InFile {
-    type Vault = FileVault;
-    const RESERVE: Reserve = Reserve::LOCAL;
-
-    fn vault(&self, now: BootClock) -> Result<FileVault, StoreError> {
-        FileVault::new(&self.0, now)
-    }
+fn in_file(path: PathBuf) -> Box<dyn Admin> {
+    Box::new(Place { vault: move |now| FileVault::new(&path, now), reserve: Reserve::LOCAL })
 }
 
 /// What manages a state.
@@ -161,13 +144,11 @@ impl Place for InFile {
 pub fn admin(shared: &Shared) -> Result<Box<dyn Admin>, StoreError> {
     match &shared.state {
         #[cfg(feature = "redis")]
-        State::Server(server) => {
-            Ok(Box::new(OnServer(server.as_ref().clone(), Duration::from_nanos(shared.timeout))))
-        }
+        State::Server(server) => Ok(on_server(server.as_ref().clone(), Duration::from_nanos(shared.timeout))),
         #[cfg(feature = "sqlite")]
-        State::File(path) => Ok(Box::new(InFile(path.clone()))),
+        State::File(path) => Ok(in_file(path.clone())),
         #[cfg(feature = "sqlite")]
-        State::Name(name) => Ok(Box::new(InFile(place(name)?))),
+        State::Name(name) => Ok(in_file(place(name)?)),
         #[cfg(not(feature = "redis"))]
         State::Server(_) => Err(left_out("servers", "redis, or name a file")),
         #[cfg(not(feature = "sqlite"))]

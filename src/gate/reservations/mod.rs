@@ -154,11 +154,6 @@ impl Reservations {
             Reservations { keys, news, version, ..Reservations::new(rates, self.terms.clone(), self.waits) };
     }
 
-    /// An order by the present limits.
-    fn order_for(&self, key: &Key, costs: &[u64], task: Task) -> Order {
-        Order::of(key, costs, self.terms.changes, task)
-    }
-
     /// Answers stand until this number changes.
     pub(super) fn version(&self) -> u64 {
         self.version
@@ -288,7 +283,7 @@ impl Reservations {
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
         (late > 0).then(|| {
             self.of(&key).reports += 1;
-            self.order_for(&key, &costs, Task::Late(late, now))
+            Order::of(&key, &costs, self.terms.changes, Task::Late(late, now))
         })
     }
 
@@ -497,7 +492,7 @@ impl Reservations {
         known.hold(until.max(known.held_until));
         self.version += 1;
         self.may_be_sooner(now, &key);
-        self.order_for(&key, costs, Task::Hold(until))
+        Order::of(&key, costs, self.terms.changes, Task::Hold(until))
     }
 
     /// Notes that answers for this key from `at` on may have become more lenient.

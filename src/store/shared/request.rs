@@ -3,8 +3,6 @@
 
 use std::mem;
 
-use serde::Deserialize;
-
 use super::Booking;
 use super::returnable::{BookedIn, Returned};
 use crate::charge::Key;
@@ -37,31 +35,14 @@ pub(super) struct Reply {
     pub(super) answer: Answer,
 }
 
-/// A request as another process reads it: an array of these, without their names, as many wait in a small value.
-#[derive(Deserialize)]
-struct WireRequest {
-    /// The checksum of the limits that it is made for.
-    limits: u32,
-    costs: Box<[u64]>,
-    task: Task,
-    /// Instants, with what they were booked in.
-    returned: Vec<(BookedIn, String)>,
-}
+/// A request on its way: the checksum of the limits that it is made for, its costs and task, and the instants that it
+/// gives back, with what they were booked in. An array without names, as many wait in a small value.
+type WireRequest = (u32, Box<[u64]>, Task, Vec<(BookedIn, String)>);
 
-/// A reply in the same form.
-#[derive(Deserialize)]
-struct WireReply {
-    booked_in: BookedIn,
-    decided: Time,
-    /// Instants.
-    slots: String,
-    ask_again: Option<Time>,
-    next: Option<Time>,
-    turn: Option<u64>,
-    held: Option<Time>,
-    overruns: Overruns,
-    wall: Option<Wall>,
-}
+/// A reply on its way: what slots are booked in, when it was decided, and the fields of its answer, the slots as packed
+/// instants.
+type WireReply =
+    (BookedIn, Time, String, Option<Time>, Option<Time>, Option<Turn>, Option<Time>, Overruns, Option<Wall>);
 
 impl Request {
     /// The encoded request, with all instants on the clock of the vault, for these limits, after this number of
@@ -91,7 +72,6 @@ impl Reply {
         let Answer { slots, ask_again, next, turn, held, overruns, booked_by, .. } = &self.answer;
         let slots = pack_instants(slots.iter().map(|slot| slot.at));
         let wall = booked_by.and_then(|by| if let BookedBy::Wall(wall) = by { Some(wall) } else { None });
-        let turn = turn.map(|turn| turn.0);
         let wire = (self.booked_in, self.decided, slots, ask_again, next, turn, held, overruns, wall);
         serde_json::to_vec(&wire).expect("it has string keys only")
     }
@@ -99,18 +79,11 @@ impl Reply {
     /// Reads the reply to a request. `None` if the request was not decided on.
     pub(super) fn decode(wire: &[u8]) -> Option<Self> {
         let wire: WireReply = serde_json::from_slice(wire).ok()?;
-        let slots = unpack_instants(&wire.slots)?.into_iter().map(|at| Slot { at, until: at });
-        let answer = Answer {
-            slots: slots.collect(),
-            ask_again: wire.ask_again,
-            next: wire.next,
-            turn: wire.turn.map(Turn),
-            held: wire.held,
-            overruns: wire.overruns,
-            booked_by: wire.wall.map(BookedBy::Wall),
-            ..Answer::default()
-        };
-        Some(Reply { booked_in: wire.booked_in, decided: wire.decided, answer })
+        let (booked_in, decided, slots, ask_again, next, turn, held, overruns, wall) = wire;
+        let slots = unpack_instants(&slots)?.into_iter().map(|at| Slot { at, until: at }).collect();
+        let booked_by = wall.map(BookedBy::Wall);
+        let answer = Answer { slots, ask_again, next, turn, held, overruns, booked_by, ..Answer::default() };
+        Some(Reply { booked_in, decided, answer })
     }
 }
 
@@ -144,7 +117,7 @@ impl Booking<'_> {
 
     /// Reads the request of another process. `None` if only that one can decide on it.
     fn read(&self, wire: &[u8]) -> Option<Request> {
-        let WireRequest { limits, costs, mut task, returned: packed } = serde_json::from_slice(wire).ok()?;
+        let (limits, costs, mut task, packed): WireRequest = serde_json::from_slice(wire).ok()?;
         let quotas = &self.rules.policy().quotas;
         let is_possible = limits == crc32fast::hash(self.record.limits.as_bytes())
             && costs.len() == quotas.len()

@@ -95,7 +95,7 @@ pub struct Cli {
 
 impl Cli {
     pub(crate) fn read(args: &[OsString]) -> Result<Self, clap::Error> {
-        let mut command = Cli::command().mut_args(takes_negative);
+        let mut command = Cli::command();
         let mut matches = command.try_get_matches_from_mut(args)?;
         let is_given = |id: &&Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         let option = |id: &Id| command.get_arguments().find(|option| option.get_id() == id).and_then(name);
@@ -111,13 +111,6 @@ impl Cli {
     pub(crate) fn given(&self, group: &str) -> impl Iterator<Item = &str> {
         self.given.iter().filter(move |(of, _)| of == group).map(|(_, option)| option.as_str())
     }
-}
-
-/// Lets an option for a number take a negative one, too: that is a mistake of its value, not an unknown option.
-fn takes_negative(option: Arg) -> Arg {
-    let is_number = |name: &str| ["N", "DUR", "DUR|TIME"].contains(&name);
-    let takes_number = option.get_value_names().is_some_and(|names| names.iter().any(|name| is_number(name)));
-    if takes_number { option.allow_negative_numbers(true) } else { option }
 }
 
 /// `None` for the command and its arguments.

@@ -23,6 +23,11 @@ const LAST_PAUSE: Duration = Duration::from_millis(1);
 pub(crate) struct Interrupt {
     raised: Arc<AtomicBool>,
     acknowledged: AtomicBool,
+    /// Something else waits for the thread: statistics that were asked for, or only a look at what is due.
+    asked: AtomicBool,
+    wants_report: AtomicBool,
+    /// True while the thread writes what it may pause.
+    is_writing: AtomicBool,
     /// A [`Pthread`]. Some systems have a pointer there, which could not be passed to other threads.
     thread: usize,
 }
@@ -39,7 +44,8 @@ impl Interrupt {
         // It is as wide as a pointer everywhere.
         #[allow(clippy::cast_possible_truncation, clippy::unnecessary_cast)]
         let thread = pthread_self() as usize;
-        Interrupt { raised: Arc::default(), acknowledged: AtomicBool::new(false), thread }
+        let [acknowledged, asked, wants_report, is_writing] = [(); 4].map(|()| AtomicBool::new(false));
+        Interrupt { raised: Arc::default(), acknowledged, asked, wants_report, is_writing, thread }
     }
 
     /// The flag, for signal handlers.
@@ -71,6 +77,36 @@ impl Interrupt {
             thread::sleep(pause);
             pause = (pause * 2).min(LAST_PAUSE);
         }
+    }
+
+    /// Has the thread pause its write, if it is in one, and do what is due. To be called from another thread.
+    pub(crate) fn ask(&self) {
+        self.asked.store(true, SeqCst);
+        self.nudge_while(|| self.is_asked() && self.is_writing.load(SeqCst) && !self.is_raised());
+    }
+
+    /// Has the thread report when it is [asked](Self::ask) next.
+    pub(crate) fn want_report(&self) {
+        self.wants_report.store(true, SeqCst);
+    }
+
+    pub(crate) fn is_asked(&self) -> bool {
+        self.asked.load(SeqCst)
+    }
+
+    /// Makes a write that ends early if the thread is asked.
+    pub(crate) fn while_writing<T>(&self, write: impl FnOnce() -> T) -> T {
+        // Stored first: whoever asks after the first look at the flag must find that there is a write.
+        self.is_writing.store(true, SeqCst);
+        let result = write();
+        self.is_writing.store(false, SeqCst);
+        result
+    }
+
+    /// Notes that the thread does what it was asked. Returns whether that is a report.
+    pub(crate) fn answer(&self) -> bool {
+        self.asked.store(false, SeqCst);
+        self.wants_report.swap(false, SeqCst)
     }
 
     /// Notes that the thread knows of the stop.

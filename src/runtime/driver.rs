@@ -64,7 +64,7 @@ impl<'a> Driver<'a> {
                 Action::Wait { until, accepting } => self.wait(schedule, now, until, accepting),
                 Action::Finish(exit) => {
                     if self.finish(schedule) {
-                        self.write_metrics(schedule, self.world.now(), Some(exit));
+                        write_metrics(self.world, self.reporter, &mut self.metrics, schedule, Some(exit));
                         return exit;
                     }
                 }
@@ -84,7 +84,9 @@ impl<'a> Driver<'a> {
         if admission.good_until().is_some_and(|until| self.world.now() > until) {
             return schedule.late(self.world.now(), admission);
         }
-        let (items, sent) = (batch.items(), self.sink.send(start, batch));
+        let (items, Driver { world, sink, reporter, metrics, .. }) = (batch.items(), &mut *self);
+        let mut meanwhile = || attend(*world, reporter, metrics, schedule);
+        let sent = sink.send(start, batch, &mut meanwhile);
         let end = self.world.now();
         match sent {
             Sent::All => {
@@ -128,7 +130,7 @@ impl<'a> Driver<'a> {
 
     fn wait(&mut self, schedule: &mut Schedule, now: Time, due: Option<Time>, accepting: bool) {
         self.reporter.show(schedule, now, || self.world.wall());
-        self.write_metrics(schedule, now, None);
+        write_metrics(self.world, self.reporter, &mut self.metrics, schedule, None);
         let deadline = self.sink.jobs().and_then(|jobs| jobs.deadline());
         let metrics = self.metrics.as_ref().map(|metrics| metrics.write_at);
         let redraw = self.reporter.display().map(Display::redraw_at);
@@ -170,16 +172,6 @@ impl<'a> Driver<'a> {
         }
     }
 
-    /// Writes the metrics if they are due, or if the run ends with `exit`. A failure does not end the run.
-    fn write_metrics(&mut self, schedule: &mut Schedule, now: Time, exit: Option<Exit>) {
-        let is_due = |metrics: &&mut TextFile| exit.is_some() || metrics.write_at <= now;
-        let Some(metrics) = self.metrics.as_mut().filter(is_due) else { return };
-        schedule.count_time(now);
-        if let Err(error) = metrics.write(schedule, now, self.world.wall(), exit) {
-            self.reporter.notice(&format_args!("{error:#}"));
-        }
-    }
-
     fn apply_all(&mut self, schedule: &mut Schedule, first: Event) {
         let mut next = Some(first);
         while let Some(event) = next {
@@ -208,10 +200,7 @@ impl<'a> Driver<'a> {
             }
             Event::Stop(Exit::READER_GONE) => self.stop_without_reader(schedule),
             Event::Stop(exit) => schedule.stop(exit),
-            Event::Report => {
-                schedule.count_time(now);
-                self.reporter.statistics(schedule, now);
-            }
+            Event::Report => attend(self.world, self.reporter, &mut self.metrics, schedule),
             Event::Continued { late } => {
                 schedule.stood_still(late);
                 self.reporter.display().into_iter().for_each(Display::invalidate);
@@ -331,6 +320,39 @@ impl<'a> Driver<'a> {
     }
 }
 
+/// Prints statistics if they are wanted, and writes the metrics if they are due.
+fn attend(
+    world: &mut dyn World,
+    reporter: &Reporter,
+    metrics: &mut Option<TextFile>,
+    schedule: &mut Schedule,
+) {
+    if world.takes_report() {
+        let now = world.now();
+        schedule.count_time(now);
+        reporter.statistics(schedule, now);
+    }
+    write_metrics(world, reporter, metrics, schedule, None);
+}
+
+/// Writes the metrics if they are due, or if the run ends with `exit`. A failure does not end the run.
+fn write_metrics(
+    world: &mut dyn World,
+    reporter: &Reporter,
+    metrics: &mut Option<TextFile>,
+    schedule: &mut Schedule,
+    exit: Option<Exit>,
+) {
+    let Some(metrics) = metrics else { return };
+    let now = world.now();
+    if exit.is_some() || metrics.write_at <= now {
+        schedule.count_time(now);
+        if let Err(error) = metrics.write(schedule, now, world.wall(), exit) {
+            reporter.notice(&format_args!("{error:#}"));
+        }
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -389,7 +411,7 @@ mod tests {
             Capacity { vacancies: 1, ..Capacity::UNLIMITED }
         }
 
-        fn send(&mut self, _: Time, _: &Batch) -> Sent {
+        fn send(&mut self, _: Time, _: &Batch, _: &mut dyn FnMut()) -> Sent {
             self.runs = true;
             Sent::All
         }

@@ -2,6 +2,7 @@
 
 use std::os::fd::AsFd;
 use std::sync::Arc;
+use std::thread;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -85,6 +86,20 @@ impl RealWorld {
     /// The interrupt of this thread, raised when the run is to stop.
     pub(crate) fn interrupt(&self) -> Arc<Interrupt> {
         Arc::clone(&self.listener.events.waker.interrupt)
+    }
+
+    /// Has writes that wait for their reader do what is due meanwhile, once a second.
+    ///
+    /// # Errors
+    /// A thread cannot be started.
+    pub(crate) fn attend_while_writing(&self) -> Result<()> {
+        let interrupt = self.interrupt();
+        super::spawn("attention", move || {
+            loop {
+                thread::sleep(Duration::from_secs(1));
+                interrupt.ask();
+            }
+        })
     }
 
     /// Reports the ends of commands from now on.
@@ -206,6 +221,10 @@ impl World for RealWorld {
 
     fn is_interrupted(&self) -> bool {
         self.listener.events.waker.interrupt.is_unacknowledged()
+    }
+
+    fn takes_report(&mut self) -> bool {
+        self.listener.events.waker.interrupt.answer()
     }
 
     fn has_lost_reader(&self) -> bool {

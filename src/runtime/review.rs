@@ -138,7 +138,7 @@ impl Review {
         let at = self.wall.get_or_insert_with(|| world.wall()).shows(block.arrival());
         let mut batch = Batch::default();
         batch.push(block);
-        let (items, cause) = match sink.send(world.now(), &batch) {
+        let (items, cause) = match sink.send(world.now(), &batch, &mut || ()) {
             Sent::Partly(items, cause) => (items, Some(cause)),
             Sent::All | Sent::Busy { .. } | Sent::TooLong => (batch.items(), None),
         };
@@ -308,7 +308,7 @@ mod tests {
             Capacity::UNLIMITED
         }
 
-        fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+        fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
             let items = batch.items().min(self.room);
             self.room -= items;
             for record in batch.records(&Delimiter::new(b"\n")).take(usize::try_from(items).expect("few")) {

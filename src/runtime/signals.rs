@@ -42,7 +42,7 @@ fn cause(error: ctrlc::Error) -> Error {
 
 fn report(signal: c_int, waker: &Waker) {
     match Signal::try_from(signal) {
-        Ok(Signal::SIGUSR1) => _ = waker.send(Event::Report),
+        Ok(Signal::SIGUSR1) => waker.report(),
         Ok(Signal::SIGCONT) => _ = waker.send(Event::Continued { late: 0 }),
         Ok(signal) => waker.stop(stop(signal)),
         Err(_) => {}

@@ -35,6 +35,14 @@ impl Waker {
         is_sent
     }
 
+    /// Sends for a report, and pauses a write for it.
+    pub(super) fn report(&self) {
+        // Noted first: once the thread has received the event, it must find that a report is wanted.
+        self.interrupt.want_report();
+        self.send(Event::Report);
+        self.interrupt.ask();
+    }
+
     /// Sends an event that stops the run, and interrupts whatever call the thread is in.
     pub(super) fn stop(&self, event: Event) {
         // Raised first: once the thread has received the event, it must not begin a write as if nothing had happened.

@@ -48,6 +48,11 @@ pub trait World {
         }
     }
 
+    /// True if statistics are wanted that were not printed since; then they are to be printed now.
+    fn takes_report(&mut self) -> bool {
+        true
+    }
+
     /// True if the reader of standard output is gone, whether or not that was reported.
     fn has_lost_reader(&self) -> bool {
         false
@@ -106,7 +111,7 @@ pub enum Event {
     Exited,
     /// The run is to end like this: a signal has come, or nobody reads the output.
     Stop(Exit),
-    /// Statistics are requested.
+    /// Statistics are requested, unless a write was paused for them.
     Report,
     /// The process continues after it was stopped.
     Continued {

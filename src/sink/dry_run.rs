@@ -40,7 +40,7 @@ impl Sink for DryRun {
         self.capacity
     }
 
-    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+    fn send(&mut self, at: Time, batch: &Batch, meanwhile: &mut dyn FnMut()) -> Sent {
         let DryRun { lines, ends, .. } = self;
         lines.clear();
         ends.clear();
@@ -60,7 +60,7 @@ impl Sink for DryRun {
                 ends.push(lines.len());
             }
         }
-        match self.stdout.write(&self.lines) {
+        match self.stdout.write(&self.lines, meanwhile) {
             Ok(()) => Sent::All,
             Err((written, cause)) => {
                 Sent::Partly(self.ends.partition_point(|end| *end <= written) as u64, cause)

@@ -16,7 +16,7 @@ impl Sink for PermitSink {
         Capacity::UNLIMITED
     }
 
-    fn send(&mut self, _: Time, _: &Batch) -> Sent {
+    fn send(&mut self, _: Time, _: &Batch, _: &mut dyn FnMut()) -> Sent {
         Sent::All
     }
 

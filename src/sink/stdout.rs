@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 
-use super::writer::print;
+use super::writer::{print, print_while};
 use super::{Cause, Sent, Sink};
 use crate::config::{InputOptions, Separator, Table};
 use crate::interrupt::Interrupt;
@@ -36,8 +36,9 @@ impl Stdout {
         Stdout { table: input.separator.as_ref().and_then(Separator::table).cloned(), ..self }
     }
 
-    /// Writes whole records. An error comes with the number of bytes written before it.
-    pub(super) fn write(&mut self, bytes: &[u8]) -> Result<(), (usize, Cause)> {
+    /// Writes whole records, and does `meanwhile` what the thread is asked for. An error comes with the number of bytes
+    /// written before it.
+    pub(super) fn write(&mut self, bytes: &[u8], meanwhile: &mut dyn FnMut()) -> Result<(), (usize, Cause)> {
         if bytes.len() >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
             pipe::enlarge(io::stdout());
         }
@@ -50,7 +51,8 @@ impl Stdout {
             let whole = self.delimiter.whole(&bytes[..written]).1;
             if whole == written { whole } else { whole + self.delimiter.first(&bytes[whole..]) }
         };
-        print(&self.interrupt, Target::Stdout, bytes, end_of_record)
+        let interrupt = &self.interrupt;
+        interrupt.while_writing(|| print_while(interrupt, Target::Stdout, bytes, end_of_record, meanwhile))
     }
 }
 
@@ -67,7 +69,7 @@ impl Sink for Stdout {
         written.map_err(|(_, cause)| cause)
     }
 
-    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+    fn send(&mut self, _: Time, batch: &Batch, meanwhile: &mut dyn FnMut()) -> Sent {
         let mut gathered = std::mem::take(&mut self.gathered);
         let bytes = match batch.segments() {
             [only] => only.bytes(),
@@ -77,7 +79,7 @@ impl Sink for Stdout {
                 &gathered
             }
         };
-        let sent = match self.write(bytes) {
+        let sent = match self.write(bytes, meanwhile) {
             Ok(()) => Sent::All,
             Err((written, cause)) => Sent::Partly(batch.items_in(written, &self.delimiter), cause),
         };

@@ -27,11 +27,28 @@ pub(super) fn print(
     bytes: &[u8],
     boundary: impl Fn(usize) -> usize,
 ) -> Result<(), (usize, Cause)> {
+    print_while(interrupt, target, bytes, boundary, &mut || ())
+}
+
+/// As [`print`], but calls `meanwhile` if the thread is [asked](Interrupt::ask) for something before all has left.
+///
+/// # Errors
+/// As those of [`print`].
+pub(super) fn print_while(
+    interrupt: &Interrupt,
+    target: Target,
+    bytes: &[u8],
+    boundary: impl Fn(usize) -> usize,
+    meanwhile: &mut dyn FnMut(),
+) -> Result<(), (usize, Cause)> {
     if target == Target::Stdout {
         inherited().check_stdout().map_err(|error| (0, Cause::Failed(Exit::Error, error)))?;
     }
     let (mut written, mut end, mut give_up) = (0, bytes.len(), None);
     let result = target.write(bytes, &mut written, |written| {
+        if interrupt.is_asked() {
+            meanwhile();
+        }
         if !interrupt.is_raised() {
             return Some(Leave { end, may_block: true });
         }

@@ -62,6 +62,9 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
+    if metrics.is_some() {
+        world.attend_while_writing()?;
+    }
     let failed = config.command.as_ref().and_then(|run| run.failed.as_deref());
     let failed = failed.map(|path| FailedItems::create(path, config.input.separator.as_ref())).transpose()?;
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);

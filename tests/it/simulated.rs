@@ -286,7 +286,7 @@ impl<F: FnMut() -> u64> Sink for Recorder<F> {
         Capacity::UNLIMITED
     }
 
-    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+    fn send(&mut self, at: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
         let (start, end) = (at.0, (self.write)());
         let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();
         let lines: Vec<_> = str::from_utf8(&bytes).expect("text").lines().map(str::to_owned).collect();

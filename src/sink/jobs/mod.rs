@@ -233,7 +233,7 @@ impl Sink for Commands {
         Capacity { vacancies, before, ..self.capacity }
     }
 
-    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+    fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
         let slot = self.slots.first();
         let started = match self.start(batch, slot) {
             Err(StartError::Command(error)) if self.programs.give_up(&error) => self.start(batch, slot),

@@ -286,7 +286,7 @@ impl Sink for Workers {
         Capacity { vacancies, before, at_once: 1, ..Capacity::UNLIMITED }
     }
 
-    fn send(&mut self, _: Time, batch: &Batch) -> Sent {
+    fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
         let sent = match self.idle() {
             Ok(index) => self.give(index, batch),
             Err(error) => return self.refuse(batch, error),

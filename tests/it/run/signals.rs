@@ -153,6 +153,29 @@ fn usr1_prints_statistics_and_changes_nothing_else() {
     assert!(started.elapsed() >= Duration::from_millis(600));
 }
 
+/// The run is in a write that does not end.
+#[test]
+fn usr1_is_answered_and_metrics_are_written_while_nobody_reads() {
+    let directory = Directory::new();
+    let metrics = directory.path().join("throttle.prom");
+    let mut running = Running::throttle(&[UNLIMITED, "--stats", &format!("prom:{}", metrics.display())]);
+    let chunk = numbers(9999);
+    let taken = running.fill(chunk.as_bytes());
+    let before = fs::read(&metrics).expect("metrics");
+    eventually("the metrics are written", || fs::read(&metrics).expect("metrics") != before);
+    let mut printed = String::new();
+    for _ in 0..500 {
+        running.signal(SIGUSR1);
+        eventually("it has answered", || running.has_told());
+        assert!(running.error_line().contains(" items released ("));
+        printed += &running.line();
+    }
+    let output = running.finish();
+    printed += &text(&output.stdout);
+    let items = chunk.repeat(taken.div_ceil(chunk.len()));
+    assert!(output.status.success() && printed == items[..taken]);
+}
+
 #[test]
 fn many_signals_that_change_nothing_lose_nothing() {
     let mut running = Running::throttle(&["-n1", "-p20ms"]);

@@ -166,7 +166,7 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<S,
         Capacity { vacancies, at_once: 1, before: self.outputs.bound(), ..Capacity::UNLIMITED }
     }
 
-    fn send(&mut self, at: Time, batch: &Batch) -> Sent {
+    fn send(&mut self, at: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
         assert!(batch.first() < self.outputs.bound(), "{} is beyond the bound", batch.first());
         self.outputs.open.insert(batch.first());
         let bytes: Vec<_> = batch.segments().iter().flat_map(Segment::bytes).copied().collect();

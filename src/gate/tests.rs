@@ -123,8 +123,7 @@ fn the_binding_limit_may_be_one_that_allows_it_only_before_the_others_do() {
 fn what_is_charged_is_told_for_each_limit_that_applies() {
     let rates = ["9/s", "9/s", "9/s,local", "9/s,local"].map(|text| text.parse().unwrap()).to_vec();
     let mut gate = Gate::new(rates, Time(0), Wall::EPOCH);
-    let terms =
-        BookingTerms { span: 9, longest_span: 9, most: vec![9; 2], validity: 0, patience: 0, changes: 0 };
+    let terms = BookingTerms { span: 9, longest_span: 9, most: vec![9; 2], ..BookingTerms::default() };
     gate.share(terms, true);
     let slots = [7, 5, 9].map(|until| Slot { at: Time(0), until: Time(until) }).into();
     let answer = Answer { slots, ..Answer::default() };
@@ -175,7 +174,7 @@ fn slots_by_a_wall_clock_are_given_up_once_that_is_set() {
     let rates = ["9/d,algo=calendar,tz=UTC", "2/running"].map(|text| text.parse().unwrap());
     let mut gate = Gate::new(rates.to_vec(), Time(0), Wall::EPOCH);
     let terms =
-        BookingTerms { span: 9, longest_span: 9, most: vec![9], validity: 4, patience: 0, changes: 0 };
+        BookingTerms { span: 9, longest_span: 9, most: vec![9], validity: 4, ..BookingTerms::default() };
     gate.share(terms, true);
     let slots = vec![Slot { at: Time(7), until: Time(9) }];
     let booked_by = Some(BookedBy::Wall(Wall::EPOCH));
@@ -206,10 +205,7 @@ fn a_release_that_is_over_at_once_counts_from_then_on() {
 fn limits_of_the_run_keep_their_history_when_all_are_replaced() {
     let rates = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Rate>>();
     let mut gate = Gate::new(rates(&["9/s", "2/100ns,key=col:1,local"]), Time(0), Wall::EPOCH);
-    gate.share(
-        BookingTerms { span: 1, longest_span: 1, most: vec![9], validity: 0, patience: 0, changes: 0 },
-        true,
-    );
+    gate.share(BookingTerms { span: 1, longest_span: 1, most: vec![9], ..BookingTerms::default() }, true);
     let (a, answer) = ([Key::from_slice(b"a")], |at| Answer { slots: vec![at], ..Answer::default() });
     let order = Order::new(Key::new(), [1], 1);
     let slot = Slot { at: Time(0), until: Time(5) };

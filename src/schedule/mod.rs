@@ -222,7 +222,7 @@ impl Schedule {
             return (!self.lanes.is_empty()).then_some(now);
         } else {
             // Later slots are of no use.
-            let latest = self.ending.latest(now).map(|(latest, _)| latest);
+            let latest = self.ending.latest(now).map(|(latest, _)| latest.saturating_add(slots.slack()));
             let demands = self.lanes.demands(now, latest, slots.most_wanted());
             self.gate.want(now, demands, self.lanes.capacity().vacancies)
         };
@@ -297,7 +297,8 @@ impl Schedule {
             self.jobs.running() > 0 && (self.jobs.retry().times > 0 || !self.gate.properties().is_foreseeable)
         };
         if let Some(next) = self.known_next(now) {
-            return next > by && (is_fixed || !may_run_sooner());
+            let slack = self.gate.reservations().map_or(0, Reservations::slack);
+            return next > by.saturating_add(slack) && (is_fixed || !may_run_sooner());
         }
         // The answer may be a slot in time, unless slots are late one after the other.
         let may_come = self.is_asking() && !self.has_lost_slot;

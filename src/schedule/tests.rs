@@ -47,7 +47,7 @@ use Event::{
 
 /// Books this number of slots ahead, for limits that ever admit at most this at once.
 fn booking_terms(span: u64, most: &[u64]) -> BookingTerms {
-    BookingTerms { span, longest_span: span, most: most.into(), validity: 0, patience: 20, changes: 0 }
+    BookingTerms { span, longest_span: span, most: most.into(), patience: 20, ..BookingTerms::default() }
 }
 
 /// A scheduler, and a sink that may take less than it is given.

@@ -97,16 +97,15 @@ impl Policy {
         Ok(Policy::new(&Policy::rates(text)?, Reserve::LOCAL))
     }
 
-    /// The terms of its slots, after this number of changes of the limits, for a run that waits for an answer at its
-    /// end for `patience` nanoseconds.
-    pub fn booking_terms(&self, patience: u64, changes: u64) -> BookingTerms {
+    /// The terms of its slots, after this number of changes of the limits.
+    pub fn booking_terms(&self, changes: u64) -> BookingTerms {
         BookingTerms {
             span: self.span,
             longest_span: self.longest_span(),
             most: self.quotas.iter().map(Quota::most).collect(),
             validity: self.validity,
-            patience,
             changes,
+            ..BookingTerms::default()
         }
     }
 

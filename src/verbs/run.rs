@@ -96,6 +96,8 @@ fn mixing(config: &Config) -> Option<bool> {
 /// within 100 ms.
 const FILE_LAST_WAIT: u64 = SECOND / 50;
 const SERVER_LAST_WAIT: u64 = SECOND / 25;
+/// Nanoseconds within which a file mostly answers.
+const FILE_ANSWER: u64 = SECOND / 500;
 const _: () = assert!(2 * SERVER_LAST_WAIT < SECOND / 10);
 
 /// The limits that are shared if any are. They are the first.
@@ -125,9 +127,11 @@ pub(super) fn share(
         let untold = policy.reach(rates).filter(|reach| !(is_chosen && reach.is_low()));
         untold.for_each(|reach| reporter.reach(&reach));
     }
-    let patience = if is_on_server { SERVER_LAST_WAIT } else { FILE_LAST_WAIT };
+    // A margin that is chosen for a server covers its distance.
+    let (patience, answers_within) =
+        if is_on_server { (SERVER_LAST_WAIT, 0) } else { (FILE_LAST_WAIT, FILE_ANSWER) };
     world.book_with(store, Duration::from_nanos(patience))?;
-    Ok(policy.booking_terms(patience, 0))
+    Ok(BookingTerms { patience, answers_within, ..policy.booking_terms(0) })
 }
 
 fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {

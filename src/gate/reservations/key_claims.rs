@@ -96,7 +96,7 @@ impl KeyClaims {
         }
         let lease = self.lease(&order.costs);
         // An item that does not wait may still be judged by the earlier answer.
-        if order.wanted().is_some_and(|wanted| answer.next.is_some() || wanted.within > 0) {
+        if order.wanted().is_some_and(|wanted| answer.next.is_some() || !wanted.is_at_once()) {
             lease.next = answer.next;
         }
         lease.put(answer.slots.iter().copied());

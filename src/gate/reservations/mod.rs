@@ -28,7 +28,7 @@ use crate::config::Rate;
 use crate::time::{Time, Wall};
 
 /// The terms on which a store gives out slots.
-#[derive(Clone, PartialEq, Eq, Debug)]
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct BookingTerms {
     /// The most slots that one order asks for.
     pub span: u64,
@@ -40,6 +40,8 @@ pub struct BookingTerms {
     pub validity: u64,
     /// The longest wait for an answer at the end of a run, in nanoseconds.
     pub patience: u64,
+    /// The nanoseconds within which answers come, as far as is known before there is one.
+    pub answers_within: u64,
     /// The number of changes of the limits since the store was opened.
     pub changes: u64,
 }
@@ -112,7 +114,7 @@ impl Reservations {
             by_key,
             keys: HashMap::default(),
             eviction: Eviction::default(),
-            pacing: Pacing::new(terms.span, terms.longest_span, wait && !is_mixed),
+            pacing: Pacing::new(&terms, wait && !is_mixed),
             terms,
             booked_by: None,
             surrendered: Vec::new(),
@@ -137,7 +139,8 @@ impl Reservations {
     pub fn follow(&mut self, terms: &BookingTerms) -> bool {
         let is_new = terms.changes > self.terms.changes;
         if is_new {
-            self.terms = BookingTerms { patience: self.terms.patience, ..terms.clone() };
+            let BookingTerms { patience, answers_within, .. } = self.terms;
+            self.terms = BookingTerms { patience, answers_within, ..terms.clone() };
         }
         is_new
     }
@@ -307,6 +310,11 @@ impl Reservations {
         })
     }
 
+    /// The nanoseconds by which a slot that is free at once may begin later than it is asked for.
+    pub fn slack(&self) -> u64 {
+        self.pacing.slack()
+    }
+
     /// Provides for what lanes demand, in their order, when only `vacancies` more releases can take place.
     pub(super) fn want<'a>(
         &mut self,
@@ -457,7 +465,7 @@ impl Reservations {
         if wanted.is_none() || was_held || answer.held.is_some() {
             self.may_be_sooner(now, &order.key);
         }
-        if is_unconfirmed || wanted.is_some_and(|wanted| wanted.within == 0) && answer.next.is_some() {
+        if is_unconfirmed || wanted.is_some_and(|wanted| wanted.is_at_once()) && answer.next.is_some() {
             self.may_be_sooner(Time::NEVER, &order.key);
         }
         // New slots may be earlier than those held: slots that other runs gave back.

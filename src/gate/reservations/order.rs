@@ -54,13 +54,20 @@ pub enum Task {
 pub struct Wanted {
     /// Their number. With 0, the order only asks about overruns.
     pub count: u64,
-    /// Slots further ahead than this, in nanoseconds, are of no use and not booked. With 0, only a slot that is free at
-    /// once is booked.
+    /// Slots further ahead than this, in nanoseconds, are of no use and not booked.
     pub within: u64,
-    /// Slots sooner than this, in nanoseconds after the booking, come too late and are not booked.
+    /// Slots sooner than this, in nanoseconds after the booking, come too late and are not booked. If it is no less
+    /// than `within`, only a slot that is free at once is.
     pub ahead: u64,
     /// The turn in the last answer, if the order was turned away.
     pub turn: Option<Turn>,
+}
+
+impl Wanted {
+    /// True if only a slot that is free at once is of use.
+    pub(super) fn is_at_once(&self) -> bool {
+        self.within <= self.ahead
+    }
 }
 
 impl Order {

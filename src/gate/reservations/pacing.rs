@@ -1,5 +1,6 @@
 //! The size and timing of orders for slots.
 
+use super::BookingTerms;
 use super::lease::{Lease, TotalDemand};
 use super::order::{Answer, Ordered, Turn, Wanted};
 use crate::time::{SECOND, Time};
@@ -43,13 +44,18 @@ pub(super) struct Pacing {
     is_behind: bool,
     /// The number of times that the span is halved, as no slot came in time.
     halvings: u32,
-    /// The nanoseconds after a booking from which slots come in time; 0 while all do.
+    /// The nanoseconds after a booking from which slots come in time, and the least of them: 0 if slots are good for
+    /// longer than answers take.
     ahead: u64,
+    least_ahead: u64,
+    /// As [`BookingTerms::validity`].
+    validity: u64,
 }
 
 impl Pacing {
-    pub(super) fn new(span: u64, longest_span: u64, waits: bool) -> Self {
-        let longest_span = longest_span.max(span);
+    pub(super) fn new(terms: &BookingTerms, waits: bool) -> Self {
+        let &BookingTerms { span, longest_span, answers_within, validity, .. } = terms;
+        let (longest_span, least_ahead) = (longest_span.max(span), answers_within.saturating_sub(validity));
         Pacing {
             span,
             longest_span,
@@ -59,8 +65,15 @@ impl Pacing {
             booked: span,
             is_behind: false,
             halvings: 0,
-            ahead: 0,
+            ahead: least_ahead,
+            least_ahead,
+            validity,
         }
+    }
+
+    /// As [`Reservations::slack`](super::Reservations::slack): some for the answer, and as much for what it lacks.
+    pub(super) fn slack(&self) -> u64 {
+        self.ahead.saturating_mul(2)
     }
 
     /// The nanoseconds by which a slot is ordered or checked before it is due.
@@ -132,9 +145,11 @@ impl Pacing {
     }
 
     fn wanted(&self, lease: &Lease, count: u64, turn: Option<Turn>) -> Wanted {
-        // An item that does not wait could not use a slot that is not free at once.
-        let (within, ahead) = if self.waits { (lease.demand.within, self.ahead) } else { (0, 0) };
-        Wanted { count, within, ahead: ahead.min(within), turn }
+        let TotalDemand { within, .. } = lease.demand;
+        // Half of a short wait is left for the answer itself.
+        let (within, ahead) =
+            if self.waits { (within, self.ahead.min(within / 2)) } else { (self.ahead, self.ahead) };
+        Wanted { count, within, ahead, turn }
     }
 
     /// Notes the answer to an order for this number of slots. Returns what is `ordered` for its claim from now on.
@@ -161,7 +176,8 @@ impl Pacing {
         }
         if is_in_time {
             self.halvings = self.halvings.saturating_sub(1);
-            self.ahead -= self.ahead / CALMING;
+            let needed = self.took.saturating_mul(2).saturating_sub(self.validity).min(self.ahead);
+            self.ahead = (self.ahead - self.ahead / CALMING).max(needed).max(self.least_ahead);
         } else if !answer.slots.is_empty() {
             self.halvings = (self.halvings + 1).min(16);
             self.ahead = self.ahead.max(self.took).saturating_mul(2).min(FARTHEST);
@@ -178,6 +194,10 @@ mod tests {
 
     const SECONDS: [Time; 4] = [Time(0), Time(SECOND), Time(2 * SECOND), Time(3 * SECOND)];
 
+    fn pacing(span: u64, longest_span: u64) -> Pacing {
+        Pacing::new(&BookingTerms { span, longest_span, ..BookingTerms::default() }, true)
+    }
+
     /// Pacing for one claim.
     struct Asker {
         pacing: Pacing,
@@ -186,7 +206,7 @@ mod tests {
 
     impl Asker {
         fn new() -> Self {
-            Asker { pacing: Pacing::new(20, 30, true), ordered: None }
+            Asker { pacing: pacing(20, 30), ordered: None }
         }
 
         fn answered(&mut self, now: Time, wanted: u64, answer: &Answer) {
@@ -253,26 +273,36 @@ mod tests {
     #[test]
     fn slots_are_wanted_later_while_they_come_too_late() {
         let [_, one, two, three] = SECONDS;
-        let mut pacing = Pacing::new(20, 30, true);
+        let mut pacing = pacing(20, 30);
         let lease =
             |within| Lease { demand: TotalDemand { within, ..TotalDemand::default() }, ..Lease::default() };
         let ahead = |pacing: &Pacing, within| pacing.wanted(&lease(within), 1, None).ahead;
         let mut found = Vec::new();
-        for (asked, until) in [(100, two), (100, one), (300, one), (250, two), (160, two), (SECOND, one)] {
+        for (asked, until) in
+            [(100, two), (100, one), (300, one), (250, two), (160, two), (260, two), (SECOND, one)]
+        {
             let asked = Some(Ordered::Coming(Time(two.0 - asked), 1));
             let answer = Answer { slots: vec![Slot { at: until, until }], ..Answer::default() };
             pacing.answered(two, asked, 1, &answer);
             found.push(ahead(&pacing, three.0));
         }
-        assert_eq!(found, [0, 200, 600, 563, 528, SECOND]);
-        assert_eq!(ahead(&pacing, 7), 7);
-        assert_eq!(ahead(&Pacing { waits: false, ..pacing }, 7), 0);
+        // No less than twice what the last answer took.
+        assert_eq!(found, [0, 200, 600, 563, 528, 520, SECOND]);
+        // A short wait is for the answer, too; an item that does not wait is one that a slot is free for at once.
+        assert_eq!(ahead(&pacing, 7), 3);
+        let at_once = Pacing { waits: false, ..pacing }.wanted(&lease(7), 1, None);
+        assert!(at_once.is_at_once() && at_once.ahead == SECOND);
+        // What is known before the first answer.
+        for (validity, expected) in [(0, 50), (20, 30), (60, 0)] {
+            let terms = BookingTerms { answers_within: 50, validity, ..BookingTerms::default() };
+            assert_eq!(ahead(&Pacing::new(&terms, true), u64::MAX), expected);
+        }
     }
 
     #[test]
     fn more_is_asked_for_while_all_of_it_is_due_and_comes() {
         let [_, one, two, _] = SECONDS;
-        let mut pacing = Pacing::new(10, 4000, true);
+        let mut pacing = pacing(10, 4000);
         let mut answered = |(asked, got, at): (u64, usize, Time)| {
             let answer = Answer { slots: vec![Slot { at, until: two }; got], ..Answer::default() };
             pacing.answered(one, None, asked, &answer);
@@ -287,12 +317,12 @@ mod tests {
 
     #[test]
     fn more_is_asked_for_if_answers_take_longer() {
-        let slow = |took| Pacing { took, booked: 4000, ..Pacing::new(10, 4000, true) }.span();
+        let slow = |took| Pacing { took, booked: 4000, ..pacing(10, 4000) }.span();
         assert_eq!([0, LEAD / 3, LEAD / 2, 10 * LEAD, u64::MAX].map(slow), [10, 10, 20, 300, 4000]);
-        let behind = |span| Pacing { is_behind: true, booked: 4000, ..Pacing::new(span, 4000, true) };
+        let behind = |span| Pacing { is_behind: true, booked: 4000, ..pacing(span, 4000) };
         assert_eq!([10, 900].map(|span| behind(span).span()), [80, 1000]);
-        assert_eq!(Pacing { halvings: 9, ..Pacing::new(10, 4000, true) }.span(), 1);
-        assert_eq!(Pacing::new(20, 3, true).most(), 40);
+        assert_eq!(Pacing { halvings: 9, ..pacing(10, 4000) }.span(), 1);
+        assert_eq!(pacing(20, 3).most(), 40);
     }
 
     #[test]
@@ -311,7 +341,7 @@ mod tests {
             (&[], 1, false, 1),
         ];
         for (slots, wanted, is_behind, halvings) in table {
-            let mut pacing = Pacing { halvings: 1, ..Pacing::new(10, 4000, true) };
+            let mut pacing = Pacing { halvings: 1, ..pacing(10, 4000) };
             let slots = slots.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }).collect();
             pacing.answered(Time(now), None, wanted, &Answer { slots, ..Answer::default() });
             assert_eq!((pacing.is_behind, pacing.halvings), (is_behind, halvings), "{wanted}");
@@ -334,7 +364,7 @@ mod tests {
             (0, FAR, None, Err(Some(LONGEST_UNASKED))),
             (LONGEST_UNASKED, FAR, None, Ok(0)),
         ];
-        let pacing = Pacing::new(20, 30, true);
+        let pacing = pacing(20, 30);
         let lease = |count, eligible_at, at: &[u64], ordered| {
             let demand = TotalDemand { count, eligible_at: Time(eligible_at), within: u64::MAX };
             let slots = at.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();

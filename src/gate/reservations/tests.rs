@@ -14,7 +14,14 @@ fn reservations(limits: usize, rate: &str) -> Reservations {
     let most = vec![400; limits];
     Reservations::new(
         &rates,
-        BookingTerms { span: 20, longest_span: 30, most, validity: 4, patience: PATIENCE, changes: 0 },
+        BookingTerms {
+            span: 20,
+            longest_span: 30,
+            most,
+            validity: 4,
+            patience: PATIENCE,
+            ..BookingTerms::default()
+        },
         true,
     )
 }

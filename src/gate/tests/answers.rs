@@ -89,7 +89,18 @@ impl Lanes {
         let are_shared = random.bool();
         if are_shared {
             let (most, validity, patience, changes) = (vec![9], 4, 0, 0);
-            gate.share(BookingTerms { span: 2, longest_span: 4, most, validity, patience, changes }, true);
+            gate.share(
+                BookingTerms {
+                    span: 2,
+                    longest_span: 4,
+                    most,
+                    validity,
+                    patience,
+                    changes,
+                    ..BookingTerms::default()
+                },
+                true,
+            );
         }
         let waiting = [*b"ax", *b"ay", *b"bx", *b"by"].map(Waiting::new).into();
         let mut lanes = Lanes {

@@ -14,9 +14,8 @@ fn scene(args: &str, span: u64, most: u64) -> Scene {
         span,
         longest_span: span,
         most: vec![most],
-        validity: 0,
         patience: 20,
-        changes: 0,
+        ..BookingTerms::default()
     });
     scene
 }

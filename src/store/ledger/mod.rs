@@ -226,7 +226,8 @@ impl BookingRules {
     fn hand_on(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted) -> Answer {
         let most = usize::try_from(wanted.count).unwrap_or(usize::MAX);
         ledger.returned.forget(now);
-        let returned = ledger.returned.take(costs, most, now.saturating_add(wanted.within));
+        let (from, latest) = (self.soonest(now, wanted), now.saturating_add(wanted.within));
+        let returned = ledger.returned.take(costs, most, from, latest);
         let slots = returned.into_iter().map(|at| self.slot(at)).collect();
         let booked_by = self.policy.goes_by_wall().then_some(BookedBy::Wall(self.wall));
         Answer { slots, booked_by, overruns: ledger.overruns.clone(), ..Answer::default() }
@@ -236,7 +237,7 @@ impl BookingRules {
     fn book_new(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
         let mut lacking = wanted.count - answer.slots.len() as u64;
         let mut is_first = true;
-        let from = now.saturating_add(wanted.ahead.min(self.policy.horizon / 2));
+        let from = self.soonest(now, wanted);
         while lacking > 0 {
             let at = self.earliest(ledger, from, costs);
             if self.put_off(ledger, now, at, is_first, (costs, wanted), answer) {
@@ -266,7 +267,8 @@ impl BookingRules {
         let at = if is_turned_away { self.turn(ledger, now, at, wanted) } else { at };
         if at > now.saturating_add(wanted.within) {
             // A slot that was given back is before all new ones.
-            let next = ledger.returned.of(costs).first().copied().unwrap_or(at);
+            let from = self.soonest(now, wanted);
+            let next = ledger.returned.of(costs).iter().copied().find(|at| *at >= from).unwrap_or(at);
             (answer.next, answer.ask_again) = (Some(next), Some(Time(next.0 - wanted.within)));
             return true;
         }
@@ -345,6 +347,11 @@ impl BookingRules {
         ledger.newest = at;
         // Their holders may give them up; then no one else may get them.
         ledger.returned.forget(ledger.overruns.until);
+    }
+
+    /// The first instant of a slot that comes in time. None is far ahead for that.
+    fn soonest(&self, now: Time, wanted: Wanted) -> Time {
+        now.saturating_add(wanted.ahead.min(self.policy.horizon / 2))
     }
 
     fn horizon(&self, now: Time) -> Time {

@@ -52,11 +52,13 @@ impl ReturnedSlots {
         alike.truncate(MAX_SLOTS);
     }
 
-    /// Removes and returns the earliest slots at these costs, at most `most`, none of them after `latest`.
-    pub(super) fn take(&mut self, costs: &[u64], most: usize, latest: Time) -> Vec<Time> {
+    /// Removes and returns the earliest slots at these costs, at most `most`, none of them before `from` or after
+    /// `latest`.
+    pub(super) fn take(&mut self, costs: &[u64], most: usize, from: Time, latest: Time) -> Vec<Time> {
         let Some(alike) = self.0.iter_mut().find(|alike| *alike.costs == *costs) else { return Vec::new() };
-        let count = alike.slots.partition_point(|at| *at <= latest);
-        alike.slots.drain(..most.min(count)).collect()
+        let first = alike.slots.partition_point(|at| *at < from);
+        let end = alike.slots.partition_point(|at| *at <= latest);
+        alike.slots.drain(first..end.min(first.saturating_add(most)).max(first)).collect()
     }
 
     /// Forgets slots before `now`: it is too late to hand them on.
@@ -82,9 +84,10 @@ mod tests {
         returned.add(&[1], times(&[7]));
         assert_eq!((returned.of(&[1]), returned.0.len()), (&times(&[5, 7, 9])[..], 2));
         assert_eq!([4, 6, 9].map(|at| returned.contains(Time(at))), [true, false, true]);
-        assert_eq!(returned.take(&[1], 1, Time(9)), times(&[5]));
-        assert_eq!(returned.take(&[1], 9, Time(7)), times(&[7]));
-        assert_eq!(returned.take(&[3], 9, Time(9)), []);
+        assert_eq!(returned.take(&[1], 1, Time(0), Time(9)), times(&[5]));
+        assert_eq!(returned.take(&[1], 9, Time(8), Time(7)), []);
+        assert_eq!(returned.take(&[1], 9, Time(6), Time(7)), times(&[7]));
+        assert_eq!(returned.take(&[3], 9, Time(0), Time(9)), []);
         returned.forget(Time(9));
         assert_eq!((returned.of(&[1]), returned.0.len()), (&times(&[9])[..], 1));
     }

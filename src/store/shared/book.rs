@@ -92,7 +92,7 @@ impl<V: Vault> VaultStore<V> {
         let lag = if order.key.is_empty() { 0 } else { self.vault.lags_by() };
         let limits = NewLimits {
             rates: self.rules.policy().rates.clone(),
-            terms: self.rules.policy().booking_terms(0, self.agreement.changes),
+            terms: self.rules.policy().booking_terms(self.agreement.changes),
         };
         let answer = Answer {
             slots: slots.into_iter().map(|(slot, _)| slot).collect(),

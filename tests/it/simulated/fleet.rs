@@ -13,6 +13,7 @@ use nix::sys::signal::Signal;
 use throttle::charge::Key;
 use throttle::config::{Config, Rate};
 use throttle::exit::Exit;
+use throttle::gate::BookingTerms;
 use throttle::runtime::{Event, Wait, Wake, World};
 use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store, Task};
 use throttle::time::{Time, Wall};
@@ -416,7 +417,8 @@ impl Member {
             }
             fleet.now()
         });
-        let terms = policy.booking_terms(2 * self.faults.delay, 0);
+        let (patience, answers_within) = (2 * self.faults.delay, self.faults.delay);
+        let terms = BookingTerms { patience, answers_within, ..policy.booking_terms(0) };
         let (exit, _) = drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));
         self.close();
         fleet.state().heard[process] = u64::MAX;

@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use crate::simulated::fleet::{Faults, Release, Slots, run, run_with_slots};
+use crate::simulated::fleet::{Arrivals, Faults, Release, Slots, run, run_lines, run_with_slots};
 use crate::simulated::{Simulation, block};
 use crate::support::seeds;
 
@@ -292,6 +292,28 @@ fn a_shared_limit_drops_what_any_other_would() {
         dropped.set(dropped.get() + 60 - shared.len());
     });
     assert!(dropped.get() > 0);
+}
+
+/// Also if slots are good for less time than answers take.
+#[test]
+fn what_comes_when_a_shared_limit_is_free_is_never_refused() {
+    for_each_case(40, |seed, random| {
+        let (delay, gap) = (random.u64(50..3000), random.u64(200..20_000));
+        let algorithm = random.choice(["sliding", "interval", "bucket", "fixed"]).expect("one");
+        let mode = random.choice(["drop", "fail"]).expect("one");
+        let args = [format!("-r1/{gap}us,margin=50us,algo={algorithm}"), format!("--on-limit={mode}")];
+        let mut at = 0;
+        let mut next = || {
+            // A slot may be as far ahead as an answer takes.
+            at += gap + 2 * 50 + 3 * delay + random.u64(0..500);
+            (at * MILLI / 1000, "item".to_owned())
+        };
+        let arrivals: Arrivals = (0..40).map(|_| next()).collect();
+        let faults = Faults { delay: delay * MILLI / 1000, ..Faults::NONE };
+        let args = args.each_ref().map(String::as_str);
+        let (batches, _) = run_lines(&args, vec![arrivals], at * MILLI / 1000, seed, faults);
+        assert_eq!(batches.len(), 40, "{args:?} {faults:?}");
+    });
 }
 
 /// All processes share one limit; one of them also has another limit.

@@ -14,8 +14,7 @@ const REQUEST: Request<'static> = Request { eligible_at: Time::ZERO, costs: &COS
 
 /// A gate of one shared limit. Nothing is asked for here.
 fn gate() -> Gate {
-    let terms =
-        BookingTerms { span: 1, longest_span: 1, most: vec![1], validity: 0, patience: 0, changes: 0 };
+    let terms = BookingTerms { span: 1, longest_span: 1, most: vec![1], ..BookingTerms::default() };
     let mut gate = Gate::new(vec!["1/s".parse().expect("a rate")], Time::ZERO, Wall::EPOCH);
     gate.share(terms, true);
     gate

@@ -26,6 +26,19 @@ fn reservations(limits: usize, rate: &str) -> Reservations {
     )
 }
 
+/// What the run itself knows stays.
+#[test]
+fn the_terms_of_new_limits_are_taken_once() {
+    let mut claims = shared(1);
+    claims.terms.answers_within = 9;
+    let new = BookingTerms { span: 1, changes: 1, ..BookingTerms::default() };
+    assert_eq!(
+        [0, 1, 1, 0].map(|changes| claims.follow(&BookingTerms { changes, ..new.clone() })),
+        [false, true, false, false]
+    );
+    assert_eq!(claims.terms, BookingTerms { patience: PATIENCE, answers_within: 9, ..new });
+}
+
 /// Slots that all keys share.
 fn shared(limits: usize) -> Reservations {
     reservations(limits, "9/s")

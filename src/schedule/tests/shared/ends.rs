@@ -76,6 +76,21 @@ fn a_run_that_would_wait_too_long_ends_at_once() {
     ]);
 }
 
+/// It is as far ahead as its answer may take.
+#[test]
+fn a_slot_that_is_free_at_once_is_in_time_for_a_run_that_does_not_wait() {
+    let mut scene = Scene::new("-r 1/100ns --max-wait 0ns");
+    let terms = BookingTerms { answers_within: 10, ..booking_terms(2, &[9]) };
+    scene.schedule = scene.schedule.with_bookings(terms);
+    scene.check(&[
+        (0, Input("a\nb\n"), "book 2; wait - or input"),
+        (3, Booked(&[13]), "book 1; wait 13 or input"),
+        (13, Due, "send a; wait - or input"),
+        (14, Free(1, &[], 113), "wait 14 or input"),
+        (14, Due, "too long by Some(99); finish 75"),
+    ]);
+}
+
 /// A machine that is busy may need longer than a slot lasts to use one that was free at once.
 #[test]
 fn a_run_that_ends_as_its_slot_has_expired_says_so() {

@@ -26,7 +26,7 @@ pub(crate) struct Interrupt {
     /// Something else waits for the thread: statistics that were asked for, or only a look at what is due.
     asked: AtomicBool,
     wants_report: AtomicBool,
-    /// True while the thread writes what it may pause.
+    /// True in a write that the thread can be asked in.
     is_writing: AtomicBool,
     /// A [`Pthread`]. Some systems have a pointer there, which could not be passed to other threads.
     thread: usize,
@@ -79,7 +79,8 @@ impl Interrupt {
         }
     }
 
-    /// Has the thread pause its write, if it is in one, and do what is due. To be called from another thread.
+    /// Has the thread do what is due: in the midst of a [write](Self::while_writing), or before the next. To be called
+    /// from another thread.
     pub(crate) fn ask(&self) {
         self.asked.store(true, SeqCst);
         self.nudge_while(|| self.is_asked() && self.is_writing.load(SeqCst) && !self.is_raised());
@@ -94,7 +95,7 @@ impl Interrupt {
         self.asked.load(SeqCst)
     }
 
-    /// Makes a write that ends early if the thread is asked.
+    /// Makes a write out of which the thread is nudged when it is asked.
     pub(crate) fn while_writing<T>(&self, write: impl FnOnce() -> T) -> T {
         // Stored first: whoever asks after the first look at the flag must find that there is a write.
         self.is_writing.store(true, SeqCst);

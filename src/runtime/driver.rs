@@ -320,7 +320,8 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Prints statistics if they are wanted, and writes the metrics if they are due.
+/// Does what is not to wait for the reader of a write: prints statistics if they are wanted, and writes the metrics if
+/// they are due.
 fn attend(
     world: &mut dyn World,
     reporter: &Reporter,

@@ -17,7 +17,7 @@ const LONGEST_UNASKED: u64 = 5 * SECOND;
 /// The most nanoseconds after a booking before which no slot is wanted, however late the last ones came.
 const FARTHEST: u64 = SECOND;
 
-/// One part in this many less of them is left out after each answer that came in time.
+/// These become fewer by one part in this many with each answer that came in time.
 const CALMING: u64 = 16;
 
 /// Nanoseconds to wait after an answer without slots before asking again.

@@ -73,3 +73,22 @@ fn what_is_due_or_over_is_not_given_back() {
     state.give_back(100, &order(&[1], 3), &booked);
     assert_eq!(state.ledger.returned.of(&[1]), [Time(200)]);
 }
+
+/// And whoever is told to ask again keeps the turn.
+#[test]
+fn every_answer_tells_what_was_overrun() {
+    let mut state = Books::new(policy(&[quota(Algorithm::Sliding, 5, 100)]));
+    let one = order(&[1], 1);
+    let told = state.book(10, &one.with(Task::Late(1, Time(10)))).overruns;
+    assert_eq!(told.costs[..], [1]);
+    assert_eq!(state.book(20, &one).overruns, told);
+    let until = Time(5_000_000_000);
+    state.book(30, &one.with(Task::Hold(until)));
+    let held = state.book(40, &with_turn(1, Some(Turn(7))));
+    assert_eq!((held.held, held.turn, &held.overruns), (Some(until), Some(Turn(7)), &told));
+    assert!(held.slots.is_empty() && held.ask_again > Some(Time(40)));
+    assert_eq!(state.book(40, &order(&[1], 0)).ask_again, None);
+    // A loss lifts no hold.
+    let Books { rules, ledger } = state;
+    assert_eq!(rules.quarantine_after(ledger.clone(), Time(50), Time(50)).hold, ledger.hold);
+}

@@ -114,7 +114,11 @@ impl Schedule {
 
     /// Shares the first limits with other runs, as many as these terms are for: releases wait for slots, booked from a
     /// store.
-    pub fn with_bookings(mut self, terms: BookingTerms) -> Self {
+    pub fn with_bookings(mut self, mut terms: BookingTerms) -> Self {
+        if self.options.on_limit == OnLimit::Latest {
+            // While a slot is ahead, the item that waits for it would give way to the next.
+            terms.answers_within = 0;
+        }
         self.input.bound(&terms.most);
         self.gate.share(terms, self.options.may_wait());
         self.lanes.set_terms(&self.gate);

@@ -99,6 +99,9 @@ impl KeyClaims {
         if order.wanted().is_some_and(|wanted| answer.next.is_some() || !wanted.is_at_once()) {
             lease.next = answer.next;
         }
+        if order.wanted().is_some_and(|wanted| !wanted.is_at_once()) && answer.slots.is_empty() {
+            lease.lost = 0;
+        }
         lease.put(answer.slots.iter().copied());
     }
 

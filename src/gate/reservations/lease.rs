@@ -17,6 +17,8 @@ pub(super) struct Lease {
     pub(super) ordered: Option<Ordered>,
     /// The instant of the next free slot, if the store has named it.
     pub(super) next: Option<Time>,
+    /// The number of slots that were not used in time, for releases that still need one.
+    pub(super) lost: u64,
 }
 
 /// What some lanes need.
@@ -68,7 +70,9 @@ impl Lease {
 
     /// Adds slots. Some may be earlier than those held: slots that other runs gave back.
     pub(super) fn put(&mut self, slots: impl IntoIterator<Item = Slot>) {
+        let before = self.slots.len();
         self.slots.extend(slots);
+        self.lost = self.lost.saturating_sub((self.slots.len() - before) as u64);
         self.slots.make_contiguous().sort_by_key(|slot| slot.at);
     }
 
@@ -92,7 +96,9 @@ impl Lease {
     pub(super) fn expire(&mut self, now: Time) -> bool {
         let is_any = self.is_over(now);
         if is_any {
+            let before = self.slots.len();
             self.slots.retain(|slot| slot.until >= now);
+            self.lost += (before - self.slots.len()) as u64;
         }
         is_any
     }
@@ -100,6 +106,7 @@ impl Lease {
     /// Takes out the slots after `now` that are not needed; keeps the earliest.
     pub(super) fn take_surplus(&mut self, now: Time) -> Vec<Slot> {
         let TotalDemand { count, eligible_at, .. } = self.demand;
+        self.lost = self.lost.min(count);
         if self.slots.len() as u64 <= count && !self.is_over(eligible_at) {
             return Vec::new();
         }

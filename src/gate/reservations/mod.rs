@@ -206,7 +206,8 @@ impl Reservations {
 
     /// The instant of the next slot for requests like this, if there was none at `request.since`.
     pub fn expected(&self, request: &Request) -> Option<Time> {
-        self.lease(request)?.next.filter(|at| *at > request.eligible_at)
+        let lease = self.lease(request).filter(|lease| !self.pacing.makes_up_for(lease))?;
+        lease.next.filter(|at| *at > request.eligible_at)
     }
 
     /// The end of the hold on requests like this, as far as is known.
@@ -292,7 +293,9 @@ impl Reservations {
 
     /// Drops the slots that were not used in time, as of `now`. Returns true if there were any.
     pub fn expire(&mut self, now: Time) -> bool {
-        self.leases().map(|lease| lease.expire(now)).fold(false, |any, is_any| any | is_any)
+        let has_any = self.leases().map(|lease| lease.expire(now)).fold(false, |any, is_any| any | is_any);
+        self.version += u64::from(has_any);
+        has_any
     }
 
     /// The most releases of each lane that [`Reservations::want`] can use.

@@ -15,7 +15,10 @@ const BEHIND: u64 = 8;
 const LONGEST_UNASKED: u64 = 5 * SECOND;
 
 /// The most nanoseconds after a booking before which no slot is wanted, however late the last ones came.
-const FARTHEST: u64 = SECOND;
+const FARTHEST: u64 = SECOND / 2;
+
+/// The most nanoseconds ahead of another slot for what does not wait but came too late for one.
+const SECOND_CHANCE: u64 = SECOND;
 
 /// These become fewer by one part in this many with each answer that came in time.
 const CALMING: u64 = 16;
@@ -144,11 +147,20 @@ impl Pacing {
         if when > now { Err(Some(when)) } else { Ok(self.wanted(lease, 0, None)) }
     }
 
+    /// True if releases that do not wait came too late for slots that were free. They get other ones, if these are not
+    /// far: what they would be refused for is their own slot, which counts although nobody has used it.
+    pub(super) fn makes_up_for(&self, lease: &Lease) -> bool {
+        !self.waits && lease.lost > 0
+    }
+
     fn wanted(&self, lease: &Lease, count: u64, turn: Option<Turn>) -> Wanted {
         let TotalDemand { within, .. } = lease.demand;
         // Half of a short wait is left for the answer itself.
-        let (within, ahead) =
-            if self.waits { (within, self.ahead.min(within / 2)) } else { (self.ahead, self.ahead) };
+        let (count, within, ahead) = match self.waits {
+            true => (count, within, self.ahead.min(within / 2)),
+            false if self.makes_up_for(lease) => (count.min(lease.lost), SECOND_CHANCE, self.ahead),
+            false => (count, self.ahead, self.ahead),
+        };
         Wanted { count, within, ahead, turn }
     }
 
@@ -225,7 +237,7 @@ mod tests {
         let demand = TotalDemand { count, eligible_at: SECONDS[1], within: u64::MAX };
         let heard = Some((now, None)).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
-        let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, next: None };
+        let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, ..Lease::default() };
         let Wanted { count, .. } = pacing.plan(now, &lease, heard, vacancies)?;
         pacing.coming += count;
         *ordered = Some(Ordered::Coming(now, count));
@@ -287,11 +299,11 @@ mod tests {
             found.push(ahead(&pacing, three.0));
         }
         // No less than twice what the last answer took.
-        assert_eq!(found, [0, 200, 600, 563, 528, 520, SECOND]);
+        assert_eq!(found, [0, 200, 600, 563, 528, 520, FARTHEST]);
         // A short wait is for the answer, too; an item that does not wait is one that a slot is free for at once.
         assert_eq!(ahead(&pacing, 7), 3);
         let at_once = Pacing { waits: false, ..pacing }.wanted(&lease(7), 1, None);
-        assert!(at_once.is_at_once() && at_once.ahead == SECOND);
+        assert!(at_once.is_at_once() && at_once.ahead == FARTHEST);
         // What is known before the first answer.
         for (validity, expected) in [(0, 50), (20, 30), (60, 0)] {
             let terms = BookingTerms { answers_within: 50, validity, ..BookingTerms::default() };
@@ -368,7 +380,7 @@ mod tests {
         let lease = |count, eligible_at, at: &[u64], ordered| {
             let demand = TotalDemand { count, eligible_at: Time(eligible_at), within: u64::MAX };
             let slots = at.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();
-            Lease { costs: [1].into(), demand, slots, ordered, next: None }
+            Lease { costs: [1].into(), demand, slots, ordered, ..Lease::default() }
         };
         let plan = |now, lease: &Lease, confirm_from: Option<u64>| {
             let heard = Some((Time(0), confirm_from.map(Time)));

@@ -316,6 +316,27 @@ fn what_comes_when_a_shared_limit_is_free_is_never_refused() {
     });
 }
 
+/// It came too late for its slot, so that counts, although nobody has used it.
+#[test]
+fn what_does_not_wait_gets_another_slot_for_one_that_was_lost() {
+    for_each_case(20, |seed, random| {
+        let (gap, margin) = (random.u64(1..50), random.u64(200..2000));
+        let mode = random.choice(["drop", "fail"]).expect("one");
+        let args = [format!("-r1/{gap}ms,margin={margin}us"), format!("--on-limit={mode}")];
+        let faults = Faults { delay: margin * MILLI / 2000, lateness: margin * MILLI / 500, ..Faults::NONE };
+        let mut at = 0;
+        let mut next = || {
+            at += 12 * (gap * MILLI + margin * MILLI / 100);
+            (at, "item".to_owned())
+        };
+        let arrivals: Arrivals = (0..40).map(|_| next()).collect();
+        let args = args.each_ref().map(String::as_str);
+        let (batches, slots) = run_lines(&args, vec![arrivals], at, seed, faults);
+        assert_eq!(batches.len(), 40, "{args:?} {faults:?}");
+        assert!(slots.booked > 40, "none was lost");
+    });
+}
+
 /// All processes share one limit; one of them also has another limit.
 #[test]
 fn a_limit_for_some_items_holds_up_no_others() {

@@ -28,7 +28,7 @@ impl Cli {
         let shared = self.shared()?;
         let limits = self.limits(shared.is_some())?;
         if self.state.set_limits && shared.is_some() {
-            check_shareable(&limits, &self.queue())?;
+            check_shareable(&limits, &self.queue(true))?;
             if let Some(rate) = limits.given()?.iter().find(|rate| rate.is_local()) {
                 bail!("{rate} is of each run alone, so no state keeps it: leave it out");
             }
@@ -39,7 +39,8 @@ impl Cli {
     /// The run that was asked for.
     pub(super) fn config(self) -> Result<Config> {
         let shared = self.shared()?;
-        let (limits, input, queue) = (self.limits(shared.is_some())?, self.input.options()?, self.queue());
+        let (limits, input, queue) =
+            (self.limits(shared.is_some())?, self.input.options()?, self.queue(shared.is_some()));
         let rates = limits.given()?;
         if shared.is_some() {
             check_shareable(&limits, &queue)?;
@@ -83,13 +84,16 @@ impl Cli {
     }
 
     /// The options of the queue. A single release handles `--max-wait` itself.
-    fn queue(&self) -> QueueOptions {
+    fn queue(&self, is_shared: bool) -> QueueOptions {
+        let on_limit = self.limits.on_limit.unwrap_or_default();
+        // Whether an item could go at its arrival, a store can only say later.
+        let is_told_later = |wait: u64| wait == 0 && is_shared && on_limit.never_waits();
         QueueOptions {
-            on_limit: self.limits.on_limit.unwrap_or_default(),
+            on_limit,
             batch: self.commands.batch.unwrap_or(BatchSize::SINGLE),
             in_order: self.limits.in_order,
             lookahead: self.limits.lookahead.unwrap_or(LOOKAHEAD),
-            max_wait: self.control.max_wait.filter(|_| !self.control.once),
+            max_wait: self.control.max_wait.filter(|wait| !self.control.once && !is_told_later(*wait)),
             jitter: self.limits.jitter,
             until: self.control.until.clone(),
         }

@@ -92,6 +92,9 @@ fn the_wait_for_an_answer_is_none_for_the_limit() {
     let free = throttle(&args).write_stdin(numbers(3)).assert();
     free.success().stderr(contains("waited").and(contains("for 3/1h").not()));
     throttle(&args).write_stdin(numbers(1)).assert().code(75);
+    let directory = Directory::new();
+    let args = ["-r3/h", "--on-limit=fail", "--max-wait=0", "-s", &state(&directory)];
+    throttle(&args).write_stdin(numbers(4)).assert().code(75).stdout(numbers(3));
 }
 
 /// A slot for a short gap is over before its answer can come, unless it is booked ahead.

@@ -293,9 +293,9 @@ impl Reservations {
 
     /// Drops the slots that were not used in time, as of `now`. Returns true if there were any.
     pub fn expire(&mut self, now: Time) -> bool {
-        let has_any = self.leases().map(|lease| lease.expire(now)).fold(false, |any, is_any| any | is_any);
-        self.version += u64::from(has_any);
-        has_any
+        let late: u64 = self.leases().map(|lease| u64::from(lease.expire(now))).sum();
+        self.version += late;
+        late > 0
     }
 
     /// The most releases of each lane that [`Reservations::want`] can use.

@@ -165,6 +165,26 @@ mod tests {
         assert_eq!(instants(lease.slots), [6]);
     }
 
+    /// As long as releases need them.
+    #[test]
+    fn slots_that_were_lost_are_counted_until_there_are_others() {
+        let mut lease = lease(&[(1, 2), (3, 4), (3, 4), (20, 22)]);
+        lease.demand.count = 9;
+        let mut lost = Vec::new();
+        for now in [2, 3, 5, 5] {
+            lease.expire(Time(now));
+            lost.push(lease.lost);
+        }
+        lease.put([9, 8].map(|at| Slot { at: Time(at), until: Time(at) }));
+        lost.push(lease.lost);
+        for count in [7, 0] {
+            lease.demand.count = count;
+            lease.take_surplus(Time(5));
+            lost.push(lease.lost);
+        }
+        assert_eq!(lost, [0, 1, 3, 3, 1, 1, 0]);
+    }
+
     #[test]
     fn what_was_said_of_later_slots_is_forgotten_a_second_after_it_has_passed() {
         let turned_away = Some(Ordered::NotBefore(Time(5), None));

@@ -37,7 +37,7 @@ pub trait Sink {
     }
 
     /// Sends `batch`, which was admitted at the instant `at` of the run's clock. When it returns, the items have left.
-    /// While a reader is slow, does `meanwhile` what the thread is [asked](crate::interrupt::Interrupt::ask) for.
+    /// While a reader is slow, does `meanwhile` what the thread is asked for.
     fn send(&mut self, at: Time, batch: &Batch, meanwhile: &mut dyn FnMut()) -> Sent;
 
     /// The command line that sending a batch will run, quoted for a shell, if it is to be shown.

@@ -86,7 +86,7 @@ impl Cli {
     /// The options of the queue. A single release handles `--max-wait` itself.
     fn queue(&self, is_shared: bool) -> QueueOptions {
         let on_limit = self.limits.on_limit.unwrap_or_default();
-        // Whether an item could go at its arrival, a store can only say later.
+        // A store can tell only after its arrival whether an item could go.
         let is_told_later = |wait: u64| wait == 0 && is_shared && on_limit.never_waits();
         QueueOptions {
             on_limit,

@@ -320,7 +320,7 @@ impl<'a> Driver<'a> {
     }
 }
 
-/// Does what is not to wait for the reader of a write: prints statistics if they are wanted, and writes the metrics if
+/// Does what must not wait for the reader of a write: prints statistics that were requested, and writes the metrics if
 /// they are due.
 fn attend(
     world: &mut dyn World,

@@ -88,7 +88,7 @@ impl RealWorld {
         Arc::clone(&self.listener.events.waker.interrupt)
     }
 
-    /// Has writes that wait for their reader do what is due meanwhile, once a second.
+    /// Once a second, has a write that waits for its reader do what is due.
     ///
     /// # Errors
     /// A thread cannot be started.

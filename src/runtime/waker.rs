@@ -35,9 +35,9 @@ impl Waker {
         is_sent
     }
 
-    /// Sends for a report, and pauses a write for it.
+    /// Requests statistics, also in the midst of a write.
     pub(super) fn report(&self) {
-        // Noted first: once the thread has received the event, it must find that a report is wanted.
+        // Noted first: once the thread has received the event, it must find the request.
         self.interrupt.want_report();
         self.send(Event::Report);
         self.interrupt.ask();

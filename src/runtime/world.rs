@@ -48,7 +48,7 @@ pub trait World {
         }
     }
 
-    /// True if statistics are wanted that were not printed since; then they are to be printed now.
+    /// Takes the request for statistics. False if there is none any more: they were printed in the midst of a write.
     fn takes_report(&mut self) -> bool {
         true
     }
@@ -111,7 +111,7 @@ pub enum Event {
     Exited,
     /// The run is to end like this: a signal has come, or nobody reads the output.
     Stop(Exit),
-    /// Statistics are requested, unless a write was paused for them.
+    /// Statistics are requested, see [`World::takes_report`].
     Report,
     /// The process continues after it was stopped.
     Continued {

@@ -39,7 +39,7 @@ impl Reach {
     }
 
     fn advice(&self) -> String {
-        // A shorter margin would cost more slots than it saves, as they are used too late.
+        // With a shorter margin, more slots would be lost to late wake-ups than it saves.
         let is_of_gaps = prescribed(&self.rate) < self.rate.period;
         let least = if is_of_gaps { Reserve::LOCAL.floor } else { MILLISECOND };
         if self.cheaper < least {

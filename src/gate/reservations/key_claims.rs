@@ -96,11 +96,14 @@ impl KeyClaims {
         }
         let lease = self.lease(&order.costs);
         // An item that does not wait may still be judged by the earlier answer.
-        if order.wanted().is_some_and(|wanted| answer.next.is_some() || !wanted.is_at_once()) {
-            lease.next = answer.next;
-        }
-        if order.wanted().is_some_and(|wanted| !wanted.is_at_once()) && answer.slots.is_empty() {
-            lease.lost = 0;
+        if let Some(wanted) = order.wanted() {
+            if answer.next.is_some() || !wanted.is_at_once() {
+                lease.next = answer.next;
+            }
+            // No slot is near enough to replace one.
+            if answer.slots.is_empty() && !wanted.is_at_once() {
+                lease.lost = 0;
+            }
         }
         lease.put(answer.slots.iter().copied());
     }

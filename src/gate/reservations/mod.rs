@@ -40,7 +40,7 @@ pub struct BookingTerms {
     pub validity: u64,
     /// The longest wait for an answer at the end of a run, in nanoseconds.
     pub patience: u64,
-    /// The nanoseconds within which answers come, as far as is known before there is one.
+    /// The nanoseconds that an answer is expected to take at most, before there has been one.
     pub answers_within: u64,
     /// The number of changes of the limits since the store was opened.
     pub changes: u64,
@@ -206,7 +206,7 @@ impl Reservations {
 
     /// The instant of the next slot for requests like this, if there was none at `request.since`.
     pub fn expected(&self, request: &Request) -> Option<Time> {
-        let lease = self.lease(request).filter(|lease| !self.pacing.makes_up_for(lease))?;
+        let lease = self.lease(request).filter(|lease| !self.pacing.replaces_lost(lease))?;
         lease.next.filter(|at| *at > request.eligible_at)
     }
 

@@ -14,14 +14,14 @@ const BEHIND: u64 = 8;
 /// The longest time, in nanoseconds, without an answer while something waits: the limits may have changed.
 const LONGEST_UNASKED: u64 = 5 * SECOND;
 
-/// The most nanoseconds after a booking before which no slot is wanted, however late the last ones came.
-const FARTHEST: u64 = SECOND / 2;
+/// Slots are booked at most this number of nanoseconds ahead so that they come in time.
+const MAX_AHEAD: u64 = SECOND / 2;
 
-/// The most nanoseconds ahead of another slot for what does not wait but came too late for one.
-const SECOND_CHANCE: u64 = SECOND;
+/// A release that does not wait, and came too late for its slot, gets another one within this number of nanoseconds.
+const REPLACED_WITHIN: u64 = SECOND;
 
-/// These become fewer by one part in this many with each answer that came in time.
-const CALMING: u64 = 16;
+/// After an answer that came in time, slots are booked less far ahead, by one part in this many.
+const DECAY: u64 = 16;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
@@ -147,9 +147,9 @@ impl Pacing {
         if when > now { Err(Some(when)) } else { Ok(self.wanted(lease, 0, None)) }
     }
 
-    /// True if releases that do not wait came too late for slots that were free. They get other ones, if these are not
-    /// far: what they would be refused for is their own slot, which counts although nobody has used it.
-    pub(super) fn makes_up_for(&self, lease: &Lease) -> bool {
+    /// True if releases that do not wait came too late for their slots, and get others. Otherwise they would be refused
+    /// for their own slots, which count although nobody has used them.
+    pub(super) fn replaces_lost(&self, lease: &Lease) -> bool {
         !self.waits && lease.lost > 0
     }
 
@@ -158,7 +158,7 @@ impl Pacing {
         // Half of a short wait is left for the answer itself.
         let (count, within, ahead) = match self.waits {
             true => (count, within, self.ahead.min(within / 2)),
-            false if self.makes_up_for(lease) => (count.min(lease.lost), SECOND_CHANCE, self.ahead),
+            false if self.replaces_lost(lease) => (count.min(lease.lost), REPLACED_WITHIN, self.ahead),
             false => (count, self.ahead, self.ahead),
         };
         Wanted { count, within, ahead, turn }
@@ -189,10 +189,10 @@ impl Pacing {
         if is_in_time {
             self.halvings = self.halvings.saturating_sub(1);
             let needed = self.took.saturating_mul(2).saturating_sub(self.validity).min(self.ahead);
-            self.ahead = (self.ahead - self.ahead / CALMING).max(needed).max(self.least_ahead);
+            self.ahead = (self.ahead - self.ahead / DECAY).max(needed).max(self.least_ahead);
         } else if !answer.slots.is_empty() {
             self.halvings = (self.halvings + 1).min(16);
-            self.ahead = self.ahead.max(self.took).saturating_mul(2).min(FARTHEST);
+            self.ahead = self.ahead.max(self.took).saturating_mul(2).min(MAX_AHEAD);
         }
         let pause = if answer.slots.is_empty() && wanted > 0 { now.checked_add(PAUSE.into()) } else { None };
         answer.ask_again.or(pause).map(|not_before| Ordered::NotBefore(not_before, answer.turn))
@@ -299,11 +299,11 @@ mod tests {
             found.push(ahead(&pacing, three.0));
         }
         // No less than twice what the last answer took.
-        assert_eq!(found, [0, 200, 600, 563, 528, 520, FARTHEST]);
-        // A short wait is for the answer, too; an item that does not wait is one that a slot is free for at once.
+        assert_eq!(found, [0, 200, 600, 563, 528, 520, MAX_AHEAD]);
+        // A short wait is for the answer, too; what does not wait takes only a slot that is free at once.
         assert_eq!(ahead(&pacing, 7), 3);
         let at_once = Pacing { waits: false, ..pacing }.wanted(&lease(7), 1, None);
-        assert!(at_once.is_at_once() && at_once.ahead == FARTHEST);
+        assert!(at_once.is_at_once() && at_once.ahead == MAX_AHEAD);
         // What is known before the first answer.
         for (validity, expected) in [(0, 50), (20, 30), (60, 0)] {
             let terms = BookingTerms { answers_within: 50, validity, ..BookingTerms::default() };

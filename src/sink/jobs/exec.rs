@@ -11,7 +11,7 @@ use anyhow::{Error, anyhow};
 use nix::fcntl::{FcntlArg, FdFlag, fcntl};
 use nix::sys::signal::{SigHandler, Signal, signal};
 
-use super::spawn::restore;
+use super::spawn::{SH, is_script, restore, script};
 use crate::config::{State, VARIABLE};
 use crate::exit::Exit;
 use crate::inherited::{inherited, stdin};
@@ -19,12 +19,18 @@ use crate::which;
 
 /// Turns this process into a command, with signals and descriptors as they were found. Returns only if that fails.
 pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
-    let mut command = Command::new(&line[0]);
-    command.args(&line[1..]);
+    let mut error = start(Command::new(&line[0]).args(&line[1..]));
+    if is_script(&error) {
+        error = start(Command::new(SH).arg(script(&line[0])).args(&line[1..]));
+    }
+    (exit_of(&error), cannot_run(error, &line[0].to_string_lossy()))
+}
+
+fn start(command: &mut Command) -> io::Error {
     if let Some(state) = env::var_os(VARIABLE) {
         command.env(VARIABLE, State::inherited(&state));
     }
-    restore(&mut command);
+    restore(command);
     // A descriptor that was closed is one of ours now, which the command must not get.
     if inherited().stdin_closed {
         let _ = fcntl(stdin(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
@@ -37,7 +43,7 @@ pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
     // SAFETY: an action that runs none of our code.
     #[expect(unsafe_code)]
     let _ = unsafe { signal(Signal::SIGPIPE, SigHandler::SigIgn) };
-    (exit_of(&error), cannot_run(error, &line[0].to_string_lossy()))
+    error
 }
 
 /// The message that a program could not be started.

@@ -143,7 +143,7 @@ impl Commands {
                 (Some(capture.map_err(StartError::TempFile)?), None)
             }
         };
-        match self.parent.start(&command) {
+        match self.parent.start(command) {
             Ok(pid) => {
                 let first = batch.first();
                 self.jobs.push(Job { pid, first, slot, headers, capture, deadline: Deadline::default() });

@@ -8,14 +8,13 @@ use std::os::fd::AsRawFd;
 use std::os::unix::ffi::OsStrExt;
 use std::os::unix::process::CommandExt;
 
-use nix::errno::Errno;
 use nix::libc;
 use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_spawnp};
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::job::Deadline;
-use super::spawn::Spawn;
+use super::spawn::{Spawn, is_script};
 use crate::exit::End;
 use crate::inherited::inherited;
 
@@ -47,16 +46,22 @@ impl Parent {
         Ok(Parent { own_group, environment, attributes: attributes(own_group)? })
     }
 
-    /// Starts a process.
-    pub(super) fn start(&self, spawn: &Spawn) -> io::Result<Pid> {
-        // What we do not ignore, posix_spawn(3) cannot make a process ignore.
-        if inherited().to_ignore().any(|signal| signal != libc::SIGPIPE) {
-            return self.fork(spawn);
+    /// Starts a process; one for a script without `#!` by sh.
+    pub(super) fn start(&self, mut spawn: Spawn) -> io::Result<Pid> {
+        match self.try_start(&spawn) {
+            Err(error) if is_script(&error) => {
+                spawn.run_by_sh()?;
+                self.try_start(&spawn)
+            }
+            started => started,
         }
-        match self.spawn(spawn) {
-            // A script without `#!`, which execvp(3) runs with sh.
-            Err(Errno::ENOEXEC) => self.fork(spawn),
-            started => Ok(started?),
+    }
+
+    fn try_start(&self, spawn: &Spawn) -> io::Result<Pid> {
+        // What we do not ignore, posix_spawn(3) cannot make a process ignore.
+        match inherited().to_ignore().any(|signal| signal != libc::SIGPIPE) {
+            true => self.fork(spawn),
+            false => Ok(self.spawn(spawn)?),
         }
     }
 

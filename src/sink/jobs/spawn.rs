@@ -3,8 +3,9 @@
 use std::ffi::{CString, OsStr, OsString};
 use std::io;
 use std::os::fd::OwnedFd;
-use std::os::unix::ffi::OsStrExt;
+use std::os::unix::ffi::{OsStrExt, OsStringExt};
 use std::os::unix::process::CommandExt;
+use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::ptr;
 use std::rc::Rc;
@@ -12,6 +13,7 @@ use std::rc::Rc;
 use nix::libc;
 
 use crate::inherited::inherited;
+use crate::which;
 
 /// A process that is about to start. It gets our standard streams in place of those that it has none of.
 pub(super) struct Spawn {
@@ -49,6 +51,18 @@ impl Spawn {
         self.variables.extend(CString::new(variable).map(|variable| (name, variable)));
     }
 
+    /// Has its program run by sh, as a script.
+    ///
+    /// # Errors
+    /// A NUL is in the path of the script.
+    pub(super) fn run_by_sh(&mut self) -> io::Result<()> {
+        let script = script(OsStr::from_bytes(self.program.to_bytes()));
+        let sh = CString::new(SH)?;
+        self.arguments.splice(..1, [sh.clone(), CString::new(script.into_os_string().into_vec())?]);
+        self.program = sh;
+        Ok(())
+    }
+
     /// Standard input, output and error.
     pub(super) fn streams(&self) -> [Option<&OwnedFd>; 3] {
         [self.stdin.as_deref(), self.stdout.as_ref(), self.stderr.as_ref()]
@@ -70,6 +84,19 @@ impl Spawn {
         restore(&mut command);
         Ok(command)
     }
+}
+
+/// What runs scripts without `#!`, as execvp(3) does on most systems.
+pub(super) const SH: &str = "/bin/sh";
+
+/// True if the system found a file that can be run, but is no program that it knows: a script without `#!`.
+pub(super) fn is_script(error: &io::Error) -> bool {
+    error.raw_os_error() == Some(libc::ENOEXEC)
+}
+
+/// The file of the script that was found as `program`.
+pub(super) fn script(program: &OsStr) -> PathBuf {
+    which::find(program).unwrap_or_else(|| program.into())
 }
 
 /// Makes a command ignore and block the signals that we inherited so.

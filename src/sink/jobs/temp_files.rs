@@ -7,6 +7,7 @@ use std::fs::{File, OpenOptions};
 use std::io;
 use std::os::fd::AsRawFd;
 
+#[cfg(target_os = "linux")]
 use nix::libc;
 
 /// The most files kept: those of commands that end together. There are descriptors for them.

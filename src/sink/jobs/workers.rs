@@ -122,7 +122,7 @@ impl Workers {
         self.state.iter().for_each(|state| command.set(VARIABLE, state));
         command.set("THROTTLE_SLOT", (slot + 1).to_string());
         let pipes = worker::Pipes::connect(&mut command)?;
-        let pid = self.parent.start(&command)?;
+        let pid = self.parent.start(command)?;
         self.slots.take(slot);
         let head = Separator::head(self.separator.as_ref()).to_vec();
         self.running.push(Worker::new(pid, slot, pipes, head));

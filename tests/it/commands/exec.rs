@@ -121,6 +121,8 @@ fn a_script_that_names_no_interpreter_is_run_by_sh() {
         let run = throttle(&[&[UNLIMITED], args, &["--", script]].concat()).write_stdin("a b\n").assert();
         run.success().stdout(printed).stderr("");
     }
+    let once = throttle(&["--once", "-q", UNLIMITED, "--", script, "a b"]).write_stdin("c\n").assert();
+    once.success().stdout("<a b>\nc\n").stderr("");
 }
 
 #[test]

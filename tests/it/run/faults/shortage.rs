@@ -1,9 +1,11 @@
 //! Too few descriptors for even one command.
 
+use std::io;
 use std::os::unix::process::ExitStatusExt;
 use std::path::Path;
 use std::process::Command;
 
+use nix::errno::Errno;
 use nix::sys::signal::Signal::SIGTERM;
 
 use crate::support::{Running, needs_program, text};
@@ -25,7 +27,8 @@ fn a_shortage_is_told_once_and_the_run_goes_on_after_it_or_is_ended() {
         assert_eq!(running.line(), "1\n");
         limit_descriptors(&prlimit, &running, 3);
         running.write("2\n");
-        let told = "throttle: cannot run cat: Too many open files (os error 24); retrying for a while\n";
+        let none_left = io::Error::from(Errno::EMFILE);
+        let told = format!("throttle: cannot run cat: {none_left}; retrying for a while\n");
         assert_eq!(running.error_line(), told);
         if is_ended {
             running.signal(SIGTERM);

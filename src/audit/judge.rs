@@ -1,10 +1,9 @@
 //! Judges releases by the rules of the limits: asks when each would have been allowed, then commits it.
 
 use super::tally::{Findings, Worst};
-use super::window::Window;
 use crate::config::Rate;
 use crate::gate::{Accounts, Opening};
-use crate::rule::{AnyRule, AnyState, Ask, InHours, Terms};
+use crate::rule::{AnyRule, AnyState, Ask, InHours, Terms, Window};
 use crate::time::{Time, Wall};
 
 pub(super) struct Judged {

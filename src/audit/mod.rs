@@ -8,7 +8,6 @@ mod limit;
 mod ranked;
 mod tally;
 mod trace;
-mod window;
 
 pub(crate) use self::limit::AuditedLimit;
 pub(crate) use self::tally::Findings;

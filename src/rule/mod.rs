@@ -21,6 +21,7 @@ mod spec;
 mod terms;
 #[cfg(test)]
 pub(crate) mod tests;
+mod window;
 
 pub use any::{Algorithm, AnyRule, AnyState};
 pub use bucket::Bucket;
@@ -33,6 +34,7 @@ pub(crate) use packed::{pack, unpack};
 pub use sliding::Sliding;
 pub use spec::{Extra, Spec, Stairs};
 pub use terms::{Ask, Terms, Usage};
+pub(crate) use window::Window;
 
 use std::fmt::{self, Debug};
 use std::str::FromStr;

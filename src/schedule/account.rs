@@ -4,6 +4,7 @@ use super::admission::Admission;
 use super::{Attempt, Stats};
 use crate::config::Rate;
 use crate::gate::Request;
+use crate::rule::Window;
 use crate::time::{SECOND, Time};
 
 /// A callback for each release, with the instant after it and what the limits were charged for.
@@ -18,8 +19,8 @@ pub(super) struct Account {
     /// The indices of the present limits among all.
     places: Vec<usize>,
     observer: Option<Observer>,
-    /// The second of the run in which the last items left, and how many left in it.
-    second: (u64, u64),
+    /// The items that left in the second that ended when the last ones did.
+    second: Window,
     /// Since when an item waits that the sink could take, and what for.
     waiting: Option<(Time, Awaited)>,
     /// The last wait that was counted; `None` if the next one is another in any case.
@@ -77,7 +78,7 @@ impl Account {
             limits: Vec::new(),
             places: Vec::new(),
             observer: None,
-            second: (0, 0),
+            second: Window::default(),
             waiting: None,
             counted: None,
         };
@@ -196,10 +197,8 @@ impl Account {
     }
 
     fn count_second(&mut self, now: Time, items: u64) {
-        let second = now.since(self.stats.times.started) / SECOND;
-        let before = if self.second.0 == second { self.second.1 } else { 0 };
-        self.second = (second, before + items);
-        self.stats.busiest = self.stats.busiest.max(before + items);
+        self.second.push(now, items, SECOND, 0);
+        self.stats.busiest = self.stats.busiest.max(self.second.cost());
         self.stats.times.last = now;
     }
 

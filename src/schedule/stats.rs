@@ -29,7 +29,7 @@ pub struct Stats {
     pub bytes: u64,
     /// The start of the run, and how it waited.
     pub times: Times,
-    /// The most items that left in any second of the run.
+    /// The most items that left in any window of a second.
     pub busiest: u64,
 }
 

@@ -73,12 +73,10 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     .to_string()
 }
 
-/// Items per second, to three decimals; `None` for less than a millisecond.
+/// Items per second; `None` for less than a millisecond.
 fn mean(items: u64, nanos: u64) -> Option<f64> {
-    let seconds = Duration::from_nanos(nanos).as_secs_f64();
-    #[expect(clippy::cast_precision_loss, reason = "it is rounded anyway")]
-    let rate = items as f64 / seconds;
-    (nanos >= SECOND / 1000).then_some((rate * 1000.0).round() / 1000.0)
+    #[expect(clippy::cast_precision_loss, reason = "nobody counts on more than 15 digits")]
+    (nanos >= SECOND / 1000).then(|| items as f64 / Duration::from_nanos(nanos).as_secs_f64())
 }
 
 /// The time that items waited, and how often for which limit; `None` if nothing waited.

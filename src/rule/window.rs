@@ -4,12 +4,13 @@ use std::collections::VecDeque;
 
 use crate::time::Time;
 
-/// The number of runs that are kept apart, beyond those that are allowed; if there are more, the oldest are merged.
-const MAX_RUNS: u64 = 1 << 20;
+/// The number of instants that are kept apart, beyond those of releases that are allowed. With more, those of this part
+/// of a period are taken for one.
+const MAX_APART: u64 = 1 << 16;
 
 /// The releases in the half-open window of one period that ends with the newest of them.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Window {
+pub(crate) struct Window {
     /// The newest instant and the cost at it; 0 before the first release.
     newest: (Time, u64),
     /// The releases before it. `None` for most keys.
@@ -25,12 +26,12 @@ struct Older {
 
 impl Window {
     /// The instant of the last release.
-    pub(super) fn last(&self) -> Option<Time> {
+    pub(crate) fn last(&self) -> Option<Time> {
         Some(self.newest.0).filter(|_| self.newest.1 > 0)
     }
 
-    /// Adds a release of non-zero cost. The limit allows `most` in a period.
-    pub(super) fn push(&mut self, at: Time, cost: u64, period: u64, most: u64) {
+    /// Adds a release of non-zero cost. `most` are allowed in a period.
+    pub(crate) fn push(&mut self, at: Time, cost: u64, period: u64, most: u64) {
         let is_over = |run: Time| at.since(run) >= period;
         let (last, before) = self.newest;
         if last == at {
@@ -41,30 +42,34 @@ impl Window {
             self.older = None;
         } else if before > 0 {
             let older = self.older.get_or_insert_default();
-            older.push(last, before);
+            older.push(last, before, period, most);
             older.expire(is_over);
-            older.merge(MAX_RUNS.saturating_add(most));
         }
         self.newest = (at, cost);
     }
 
-    pub(super) fn cost(&self) -> u64 {
+    pub(crate) fn cost(&self) -> u64 {
         self.newest.1.saturating_add(self.older.as_ref().map_or(0, |older| older.cost))
     }
 
     /// The instant of the oldest release in the window.
-    pub(super) fn start(&self) -> Time {
+    pub(crate) fn start(&self) -> Time {
         let oldest = self.older.as_ref().and_then(|older| older.runs.front());
         oldest.map_or(self.newest.0, |(at, _)| *at)
     }
 }
 
 impl Older {
-    fn push(&mut self, at: Time, cost: u64) {
+    fn push(&mut self, at: Time, cost: u64, period: u64, most: u64) {
         // The bound only keeps the sum of the runs within a u64.
         let cost = cost.min(u64::MAX - self.cost);
-        self.runs.push_back((at, cost));
         self.cost += cost;
+        // A run leaves the window with its first instant, so the window holds at least the cost that is counted.
+        let is_full = self.runs.len() as u64 >= MAX_APART.saturating_add(most);
+        match self.runs.back_mut().filter(|(from, _)| is_full && at.since(*from) < period / MAX_APART) {
+            Some((_, run)) => *run += cost,
+            None => self.runs.push_back((at, cost)),
+        }
     }
 
     fn expire(&mut self, is_over: impl Fn(Time) -> bool) {
@@ -72,22 +77,6 @@ impl Older {
             self.cost -= cost;
             self.runs.pop_front();
         }
-    }
-
-    /// Merges pairs of the oldest runs if there are more than `most`. A pair leaves the window when its older run does,
-    /// so the window holds at least the cost that is counted.
-    fn merge(&mut self, most: u64) {
-        if (self.runs.len() as u64) <= most {
-            return;
-        }
-        let mut merged = VecDeque::with_capacity(self.runs.len());
-        let mut runs = self.runs.drain(..);
-        for _ in 0..MAX_RUNS / 2 {
-            let pair = runs.next().zip(runs.next());
-            merged.extend(pair.map(|((at, one), (_, other))| (at, one + other)));
-        }
-        merged.extend(runs);
-        self.runs = merged;
     }
 }
 
@@ -110,15 +99,17 @@ mod tests {
     }
 
     #[test]
-    fn what_is_merged_changes_no_count_before_it_leaves() {
+    fn however_many_there_are_few_instants_are_kept() {
         let period = 4_000_000;
         let mut window = Window::default();
         for at in 0..3_000_000 {
             assert_eq!(push(&mut window, at, period), at + 1);
         }
         let runs = window.older.as_ref().unwrap().runs.len() as u64;
-        assert!(runs <= MAX_RUNS + 3, "{runs}");
-        let left = push(&mut window, period + 1_000_000, period);
-        assert!(left <= 2_000_000 && left > 1_900_000, "{left}");
+        assert!(runs <= 2 * MAX_APART + 3, "{runs}");
+        for at in [period, period + 999_999, period + 2_500_000] {
+            let (count, left) = (push(&mut window, at, period), 3_000_000 - (at - period + 1));
+            assert!(count <= left + 3 && count + period / MAX_APART > left, "{count} of {left}");
+        }
     }
 }

@@ -245,7 +245,7 @@ impl<'a> Driver<'a> {
     fn record_end(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
         let Some((log, delimiter)) = &mut self.log else { return Ok(()) };
         let Some(attempt) = schedule.attempt(ended.first) else { return Ok(()) };
-        let (wait, runtime) = (attempt.started.since(attempt.eligible_at), now.since(attempt.started));
+        let (wait, runtime) = (attempt.started.since(attempt.waited_from), now.since(attempt.started));
         let started = self.world.wall().shows(attempt.started);
         let (number, end) = (attempt.batch.attempt(), ended.end);
         let items = attempt.batch.numbered(delimiter).map(|(number, whole)| (number, delimiter.trim(whole)));

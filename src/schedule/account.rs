@@ -191,7 +191,7 @@ impl Account {
             self.stats.retrying -= items;
             let asked = admission.asked.last();
             let retry = |limit: &mut LimitStats| limit.retried += items;
-            asked.into_iter().for_each(|(.., charge)| self.each_charging(&charge.costs, retry));
+            asked.into_iter().for_each(|asked| self.each_charging(&asked.charge.costs, retry));
         }
         self.stats.settled += items;
     }
@@ -205,9 +205,10 @@ impl Account {
     /// Reports the first `releases` of an admission, charged at `now`, to the observer.
     pub(super) fn observe(&mut self, now: Time, admission: &Admission, mut releases: u64) {
         let Some(observer) = &mut self.observer else { return };
-        for (count, eligible_at, charge) in &admission.asked {
-            (0..releases.min(*count)).for_each(|_| observer(now, Request::new(*eligible_at, charge)));
-            releases = releases.saturating_sub(*count);
+        for asked in &admission.asked {
+            let request = Request::new(asked.eligible_at, &asked.charge);
+            (0..releases.min(asked.releases)).for_each(|_| observer(now, request));
+            releases = releases.saturating_sub(asked.releases);
         }
     }
 

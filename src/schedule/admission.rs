@@ -16,9 +16,18 @@ pub struct Admission {
     pub(super) deferred: Vec<usize>,
     /// The instant that was checked.
     pub(super) checked: Time,
-    /// The number of releases that are charged alike, since when their items were next in line, and the charge; only if
-    /// they are needed afterwards.
-    pub(super) asked: Vec<(u64, Time, Charge)>,
+    /// What was admitted; only if it is needed afterwards.
+    pub(super) asked: Vec<Asked>,
+}
+
+/// Releases that are charged alike.
+#[derive(Debug)]
+pub(super) struct Asked {
+    pub(super) releases: u64,
+    pub(super) charge: Charge,
+    pub(super) eligible_at: Time,
+    /// When their first item became next in line, even if it was held then.
+    pub(super) waited_from: Time,
 }
 
 impl Admission {

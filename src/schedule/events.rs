@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Error};
 
+use super::admission::Asked;
 use super::jobs::Attempt;
 use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
 use crate::charge::Charge;
@@ -93,11 +94,12 @@ impl Schedule {
         if !self.jobs.exist() {
             self.account.pass_on(admission.batch.bytes());
         } else if items > 0
-            && let Some((_, eligible_at, charge)) = admission.asked.pop()
+            && let Some(Asked { charge, eligible_at, waited_from, .. }) = admission.asked.pop()
         {
             let batch = std::mem::take(&mut admission.batch);
             let started = admission.checked;
-            self.jobs.start(Attempt { batch, eligible_at, charge, started, runs: true, failed: None });
+            let (runs, failed) = (true, None);
+            self.jobs.start(Attempt { batch, eligible_at, waited_from, charge, started, runs, failed });
         }
         self.recycle(now, admission);
     }

@@ -34,8 +34,10 @@ pub(super) struct Jobs {
 pub struct Attempt {
     /// The items.
     pub batch: Batch,
-    /// The instant at which the first of them became next in line.
+    /// The instant at which the first of them became next in line and, if later, the end of a hold.
     pub eligible_at: Time,
+    /// The same without holds.
+    pub waited_from: Time,
     /// What was charged for all of them together.
     pub charge: Charge,
     /// The instant that was checked before the command started.

@@ -5,6 +5,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use anyhow::anyhow;
 
+use super::admission::Asked;
 use super::{Admission, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
 use crate::exit::Exit;
@@ -189,10 +190,11 @@ impl Schedule {
         match gate.admit(pending, now, &Request::new(eligible_at, &charge), items.min(*left)) {
             Ok(releases) => {
                 let items = if options.forms_batches() { items } else { releases };
+                let waited_from = lanes.lane(at).waits_from().unwrap_or(eligible_at);
                 let segments = lanes.take(at, items, now, gate);
                 admission.add(at, segments, options.forms_batches());
                 if needs_requests {
-                    admission.asked.push((releases, eligible_at, charge));
+                    admission.asked.push(Asked { releases, charge, eligible_at, waited_from });
                 }
                 *left -= releases;
                 Continue(())

@@ -138,10 +138,14 @@ impl Lane {
         self.hold > now
     }
 
-    /// The instant at which the next release became next in line.
+    /// The instant at which the next release became next in line and, if later, the end of a hold.
     pub(crate) fn eligible_at(&self) -> Option<Time> {
-        let eligible_at = self.open.as_ref()?.eligible_at;
-        Some(eligible_at.max(self.previous).max(self.hold))
+        Some(self.waits_from()?.max(self.hold))
+    }
+
+    /// The instant at which the next release became next in line.
+    pub(crate) fn waits_from(&self) -> Option<Time> {
+        Some(self.open.as_ref()?.eligible_at.max(self.previous))
     }
 
     /// Takes out `count` items from `place` on. The last release was at `at`.

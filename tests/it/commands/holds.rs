@@ -181,3 +181,18 @@ fn commands_run_where_there_is_no_room_for_files() {
     let output = throttle(&args).env("TMPDIR", "/dev/null/x").write_stdin("1\n").output().expect("a run");
     assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("/dev/null\n", Some(0)));
 }
+
+#[test]
+fn the_log_counts_a_hold_as_a_wait() {
+    let directory = Directory::new();
+    let log = directory.path().join("log");
+    let script = "[ $1 = 2 ] || echo .3 > $THROTTLE_HEADERS";
+    let log_option = format!("--log={}", log.display());
+    throttle(&[UNLIMITED, &log_option, "--", "sh", "-c", script, "sh"])
+        .write_stdin("1\n2\n")
+        .assert()
+        .success();
+    let rows = std::fs::read_to_string(log).expect("a log");
+    let wait = rows.lines().last().and_then(|row| row.split('\t').nth(2)).expect("a column");
+    assert!(wait.parse::<f64>().is_ok_and(|wait| wait >= 0.3), "{rows}");
+}

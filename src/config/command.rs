@@ -45,6 +45,13 @@ pub struct Run {
     pub resume: Option<Resume>,
 }
 
+impl Run {
+    /// True if running commands may be asked to end, other than with the run.
+    pub fn ends_commands(&self) -> bool {
+        self.timeout.is_some() || self.halt.is_some_and(|halt| halt.now)
+    }
+}
+
 /// The format of a job log.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum LogFormat {

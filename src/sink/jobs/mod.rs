@@ -103,7 +103,7 @@ impl Commands {
             capacity: Self::capacity_of(&run, &delimiter),
             delimiter,
             separator: separator.cloned(),
-            parent: Parent::new(run.timeout.is_some())?,
+            parent: Parent::new(run.ends_commands())?,
             jobs: Vec::new(),
             slots: Slots::default(),
             shortage: Shortage::default(),

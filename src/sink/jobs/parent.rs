@@ -14,15 +14,15 @@ use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
 use super::job::Deadline;
-use super::spawn::{Spawn, is_script};
+use super::spawn::{PER_COMMAND, Spawn, is_script};
 use crate::exit::End;
 use crate::inherited::inherited;
 
 /// The parent of commands, which get its environment and the signals that it inherited.
 ///
-/// Without a controlling terminal, or with a timeout, each command leads a process group of its own, so that a signal
-/// also reaches what it started. Otherwise it stays in our group: the terminal's Ctrl-C reaches it there, and it can
-/// still ask for passwords on /dev/tty. In a group of its own, it gets our Ctrl-C passed on.
+/// Without a controlling terminal, or if commands are ended early, each leads a process group of its own, so that a
+/// signal also reaches what it started. Otherwise it stays in our group: the terminal's Ctrl-C reaches it there, and it
+/// can still ask for passwords on /dev/tty. In a group of its own, it gets our Ctrl-C passed on.
 ///
 /// `posix_spawn(3)` starts nearly all. std's `Command` is for the rest: as it collects the environment anew for each
 /// process, it takes longer than all else that is done for a short command.
@@ -33,15 +33,15 @@ pub(super) struct Parent {
 }
 
 impl Parent {
-    /// A parent of commands that have a timeout if `is_timed`.
+    /// A parent of commands. `ends_them`: some may be ended early.
     ///
     /// # Errors
     /// The system has no memory.
-    pub(super) fn new(is_timed: bool) -> io::Result<Self> {
+    pub(super) fn new(ends_them: bool) -> io::Result<Self> {
         let has_terminal = File::open("/dev/tty").is_ok();
-        let own_group = is_timed || !has_terminal;
-        let variables =
-            env::vars_os().map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
+        let own_group = ends_them || !has_terminal;
+        let inherited = env::vars_os().filter(|(name, _)| PER_COMMAND.iter().all(|other| name != other));
+        let variables = inherited.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
         let environment = variables.flat_map(CString::new).collect();
         Ok(Parent { own_group, environment, attributes: attributes(own_group)? })
     }

@@ -15,6 +15,10 @@ use nix::libc;
 use crate::inherited::inherited;
 use crate::which;
 
+/// The variables that tell each command about its items. Those of a run that has started this one are not passed on.
+pub(super) const PER_COMMAND: [&str; 5] =
+    ["THROTTLE_SEQ", "THROTTLE_ATTEMPT", "THROTTLE_SLOT", "THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"];
+
 /// A process that is about to start. It gets our standard streams in place of those that it has none of.
 pub(super) struct Spawn {
     /// The file of the program, or a name to look for in `PATH`.
@@ -74,6 +78,7 @@ impl Spawn {
         let mut arguments = self.arguments.iter().map(|argument| OsStr::from_bytes(argument.to_bytes()));
         arguments.next().into_iter().for_each(|name| _ = command.arg0(name));
         command.args(arguments);
+        PER_COMMAND.into_iter().for_each(|name| _ = command.env_remove(name));
         for (name, variable) in &self.variables {
             command.env(name, OsStr::from_bytes(&variable.to_bytes()[name.len() + 1..]));
         }

@@ -96,7 +96,7 @@ impl Workers {
             tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
             delimiter,
             separator: separator.cloned(),
-            parent: Parent::new(run.timeout.is_some())?,
+            parent: Parent::new(run.ends_commands())?,
             running: Vec::new(),
             slots: Slots::default(),
             outputs: Outputs::new(Arc::clone(&interrupt), run.output == Output::InOrder),

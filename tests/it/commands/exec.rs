@@ -408,5 +408,11 @@ fn commands_get_our_environment_but_for_the_variables_that_are_theirs() {
              'echo $THROTTLE_SEQ $THROTTLE_SEQUEL $A $1 $#; env | grep -c ^THROTTLE_SEQ=' sh"
         );
         sh(&script).assert().success().stdout("1 y b=c item 1\n1\n").stderr("");
+        // Workers have one of them.
+        let script = format!(
+            "{ignored}echo item | THROTTLE_SEQ=x THROTTLE_HEADERS=y A=b=c throttle -r1T/s --worker -- sh -c \
+             'read item; echo $item $A; env | grep -E \"^THROTTLE_(SEQ|SLOT|HEADERS)=\" >&2'"
+        );
+        sh(&script).assert().success().stdout("item b=c\n").stderr("THROTTLE_SLOT=1\n");
     }
 }

@@ -10,10 +10,11 @@ use std::time::{Duration, Instant};
 use nix::libc;
 use nix::sys::signal::Signal::{SIGCONT, SIGINT, SIGTERM};
 use nix::sys::signal::killpg;
+use nix::unistd::Pid;
 
 use self::screen::Screen;
 use crate::support::{
-    Directory, Running, THROTTLE, UNLIMITED, eventually, numbers, sh_command, text, throttle,
+    Directory, Running, THROTTLE, UNLIMITED, eventually, is_alive, numbers, sh_command, text, throttle,
 };
 
 /// Removes the line.
@@ -225,6 +226,22 @@ fn what_ctrl_c_ends_has_not_failed_and_nothing_follows_it() {
         ));
         assert_eq!(screen.raw().matches("here").count(), started, "{args:?}");
     }
+}
+
+/// So it has a process group, although its terminal's Ctrl-C no longer reaches it directly.
+#[test]
+fn what_a_halt_ends_leaves_nothing_running() {
+    let directory = Directory::new();
+    let (file, started) = (directory.file("items", "1\n2\n"), directory.path().join("started"));
+    let script = "[ $1 = 1 ] || { sleep 1000 & echo $! >$2; wait; }; until [ -s $2 ]; do sleep .01; done";
+    let screen = Screen::new(100);
+    let mut command = Command::new(THROTTLE);
+    command.args([UNLIMITED, "-j2", "--halt=now,success=1", "-a"]).arg(file);
+    command.args(["--", "sh", "-c", script, "sh", "{}"]).arg(&started);
+    let mut running = controlled_by(&screen, &mut command);
+    running.wait();
+    let pid = std::fs::read_to_string(started).unwrap().trim().parse().map(Pid::from_raw).unwrap();
+    eventually("what the command had started is gone", || !is_alive(pid));
 }
 
 #[test]

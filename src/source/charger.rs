@@ -215,10 +215,22 @@ impl Cost {
             Cost::Selected(index) if record.lacks_json(index) => Err(NOT_JSON.to_owned()),
             Cost::Selected(index) => {
                 let part = record.part(index);
-                part.whole_number().ok_or_else(|| why_no_cost(record.selector(index), &part))
+                let selector = record.selector(index);
+                let number =
+                    part.whole_number().or_else(|| without_fraction(selector, &part)?.whole_number());
+                number.ok_or_else(|| why_no_cost(selector, &part))
             }
         }
     }
+}
+
+/// The number in JSON text such as `3.0`, as many programs write all numbers.
+#[cold]
+fn without_fraction<'a>(selector: &Selector, part: &'a Selected) -> Option<Selected<'a>> {
+    let (Selector::Path(_), Selected::Text(text)) = (selector, part) else { return None };
+    let point = text.iter().position(|&byte| byte == b'.')?;
+    let is_zero = text[point + 1..].iter().all(|&digit| digit == b'0');
+    is_zero.then(|| Selected::borrowed(&text[..point]))
 }
 
 #[cold]
@@ -268,6 +280,10 @@ mod tests {
         assert_eq!(charge(&["9/s", "9/s,cost=2"], b"x"), Ok((vec![1, 2], vec![])));
         assert_eq!(charge(&["9/s,cost=col:1,key=col:2"], b"3 b"), Ok((vec![3], vec![b"b".to_vec()])));
         assert_eq!(charge(&["9/s,key=col:2"], b"3"), Ok((vec![1], vec![b"".to_vec()])));
+        for number in ["3", "3.0", "3.000", "30e-1", "0.3e1", "300E-2"] {
+            let record = format!("{{\"n\": {number}}}");
+            assert_eq!(charge(&["9/s,cost=.n"], record.as_bytes()), Ok((vec![3], vec![])), "{number}");
+        }
         let rates = ["9/s,key=col:1,only=a", "9/s,key=col:1,only=b,cost=col:9", "9/s,key=col:2"];
         assert_eq!(charge(&rates, b"a c"), Ok((vec![1, 0, 1], vec![b"a".to_vec(), b"c".to_vec()])));
     }
@@ -296,6 +312,9 @@ mod tests {
             ("9/s,cost=.n", b"bad", "not JSON: 'bad'"),
             ("9/s,cost=.n", b"{\"m\": 1}", "has no .n for its cost: '{\"m\": 1}'"),
             ("9/s,cost=.n", b"{\"n\": 1.5}", "'1.5', not a whole number"),
+            ("9/s,cost=.n", b"{\"n\": 15e-1}", "'1.5', not a whole number"),
+            ("9/s,cost=.n", b"{\"n\": \"3.\\u0030x\"}", "'3.0x', not a whole number"),
+            ("9/s,cost=col:1", b"3.0", "'3.0', not a whole number"),
         ] {
             let error = charge(&[rate], record).unwrap_err();
             assert!(error.contains(why), "{error}");

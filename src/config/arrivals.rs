@@ -8,6 +8,7 @@ use jiff::tz::TimeZone;
 
 use super::rate_text::split_options;
 use super::selector::Selector;
+use crate::time::Zone;
 
 /// Where the time stamp of a record is, and how to read one that leaves out its zone or year.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -56,7 +57,7 @@ fn parse_year(text: &str) -> Result<u16> {
 pub(super) fn parse_zone(name: &str) -> Result<TimeZone> {
     match name {
         "UTC" | "Z" | "z" => Ok(TimeZone::UTC),
-        "local" => Ok(TimeZone::system()),
+        "local" => Ok(Zone::local()?.rules()),
         _ => {
             ensure!(!name.is_empty(), "a time zone is needed, such as tz=Europe/Berlin");
             let zone = DateTimeParser::new().parse_time_zone(name).ok();

@@ -10,7 +10,7 @@ use jiff::{Timestamp, ToSpan, ZonedDateTime};
 
 use super::arrivals::parse_zone;
 use super::duration::parse_duration;
-use crate::time::Time;
+use crate::time::{Time, Zone};
 
 /// Parses a date, with or without a time, an offset and a zone; the output of `date`; or a time of day, perhaps after a
 /// weekday, which is the next one. `,tz=ZONE` may follow. Without a zone, it is in that of the system.
@@ -36,7 +36,8 @@ pub fn parse_instant(text: &str) -> Result<Time> {
 fn split_zone(text: &str) -> Result<(&str, TimeZone)> {
     Ok(match text.split_once(",tz=") {
         Some((time, zone)) => (time, parse_zone(zone)?),
-        None => (text, TimeZone::system()),
+        None if parse_timestamp(text, None).is_some() => (text, TimeZone::UTC),
+        None => (text, Zone::local()?.rules()),
     })
 }
 

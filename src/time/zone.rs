@@ -63,6 +63,11 @@ impl Zone {
         Zone(Box::leak(Box::new(rules)))
     }
 
+    /// Its rules.
+    pub(crate) fn rules(self) -> TimeZone {
+        self.0.clone()
+    }
+
     /// The nanoseconds by which clocks are ahead of UTC from `at` on, and the instant at which that changes.
     pub(super) fn offset(self, at: i128) -> (i128, i128) {
         let at = timestamp(at);

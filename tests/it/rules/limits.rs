@@ -343,11 +343,22 @@ fn utc_needs_no_database_of_time_zones() {
 
 #[test]
 fn a_zone_of_the_environment_that_is_none_is_told_by_what_it_may_be() {
-    let args = ["--dry-run", "-r5/d,algo=calendar"];
-    let output = throttle(&args).env("TZ", "Mars").output().unwrap();
-    let told = "$TZ is not a time zone: unknown zone: use UTC or one in /usr/share/zoneinfo, such as \
-                Europe/Berlin; or add tz=";
-    assert!(text(&output.stderr).contains(told), "{}", text(&output.stderr));
+    let table: [&[&str]; 4] = [
+        &["-r5/d,algo=calendar"],
+        &["-r1/s", "--until=06:00"],
+        &["-r1/s", "--until=2036-11-21T09:00"],
+        &["-r1/s", "--arrivals=col:1,tz=local"],
+    ];
+    for args in table {
+        let output = throttle(&[&["--dry-run"], args].concat()).env("TZ", "Mars").output().unwrap();
+        let told = "$TZ is not a time zone: unknown zone: use UTC or one in /usr/share/zoneinfo, such as \
+                    Europe/Berlin; or add tz=";
+        assert!(text(&output.stderr).contains(told), "{args:?}: {}", text(&output.stderr));
+    }
+    for until in ["06:00,tz=UTC", "2036-11-21T09:00+01:00", "9h"] {
+        let until = format!("--until={until}");
+        throttle(&["--dry-run", "-r1/s", &until]).env("TZ", "Mars").assert().success();
+    }
 }
 
 /// An item may ask as of an instant before any that is known when the limits of its key are evicted.

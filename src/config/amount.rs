@@ -13,6 +13,8 @@ use super::report::Report;
 /// Units of rates written as one word, and their periods.
 pub(super) const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
 
+pub(super) const NO_PERIOD: &str = "a period of 0 is no limit: the minimum is 1ns";
+
 /// Parses a rate that is to be found, `1..100/s`.
 fn parse_range(least: &str, most: &str, period: &str) -> Result<Rate> {
     ensure!(!most.contains(".."), "the rates to search have two bounds, as in 1..100/s");
@@ -53,6 +55,7 @@ pub(super) fn parse_amount(text: &str) -> Result<Rate> {
     let (digits, scale) = parse_scaled(number)?;
     ensure!(digits / scale <= u64::MAX.into(), "too large: the maximum is 2^64-1");
     let nanos = parse_period(period)?;
+    ensure!(nanos > 0, NO_PERIOD);
     let as_written = exact(digits, scale, nanos);
     let (count, nanos) = as_written
         .or_else(|| round_down(digits, scale, nanos))

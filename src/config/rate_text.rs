@@ -4,7 +4,7 @@ use std::str::FromStr;
 
 use anyhow::{Context, Error, Result, anyhow, bail, ensure};
 
-use super::amount::parse_amount;
+use super::amount::{NO_PERIOD, parse_amount};
 use super::duration::{format_duration, parse_duration};
 use super::named::named;
 use super::nearest::nearest;
@@ -39,14 +39,8 @@ impl RateText {
     pub fn new(count: u64, period: Option<Rate>) -> Result<Self> {
         ensure!(count > 0, "a count of 0 would release nothing: the minimum is 1");
         let rate = period.unwrap_or_else(|| Rate { period: SECOND, ..Rate::default() });
-        Self::of(Rate { count, ..rate })
-    }
-
-    /// An amount without options. The count may be 0.
-    fn of(rate: Rate) -> Result<Self> {
-        let is_limit = rate.period > 0 || rate.from == CountFrom::Running;
-        ensure!(is_limit, "a period of 0 is no limit: the minimum is 1ns");
-        Ok(RateText { rate, ..RateText::default() })
+        ensure!(rate.period > 0, NO_PERIOD);
+        Ok(RateText { rate: Rate { count, ..rate }, ..RateText::default() })
     }
 
     /// Parses a RATE that may have a count of 0, which pauses until it is changed.
@@ -60,7 +54,7 @@ impl RateText {
     }
 
     fn with_options(amount: Rate, options: &[&str]) -> Result<Self> {
-        let mut rate = RateText::of(amount)?;
+        let mut rate = RateText { rate: amount, ..RateText::default() };
         for (at, option) in options.iter().enumerate() {
             let option = option.trim_start();
             ensure!(!option.is_empty(), "no option follows a comma: leave the comma out");

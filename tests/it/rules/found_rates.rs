@@ -274,6 +274,7 @@ fn a_range_that_makes_no_sense_is_refused() {
             "the range is reversed or empty: put the lower rate first, as in 1..100/s",
         ),
         (&["-r", "0..100/s", "--", "true"], "the lowest rate must be more than 0: that is where it begins"),
+        (&["-r", "1..2/0s", "--", "true"], "a period of 0 is no limit: the minimum is 1ns"),
         (&["-r", "1..2..3/s", "--", "true"], "the rates to search have two bounds, as in 1..100/s"),
         (&["-r", "1..100/s"], "LOW..HIGH, from=exit and N/running are for a command"),
         (&["-r", "1..100/s", "--worker", "--", "cat"], "plain answers are successes: write --worker=status"),

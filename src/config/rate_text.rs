@@ -56,7 +56,7 @@ impl RateText {
     fn with_options(amount: Rate, options: &[&str]) -> Result<Self> {
         let mut rate = RateText { rate: amount, ..RateText::default() };
         for (at, option) in options.iter().enumerate() {
-            let option = option.trim_start();
+            let option = option.trim();
             ensure!(!option.is_empty(), "no option follows a comma: leave the comma out");
             let (name, value) = option.split_once('=').unwrap_or((option, ""));
             let is_repeated =

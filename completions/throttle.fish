@@ -163,7 +163,7 @@ complete -c throttle -n 'not __throttle_in_command' -l until -x -d 'Start nothin
 complete -c throttle -n 'not __throttle_in_command' -l dry-run -d 'Print when each item would go; run nothing'
 complete -c throttle -n 'not __throttle_in_command' -l audit -d 'Check time stamps against limits; release nothing'
 complete -c throttle -n 'not __throttle_in_command' -l arrivals -x -a '(__throttle_selectors)' -d 'Where time stamps are, for --dry-run and --audit'
-complete -c throttle -n 'not __throttle_in_command' -l at -x -d 'Start the clock of --dry-run at TIME'
+complete -c throttle -n 'not __throttle_in_command' -l at -x -d 'Start the clock of --dry-run or --audit at TIME'
 complete -c throttle -n 'not __throttle_in_command' -l unsorted -x -d 'Sort items that are out of order by up to DUR'
 complete -c throttle -n 'not __throttle_in_command' -s t -l trace -d 'Print each command before it runs'
 complete -c throttle -n 'not __throttle_in_command' -l log -r -F -d 'Record each command in FILE when it ends'

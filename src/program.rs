@@ -32,6 +32,6 @@ fn with_items(config: &Config) -> anyhow::Result<Exit> {
         Verb::Run => verbs::run(setup),
         Verb::Once(once) => verbs::once(setup, once),
         Verb::DryRun { arrivals, at } => verbs::plan(setup, arrivals.as_ref(), *at),
-        Verb::Audit(arrivals) => verbs::audit(setup, arrivals),
+        Verb::Audit { arrivals, at } => verbs::audit(setup, arrivals, *at),
     }
 }

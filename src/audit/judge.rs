@@ -4,7 +4,7 @@ use super::tally::{Findings, Worst};
 use crate::config::Rate;
 use crate::gate::{Accounts, Opening};
 use crate::rule::{AnyRule, AnyState, Ask, InHours, Terms, Window};
-use crate::time::{Time, Wall};
+use crate::time::Time;
 
 pub(super) struct Judged {
     /// Nanoseconds by which the release was too early, 0 if it was not; `None` if it is never allowed.
@@ -57,8 +57,7 @@ impl Judge {
             cost: 0,
             early: None,
         };
-        // Stamps are wall-clock times.
-        let hours = InHours::of(rate.during.as_deref(), Wall::EPOCH);
+        let hours = InHours::of(rate.during.as_deref(), terms.wall);
         let ruling = Ruling { rule, rate: rate.clone(), terms, hours };
         Judge { ruling, released: Accounts::new(unused, rate.key.is_some()) }
     }

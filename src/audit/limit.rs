@@ -11,7 +11,7 @@ use super::trace::Trace;
 use crate::charge::Key;
 use crate::config::Rate;
 use crate::rule::{Spec, Stairs, Terms};
-use crate::time::{SECOND, Time};
+use crate::time::{SECOND, Time, Wall};
 
 /// While there are fewer keys than this, none is forgotten.
 const FEW_KEYS: usize = 4096;
@@ -38,8 +38,8 @@ pub(crate) struct AuditedLimit {
 
 impl AuditedLimit {
     /// A limit without releases so far. `index` is the index of its cost, and `key` that of its key.
-    pub(super) fn new(rate: &Rate, index: usize, key: Option<usize>) -> Self {
-        let terms = rate.padded_terms();
+    pub(super) fn new(rate: &Rate, wall: Wall, index: usize, key: Option<usize>) -> Self {
+        let terms = Terms { wall, ..rate.padded_terms() };
         AuditedLimit {
             rate: rate.clone(),
             terms,

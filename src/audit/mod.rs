@@ -15,7 +15,7 @@ pub(crate) use self::trace::Trace;
 
 use crate::charge::Key;
 use crate::config::{CountFrom, Rate, key_indices};
-use crate::time::Time;
+use crate::time::{Time, Wall};
 
 /// Limits, with what was found about the releases under them.
 pub struct Audit {
@@ -43,9 +43,14 @@ pub struct Violation<'a> {
 impl Audit {
     /// An audit of these limits, except those on the number of running commands, which have no windows.
     pub fn new(rates: &[Rate]) -> Self {
+        Self::by(rates, Wall::EPOCH)
+    }
+
+    /// The same, of instants that this wall clock shows.
+    pub(crate) fn by(rates: &[Rate], wall: Wall) -> Self {
         let limits = rates.iter().zip(key_indices(rates)).enumerate();
         let windowed = limits.filter(|(_, (rate, _))| rate.from != CountFrom::Running);
-        let limits = windowed.map(|(index, (rate, key))| AuditedLimit::new(rate, index, key)).collect();
+        let limits = windowed.map(|(index, (rate, key))| AuditedLimit::new(rate, wall, index, key)).collect();
         Audit { limits, releases: 0, too_early: 0 }
     }
 

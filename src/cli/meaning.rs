@@ -119,7 +119,12 @@ impl Cli {
             (self.commands.backoff.is_some(), "--backoff", "--retries N", self.commands.retries.is_some()),
             (report.log_format.is_some(), "--log-format", "--log FILE", has_log),
             (report.resume.is_some(), "--resume", "--log FILE", has_log),
-            (self.control.at.is_some(), "--at", "--dry-run", self.control.dry_run),
+            (
+                self.control.at.is_some(),
+                "--at",
+                "--dry-run or --audit",
+                self.control.dry_run || self.control.audit,
+            ),
         ] {
             ensure!(!is_given || is_there, "{option} needs {other}: add it");
         }
@@ -169,7 +174,7 @@ impl Cli {
                 bail!("--audit runs no command: to read {0}, use <{0} or -a {0}", first.display());
             }
             check_auditable(rates, limits.files().next().is_some())?;
-            return Ok((Verb::Audit(arrivals.unwrap_or_default()), None));
+            return Ok((Verb::Audit { arrivals: arrivals.unwrap_or_default(), at }, None));
         }
         ensure!(
             dry_run || self.report.plot.is_none() || !limits.may_change(),

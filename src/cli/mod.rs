@@ -76,7 +76,7 @@ mod tests {
 
     /// Options that may stand beside `--audit`, or are refused by a check.
     const AUDIT: &str = "-n -p -r -A -b -c -K --margin --jitter -s --store-timeout --json -a -0 -d -F --csv \
-        --max-record --trim --skip-blank --once --max-wait --until --audit --arrivals --unsorted \
+        --max-record --trim --skip-blank --once --max-wait --until --audit --arrivals --at --unsorted \
         -v -q --stats --plot -h --generate -V";
 
     /// Fails unless each option is in one of these groups or known otherwise.

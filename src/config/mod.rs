@@ -124,7 +124,7 @@ impl Config {
         let command = command.flat_map(Template::selectors);
         let arrivals = match &self.action {
             Verb::DryRun { arrivals, .. } => arrivals.as_ref(),
-            Verb::Audit(arrivals) => Some(arrivals),
+            Verb::Audit { arrivals, .. } => Some(arrivals),
             Verb::Run | Verb::Once(_) => None,
         };
         let stamp = arrivals.and_then(|arrivals| arrivals.selector.as_ref());
@@ -229,5 +229,10 @@ pub enum Verb {
     /// Makes one release, and becomes a command.
     Once(Once),
     /// Releases nothing: judges the instants at which records say they were released.
-    Audit(Arrivals),
+    Audit {
+        /// Where the instants are.
+        arrivals: Arrivals,
+        /// The time on the wall clock at 0, since 1970, if instants do not count from 1970.
+        at: Option<Time>,
+    },
 }

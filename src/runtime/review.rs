@@ -2,7 +2,7 @@
 
 use std::io::{self, IsTerminal};
 
-use anyhow::Result;
+use anyhow::{Result, ensure};
 
 use super::world::{Event, Wait, Wake, World};
 use crate::audit::{Audit, Violation};
@@ -28,6 +28,10 @@ pub(crate) struct Review {
     /// If so, the rows with the last item of each log.
     ends: Vec<End>,
     pub(crate) audit: Audit,
+    /// What the wall clock shows at 0.
+    at: Option<Time>,
+    /// The instant of the first record.
+    first: Option<Time>,
     /// Where items go if they are judged as they arrive.
     passes_on: Option<Box<dyn Sink>>,
     /// The wall clock at the first arrival, which is not set: instants stay as far apart as they are.
@@ -50,7 +54,13 @@ struct End {
 
 impl Review {
     /// Judges by `rates`; `arrivals` says where records give their instants.
-    pub(crate) fn new(rates: &[Rate], arrivals: &Arrivals, input: &config::InputOptions) -> Self {
+    /// If these do not count from 1970, the wall clock shows `at` at 0.
+    pub(crate) fn new(
+        rates: &[Rate],
+        arrivals: &Arrivals,
+        input: &config::InputOptions,
+        at: Option<Time>,
+    ) -> Self {
         let charger = Charger::new(rates, input.separator.as_ref()).without_bounds();
         let draft = |Charge { costs, keys }: &Charge| Draft { costs: costs.to_vec(), keys: keys.to_vec() };
         Review {
@@ -60,7 +70,9 @@ impl Review {
             delimiter: Delimiter::of(input),
             ends: Vec::new(),
             counts_bytes: rates.iter().any(|rate| rate.cost == Some(Selector::Bytes)),
-            audit: Audit::new(rates),
+            audit: Audit::by(rates, at.map_or(Wall::EPOCH, |shown| Wall::new(Time::ZERO, shown))),
+            at,
+            first: None,
             passes_on: None,
             wall: None,
             passed: 0,
@@ -164,6 +176,11 @@ impl Review {
                 None => self.reorder.read(record)?,
             };
             let Some(moment) = moment else { continue };
+            let first = *self.first.get_or_insert(moment.at);
+            ensure!(
+                self.at.is_none() || !first.is_dated(),
+                "the time stamps give the date and the time: leave out --at"
+            );
             let ending = whole.len() - record.len();
             let charges = match (&self.uniform, &moment.items[..]) {
                 (Some(_), [_]) => Vec::new(),
@@ -178,6 +195,17 @@ impl Review {
             report.has_batches |= moment.items.len() > 1;
         }
         Ok(())
+    }
+
+    /// Advice on dates, if it may explain why limits that go by the calendar were exceeded.
+    fn advise_on_date(&self) -> Option<String> {
+        let is_undated = self.at.is_none() && self.first.is_some_and(|first| !first.is_dated());
+        let mut limits = self.audit.limits.iter().filter(|limit| limit.tally.findings.violations > 0);
+        let limit = limits.find(|limit| limit.rate.zone.is_some()).filter(|_| is_undated)?;
+        Some(format!(
+            "{} goes by the calendar, and the time stamps begin in 1970: to begin elsewhere, add --at TIME",
+            limit.rate
+        ))
     }
 
     /// Notes a row if its last item is the last of its log so far.
@@ -198,6 +226,7 @@ impl Review {
         }
         self.reorder.end();
         self.judge(report)?;
+        self.told.extend(self.advise_on_date());
         Ok(report.summary(&self.audit, &self.advice.keyless)?)
     }
 
@@ -332,8 +361,8 @@ mod tests {
     }
 
     fn review(config: &Config, world: &mut Arriving, sink: Option<Kept>) -> (String, Option<Exit>, u64) {
-        let Verb::Audit(arrivals) = &config.action else { panic!("an audit") };
-        let mut review = Review::new(&config.limits.given().unwrap(), arrivals, &config.input);
+        let Verb::Audit { arrivals, .. } = &config.action else { panic!("an audit") };
+        let mut review = Review::new(&config.limits.given().unwrap(), arrivals, &config.input, None);
         if let Some(sink) = sink {
             review = review.passing_on(sink);
         }

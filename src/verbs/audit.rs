@@ -11,19 +11,21 @@ use crate::printable::escaped_json;
 use crate::runtime::{Clock, RealWorld, Review, World};
 use crate::sink::{Stdout, TextWriter};
 use crate::source::Delimiter;
+use crate::time::Time;
 use crate::ui::audit::{AuditReport, json as audit_json};
 use crate::ui::{plot, stderr};
 use anyhow::{Context, Error, Result};
 use tempfile::tempfile;
 
-/// Judges releases at the instants that `arrivals` selects.
-pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals) -> Result<Exit> {
+/// Judges releases at the instants that `arrivals` selects. If these do not count from 1970, the wall clock shows `at`
+/// at 0.
+pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals, at: Option<Time>) -> Result<Exit> {
     setup.check_no_pause("there is nothing to audit")?;
     check_auditable(&setup.rates, false)?;
     // No record says how many commands were running.
     setup.rates.retain(|rate| rate.from != CountFrom::Running);
     let Setup { config, rates, reader, position, reporter, .. } = setup;
-    let mut review = Review::new(&rates, arrivals, &config.input);
+    let mut review = Review::new(&rates, arrivals, &config.input, at);
     if config.plot.is_some() {
         review.audit = review.audit.traced();
     }

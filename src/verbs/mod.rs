@@ -75,7 +75,7 @@ impl<'a> Setup<'a> {
         let writes_items = match &config.action {
             Verb::DryRun { .. } => true,
             Verb::Run => config.command.is_none(),
-            Verb::Audit(arrivals) => arrivals.is_now,
+            Verb::Audit { arrivals, .. } => arrivals.is_now,
             Verb::Once(_) => false,
         };
         ensure!(

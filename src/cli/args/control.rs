@@ -43,7 +43,7 @@ pub(crate) struct ControlArgs {
     #[arg(long, group = FOR_ITEMS)]
     #[arg(conflicts_with_all = ["dry_run", "reset_state", "set_limits", "status", "hold"])]
     #[arg(conflicts_with_all = ["on_limit", "on_bad", "batch"])]
-    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress", "at", "max_wait", "until", "jitter"])]
+    #[arg(conflicts_with_all = ["in_order", "lookahead", "progress", "max_wait", "until", "jitter"])]
     pub(crate) audit: bool,
 
     /// Where time stamps are, for --dry-run and --audit
@@ -54,7 +54,7 @@ pub(crate) struct ControlArgs {
     #[arg(long, value_name = "SEL", group = FOR_ITEMS)]
     pub(crate) arrivals: Option<Arrivals>,
 
-    /// Start the clock of --dry-run at TIME
+    /// Start the clock of --dry-run or --audit at TIME
     ///
     /// 2026-11-21, 2026-11-21T09:00, 2026-11-21T09:00+01:00 or 2026-11-21T09:00[Europe/Berlin]; by default, the first
     /// arrival, or now.

@@ -279,7 +279,7 @@ fn a_dry_run_ends_at_a_time_of_day_of_its_own_clock() {
 fn a_time_for_the_wall_is_refused_where_it_cannot_be() {
     let at = "--at=2026-11-21";
     let table: [(&[&str], i32, &str); 4] = [
-        (&["--audit", at], 2, "cannot be used with '--at <TIME>'"),
+        (&["--audit", at], 1, "the time stamps give the date and the time: leave out --at"),
         (&["--dry-run", "--at=noon"], 2, "write 09:00, 'Mon 09:00', 2026-11-21,"),
         (&[at], 2, "--dry-run"),
         (&["--dry-run", "--arrivals=col:1", at], 1, "--arrivals give the date and the time: leave out --at"),

@@ -163,6 +163,26 @@ fn a_dry_run_keeps_every_limit_to_the_nanosecond() {
     }
 }
 
+/// Stamps that do not count from 1970 need the date for limits that go by the calendar.
+#[test]
+fn a_dry_run_that_starts_at_a_time_is_audited_from_it() {
+    let limits =
+        ["2/1h,algo=calendar,tz=UTC", "3/d,algo=calendar,tz=Europe/Berlin", "1/7m,during=09:00-17:00,tz=UTC"];
+    let starts = ["2026-11-21T09:59Z", "2026-03-28T22:59:59.5Z", "1999-12-31T23:00Z"];
+    for (limit, start) in limits.iter().flat_map(|limit| starts.map(|start| (limit, start))) {
+        let (limit, at) = (format!("-r{limit}"), format!("--at={start}"));
+        let planned = throttle(&["--dry-run", &limit, &at]).write_stdin("a\n".repeat(30)).output();
+        let planned = text(&planned.unwrap().stdout);
+        assert!(audit(&[&limit, &at], &planned, 0).contains(": 0 of 30 items too early"));
+    }
+    let hints = |rates: &[&str], input, status| audit(rates, input, status).contains("add --at TIME");
+    let by_day = "-r1/d,algo=calendar,tz=UTC";
+    assert!(hints(&[by_day], "0\n1\n", 75));
+    assert!(!hints(&[by_day], "0\n90000\n", 0) && !hints(&[by_day, "-r1/s"], "86399.5\n86400\n", 75));
+    assert!(!hints(&["-r1/d"], "0\n1\n", 75));
+    assert!(!hints(&[by_day], "2026-11-21T09:59Z\n2026-11-21T09:59Z\n", 75));
+}
+
 #[test]
 fn a_common_log_just_works() {
     let line = |second: u32, zone: &str| {

@@ -45,6 +45,9 @@ static GOOD: LazyLock<Vec<u8>> = LazyLock::new(|| {
     fs::read(stage.path()).expect("a state")
 });
 
+/// The length of the header of a database.
+const HEADER: usize = 100;
+
 const COUNT: usize = 4;
 const USED: usize = 3;
 const START: Time = Time(1000 * SECOND);
@@ -89,7 +92,7 @@ impl Stage {
         FileStore::open(&self.path(), policy(), move || Time(clock.load(Relaxed)))
     }
 
-    /// Looking at a state changes nothing.
+    /// Looking at a state changes nothing, except that SQLite mends counters in a damaged header.
     fn check_status(&self, bytes: &[u8]) {
         let shared = Shared { state: State::File(self.path()), timeout: 0 };
         match admin(&shared).and_then(|admin| admin.status(self.now())) {
@@ -100,7 +103,8 @@ impl Stage {
             }
             Err(error) => check_error(&error, &self.path()),
         }
-        assert!(self.bytes() == bytes, "looking at it changed it");
+        let (before, after) = (bytes.get(HEADER..), self.bytes());
+        assert!(after.len() == bytes.len() && after.get(HEADER..) == before, "looking at it changed it");
     }
 
     fn bytes(&self) -> Vec<u8> {

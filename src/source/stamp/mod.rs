@@ -8,12 +8,12 @@ mod epoch;
 mod year;
 
 use jiff::Timestamp;
-use jiff::tz::TimeZone;
+use jiff::tz::{AmbiguousOffset, TimeZone};
 
 use self::calendar::DateTime;
 use self::year::Years;
 use crate::config::parse_timestamp;
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// Why a text is not a time stamp.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -51,18 +51,29 @@ impl Fault {
 pub(crate) struct Stamps {
     /// The zone of stamps that name none.
     zone: Option<TimeZone>,
-    /// A minute of local time, and the number of seconds that the zone is ahead of UTC then.
-    cached: Option<(i64, i64)>,
+    /// A minute of local time, and the offsets of the zone then.
+    cached: Option<(i64, Offsets)>,
+    /// The last instant, and by how much the next one may be before it, in nanoseconds.
+    last: (Time, u64),
     /// The years of stamps that name none.
     years: Years,
     is_calendar: bool,
 }
 
+/// The number of seconds that a zone is ahead of UTC at a local time; if clocks show it a second time, also the number
+/// from then on, and when they are set back, in seconds since 1970.
+type Offsets = (i64, Option<(i64, i64)>);
+
 impl Stamps {
     /// Stamps without a zone are in `zone`; the first one without a year is in `year`.
     pub(crate) fn new(zone: Option<TimeZone>, year: Option<i64>) -> Self {
         let years = Years::new(year, || Timestamp::now().as_second());
-        Stamps { zone, cached: None, years, is_calendar: false }
+        Stamps { zone, cached: None, last: (Time::ZERO, 0), years, is_calendar: false }
+    }
+
+    /// Instants may be out of order by up to `slack` nanoseconds.
+    pub(crate) fn unsorted_by(self, slack: u64) -> Self {
+        Stamps { last: (Time::ZERO, slack), ..self }
     }
 
     /// True if the last stamp was a date and a time, not a number.
@@ -80,10 +91,12 @@ impl Stamps {
         let text = if text.get(field.len()) == Some(&b',') { field } else { text };
         let at = epoch::read(field);
         self.is_calendar = at.is_none();
-        at.unwrap_or_else(|| self.read_calendar(field, text)).or_else(|fault| {
+        let at = at.unwrap_or_else(|| self.read_calendar(field, text)).or_else(|fault| {
             let rare = self.read_rare(field, text);
             rare.map_err(|rare| if fault == Fault::Unknown { rare } else { fault })
-        })
+        })?;
+        self.last.0 = self.last.0.max(at);
+        Ok(at)
     }
 
     /// Reads the rarer forms of RFC 3339 and ISO 8601, such as times without seconds. Refuses a date alone, whose time
@@ -111,10 +124,12 @@ impl Stamps {
             Some((date, tail)) => (DateTime { seconds: self.years.seconds(&date)?, nanos: date.nanos }, tail),
             None => calendar::read(stamp).ok_or(Fault::Unknown)?,
         };
-        let (offset, tail) = match calendar::zone(tail) {
-            Some((offset, tail)) => (offset, tail),
-            None => (self.offset(civil.seconds)?, tail),
+        let ((offset, second), tail) = match calendar::zone(tail) {
+            Some((offset, tail)) => ((offset, None), tail),
+            None => (self.offsets(civil.seconds)?, tail),
         };
+        let second = second.filter(|second| self.is_over(&civil, offset, *second));
+        let offset = second.map_or(offset, |(second, _)| second);
         // Only a bracket may be left of the field, or the rest of a syslog message.
         let consumed = text.len() - tail.len();
         match field.get(consumed..) {
@@ -124,33 +139,52 @@ impl Stamps {
         }
     }
 
-    /// The number of seconds that the zone is ahead of UTC when its local time is `seconds`.
-    fn offset(&mut self, seconds: i64) -> Result<i64, Fault> {
+    /// True if a local time that clocks show twice is not the first: they have been set back by the last instant, or it
+    /// would be far before that. By less than half of what is repeated, it is more likely out of order.
+    fn is_over(&self, civil: &DateTime, offset: i64, (second, set_back): (i64, i64)) -> bool {
+        let nanos = |seconds: i64| u64::try_from(seconds).unwrap_or(0).saturating_mul(SECOND);
+        let (last, slack) = self.last;
+        let is_far = |at: Time| at.saturating_add(slack.max(nanos(offset - second) / 2)) < last;
+        nanos(set_back).saturating_add(slack) <= last.0 || to_time(civil, offset).is_some_and(is_far)
+    }
+
+    /// The offsets of the zone when its local time is `seconds`.
+    fn offsets(&mut self, seconds: i64) -> Result<Offsets, Fault> {
         let minute = seconds.div_euclid(60);
-        if let Some((_, offset)) = self.cached.filter(|(cached, _)| *cached == minute) {
-            return Ok(offset);
+        if let Some((_, offsets)) = self.cached.filter(|(cached, _)| *cached == minute) {
+            return Ok(offsets);
         }
         let zone = self.zone.as_ref().ok_or(Fault::NoZone)?;
-        let offset = lookup(zone, minute * 60).ok_or(Fault::OutOfRange)?;
-        self.cached = Some((minute, offset));
-        Ok(offset)
+        let offsets = lookup(zone, minute * 60).ok_or(Fault::OutOfRange)?;
+        self.cached = Some((minute, offsets));
+        Ok(offsets)
     }
 }
 
-fn lookup(zone: &TimeZone, seconds: i64) -> Option<i64> {
+fn lookup(zone: &TimeZone, seconds: i64) -> Option<Offsets> {
     let civil = Timestamp::from_second(seconds).ok()?.to_zoned_datetime(TimeZone::UTC).datetime();
-    let at = zone.to_ambiguous_timestamp(civil).compatible().ok()?;
-    Some(seconds - at.as_second())
+    let both = zone.to_ambiguous_timestamp(civil);
+    let first = both.compatible().ok()?;
+    let second = match both.offset() {
+        AmbiguousOffset::Fold { after, .. } => zone
+            .following(first)
+            .next()
+            .map(|change| (after.seconds().into(), change.timestamp().as_second())),
+        _ => None,
+    };
+    Some((seconds - first.as_second(), second))
 }
 
 fn to_time(civil: &DateTime, offset: i64) -> Option<Time> {
     let seconds = u64::try_from(civil.seconds - offset).ok()?;
-    let nanos = seconds.checked_mul(crate::time::SECOND)?.checked_add(civil.nanos.into())?;
+    let nanos = seconds.checked_mul(SECOND)?.checked_add(civil.nanos.into())?;
     Some(Time(nanos))
 }
 
 #[cfg(test)]
 mod tests {
+    use fastrand::Rng;
+
     use super::*;
 
     fn read(field: &str, text: &str, zone: Option<&str>) -> Result<u64, Fault> {
@@ -280,7 +314,7 @@ mod tests {
             let mut stamps = Stamps::new(Some(TimeZone::UTC), Some(2023));
             let at = 1_700_000_000 - (14 - day) * 86_400;
             let read = stamps.read(field.as_bytes(), text.as_bytes());
-            assert_eq!(read, Ok(Time(at * crate::time::SECOND)), "{text}");
+            assert_eq!(read, Ok(Time(at * SECOND)), "{text}");
         }
         assert_eq!(read("Nov", "Nov 14 22:13:20 host", None), Err(Fault::NoZone));
         for text in ["Nov 31 22:13:20", "Nov 14", "Now 14 22:13:20", "Nov 14 24:00:00", "Nov 14 22:13:20x"] {
@@ -297,6 +331,50 @@ mod tests {
             ("2023-03-26T03:00:01", 1_679_792_401),
         ] {
             assert_eq!(stamps.read(text.as_bytes(), text.as_bytes()), Ok(Time(seconds * 1_000_000_000)));
+        }
+    }
+
+    #[test]
+    fn a_time_that_clocks_show_twice_is_the_one_that_is_in_order() {
+        let hour = |from: i64, times: &[(&str, i64)]| -> Vec<_> {
+            times.iter().map(|(time, offset)| (format!("2026-10-25 {time}"), from + offset)).collect()
+        };
+        // From 01:00 UTC, 03:00 in Berlin, on.
+        let dense =
+            [("02:00:00", -3600), ("02:31:00", -1740), ("02:59:59.5", -1), ("02:00:00", 0), ("02:00:01", 1)];
+        let rest = [("02:20:00", 1200), ("02:59:59", 3599), ("03:00:00", 3600)];
+        let in_order = hour(1_792_890_000, &[&dense[..], &rest].concat());
+        // Out of order by less than half an hour.
+        let out_of_order = hour(1_792_890_000, &[("02:31:00", -1740), ("02:05:00", -3300)]);
+        for (times, slack) in [(&in_order, 0), (&in_order, 600), (&out_of_order, 0)] {
+            let zone = TimeZone::get("Europe/Berlin").unwrap();
+            let mut stamps = Stamps::new(Some(zone), None).unsorted_by(slack * SECOND);
+            for (text, seconds) in times {
+                let read = stamps.read(text.as_bytes(), text.as_bytes());
+                assert_eq!(read.map(|at| (at.0 / SECOND).cast_signed()), Ok(*seconds), "{text}");
+            }
+        }
+    }
+
+    /// Around all changes of the clocks in some zones.
+    #[test]
+    fn a_dense_log_in_local_time_is_read_as_it_was_written() {
+        for seed in 0..300 {
+            let mut random = Rng::with_seed(seed);
+            let zones =
+                ["Europe/Berlin", "America/New_York", "Australia/Lord_Howe", "Africa/Casablanca", "UTC"];
+            let zone = TimeZone::get(random.choice(zones).unwrap()).unwrap();
+            let year = Timestamp::from_second(random.i64(1_000_000_000..2_000_000_000)).unwrap();
+            let change = zone.following(year).next().map_or(year, |change| change.timestamp());
+            let mut at = change.as_second() - 2 * 3600;
+            let mut stamps = Stamps::new(Some(zone.clone()), None);
+            for _ in 0..30 {
+                // Clocks of Lord Howe repeat half an hour.
+                at += random.i64(0..14 * 60);
+                let text = zone.to_datetime(Timestamp::from_second(at).unwrap()).to_string();
+                let read = stamps.read(text.as_bytes(), text.as_bytes());
+                assert_eq!(read, Ok(Time(at.unsigned_abs() * SECOND)), "seed {seed}: {text}");
+            }
         }
     }
 

@@ -439,6 +439,11 @@ impl Gate {
         }
     }
 
+    /// The wall clock.
+    pub(crate) fn wall(&self) -> Wall {
+        self.wall
+    }
+
     /// The wall clock shows this from `now` on.
     pub fn set_wall(&mut self, now: Time, wall: Wall) {
         // Slots that have come since may have been booked by the clock as it was.

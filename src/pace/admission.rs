@@ -86,7 +86,7 @@ impl<'a> Admission<'a> {
         }
         let now = self.shared.time(now);
         self.shared.change(|State { limits, queue }, woken| {
-            limits.withdraw(&self.item);
+            limits.withdraw(&self.item, now);
             queue.advance_for(&self.item, limits, now, woken);
         });
     }

@@ -76,6 +76,19 @@ impl Pace {
         self.shared.lock().limits.set_wall(at, Wall::new(at, Time(shown)));
     }
 
+    /// The present instant; sets the wall clock as well, if it was set and matters.
+    pub(super) fn now(&self) -> Instant {
+        let before = Instant::now();
+        if !self.shared.goes_by_wall {
+            return before;
+        }
+        let (shown, now) = (SystemTime::now(), Instant::now());
+        let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
+        let within = nanos(now.saturating_duration_since(before));
+        self.shared.lock().limits.follow(self.shared.time(now), Time(shown), within);
+        now
+    }
+
     /// The item that a text stands for: `key=` and `cost=` select from it. It waits from `since` on, and a bucket saves
     /// up for it.
     ///
@@ -154,7 +167,8 @@ impl Pace {
     }
 
     /// The first instant from `now` on at which a release may be admitted, if nothing that was admitted is committed or
-    /// canceled before; `None` if there is none.
+    /// canceled before; `None` if there is none. If limits by the calendar have agreed on nothing for a thousand of
+    /// their periods, it is the instant from which to ask again.
     ///
     /// ```
     /// # fn main() -> Result<(), throttle::pace::Error> {

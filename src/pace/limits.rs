@@ -66,12 +66,29 @@ impl Limits {
         }
     }
 
+    /// The wall clock shows this from `now` on.
     pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
         if self.is_new {
             // With `start=empty`, a period of another clock would be used up.
             self.gate = Gate::new(self.gate.rates().to_vec(), Time::ZERO, wall).until_ended();
+        } else {
+            self.settle(now);
         }
         self.gate.set_wall(now, wall);
+    }
+
+    /// As [`Limits::set_wall`], if the clock, which showed `shown` up to `within` nanoseconds before `now`, was set.
+    pub(super) fn follow(&mut self, now: Time, shown: Time, within: u64) {
+        let mut wall = self.gate.wall();
+        wall.follow(now, shown, within);
+        if wall != self.gate.wall() {
+            self.set_wall(now, wall);
+        }
+    }
+
+    /// True if answers depend on what the wall clock shows.
+    pub(super) fn go_by_wall(&self) -> bool {
+        self.gate.rates().iter().any(|rate| rate.zone.is_some())
     }
 
     pub(super) fn pause(&mut self, until: Time) {
@@ -81,6 +98,11 @@ impl Limits {
     /// True if answers depend on when an item began to wait.
     pub(super) fn saves_up(&self) -> bool {
         self.gate.properties().depends_on_eligibility
+    }
+
+    /// The instant that `now` stands for: none is before the latest.
+    pub(super) fn stands_for(&self, now: Time) -> Time {
+        now.max(self.latest)
     }
 
     /// Keeps what an answer to an item that waits since then depends on, as long as there is a copy.
@@ -98,6 +120,13 @@ impl Limits {
         self.settle(now);
         let from = now.max(self.latest).max(self.paused);
         self.gate.opening(Scope::All, &item.request(), from).from.known()
+    }
+
+    /// True if a release is never admitted, however those that are under way end.
+    pub(super) fn is_never(&mut self, item: &Waiting, now: Time) -> bool {
+        let charging = item.obstacles().filter_map(Blocked::limit);
+        let is_awaited = charging.map(|at| self.gate.limit(at)).any(|limit| limit.runs(&item.request()));
+        !is_awaited && self.earliest(item, now).is_none()
     }
 
     /// The line of those whom the same limit blocks.
@@ -166,8 +195,9 @@ impl Limits {
         self.dropped.push(item);
     }
 
-    /// Takes back a release that did not happen.
-    pub(super) fn withdraw(&mut self, item: &Waiting) {
+    /// Takes back, at `now`, a release that did not happen.
+    pub(super) fn withdraw(&mut self, item: &Waiting, now: Time) {
+        self.settle(now);
         self.gate.withdraw(&item.request());
     }
 

@@ -45,8 +45,8 @@
 //! a URL, a line of words, a JSON document. What costs 0 passes all limits; what costs more than a limit ever admits is
 //! an error at once.
 //!
-//! The library alone compares hosts in lower case, without user and port; with the feature `cli`, also in all spellings
-//! of addresses and international names.
+//! The library alone compares the hosts of URLs in lower case, without user and port; with the feature `cli`, also in
+//! all spellings of addresses and international names. A key that is given in a pair is compared as it is.
 //!
 //! A program with a clock of its own, such as a simulation, uses [`Pace`], which is given the time. A release takes
 //! time, so there are three steps: *admit* it at an instant read before, make it, and *commit* it at an instant read
@@ -60,11 +60,12 @@
 //! under way: end a request that is sent, do not wait for its answer.
 //!
 //! Those who wait go in turn: no one before another who began to wait before and is blocked by the same limit. A future
-//! may be dropped at any time. What ends wakes one or two, however many wait.
+//! may be dropped at any time. What ends wakes those who may go, and at most one more for each limit.
 //!
 //! Time does not go back: an instant before the latest at which something was admitted, committed or counted
 //! ([`Pace::left`]) stands for that one. An admission that is dropped has been used; one that is leaked counts for
-//! ever. Idle keys take no memory. Nothing is shared with other processes.
+//! ever. A key that was asked for takes some 60 bytes until it is idle, and for up to a period after that. Nothing is
+//! shared with other processes.
 //!
 //! # Comparison
 //!

@@ -16,6 +16,9 @@ use super::{Error, Item, Pace};
 ///
 /// Those who wait go in the order in which they began to wait; only a wait for a key lets others pass who have another
 /// key.
+///
+/// If a limit goes by the calendar or has hours, the system's wall clock is read as well: those who wait learn within a
+/// second that it was set.
 #[derive(Clone, Debug)]
 pub struct Pacer {
     pub(super) pace: Pace,
@@ -50,7 +53,7 @@ impl Pacer {
     /// # Errors
     /// As for [`Pace::item`].
     pub fn item(&self, text: &[u8]) -> Result<Item, Error> {
-        self.pace.item(text, Instant::now())
+        self.pace.item(text, self.pace.now())
     }
 
     /// As [`Pace::named`], waiting from now on.
@@ -67,7 +70,7 @@ impl Pacer {
     /// # Errors
     /// As for [`Pace::named`].
     pub fn named(&self, keys: &[(&str, &[u8])], costs: &[(&str, u64)]) -> Result<Item, Error> {
-        self.pace.named(keys, costs, Instant::now())
+        self.pace.named(keys, costs, self.pace.now())
     }
 
     /// Admits a release now, or refuses it. Does not go before those who wait.
@@ -85,7 +88,7 @@ impl Pacer {
     /// # Errors
     /// It may not be released now, or as for [`Pace::keyed`].
     pub fn try_now<'a>(&self, ask: impl Ask<'a>) -> Result<Permit<'_>, Error> {
-        self.pace.admit(ask, Instant::now()).map(Permit::new)
+        self.pace.admit(ask, self.pace.now()).map(Permit::new)
     }
 
     /// Admits and charges a release that takes no time, such as a request that is let in: cheaper than
@@ -105,7 +108,7 @@ impl Pacer {
     /// # Errors
     /// As for [`Pacer::try_now`].
     pub fn check<'a>(&self, ask: impl Ask<'a>) -> Result<(), Error> {
-        self.pace.check(ask, Instant::now())
+        self.pace.check(ask, self.pace.now())
     }
 
     /// Blocks until a release is admitted.
@@ -169,13 +172,13 @@ impl Pacer {
     }
 
     fn block<'a>(&self, ask: impl Ask<'a>, deadline: Option<Instant>) -> Result<Permit<'_>, Error> {
-        let turn = match self.pace.admit_or_wait(ask, Instant::now())? {
+        let turn = match self.pace.admit_or_wait(ask, self.pace.now())? {
             Ok(admission) => return Ok(Permit::new(admission)),
             Err(turn) => turn,
         };
         let waker = Waker::from(Arc::new(Unpark(current())));
         loop {
-            match turn.ask(Instant::now(), &waker, deadline)? {
+            match turn.ask(self.pace.now(), &waker, deadline)? {
                 Next::Take(admission) => return Ok(Permit::new(admission)),
                 Next::Sleep(Some(until)) => park_until(until),
                 Next::Sleep(None) => park(),
@@ -252,7 +255,7 @@ impl Pacer {
     /// # Errors
     /// As for [`Pace::keyed`].
     pub fn left<'a>(&self, ask: impl Ask<'a>) -> Result<u64, Error> {
-        self.pace.left(ask, Instant::now())
+        self.pace.left(ask, self.pace.now())
     }
 }
 

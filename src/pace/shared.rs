@@ -18,7 +18,9 @@ pub(super) struct Shared {
     pub(super) id: u64,
     pub(super) values: Values,
     /// Answers depend on when an item began to wait.
-    saves_up: bool,
+    pub(super) saves_up: bool,
+    /// Answers depend on what the wall clock shows.
+    pub(super) goes_by_wall: bool,
     origin: Instant,
     state: Mutex<State>,
     /// Before this instant, no release that costs 1 is admitted, if there is one limit, which charges all alike, as
@@ -36,9 +38,9 @@ impl Shared {
     pub(super) fn new(limits: Limits, values: Values, origin: Instant) -> Self {
         static NEXT: StdAtomicU64 = StdAtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let saves_up = limits.saves_up();
+        let (saves_up, goes_by_wall) = (limits.saves_up(), limits.go_by_wall());
         let state = Mutex::new(State { limits, queue: Queue::default() });
-        Shared { id, values, saves_up, origin, state, closed_until: AtomicU64::new(0) }
+        Shared { id, values, saves_up, goes_by_wall, origin, state, closed_until: AtomicU64::new(0) }
     }
 
     /// A panic of another thread leaves nothing half done: no code of the caller runs under the lock.
@@ -58,7 +60,10 @@ impl Shared {
     #[cold]
     pub(super) fn refuse(&self, state: &mut State, item: &Waiting, blocked: Blocked, now: Time) -> Error {
         let until = state.limits.earliest(item, now);
-        if until.is_none() && state.limits.unblocks(blocked, item, now) == Some(Time::NEVER) {
+        let is_never = |limits: &mut Limits| {
+            limits.unblocks(blocked, item, now) == Some(Time::NEVER) || limits.is_never(item, now)
+        };
+        if until.is_none() && is_never(&mut state.limits) {
             return ErrorKind::Never.into();
         }
         let by = blocked.limit();

@@ -99,13 +99,14 @@ where
     }
 
     async fn until<'a>(&self, ask: impl Ask<'a>, deadline: Option<Instant>) -> Result<Permit<'_>, Error> {
-        let turn = match self.pacer.pace.admit_or_wait(ask, Instant::now())? {
+        let turn = match self.pacer.pace.admit_or_wait(ask, self.pacer.pace.now())? {
             Ok(admission) => return Ok(Permit::new(admission)),
             Err(turn) => turn,
         };
         loop {
-            let ask =
-                |context: &mut Context| Poll::Ready(turn.ask(Instant::now(), context.waker(), deadline));
+            let ask = |context: &mut Context| {
+                Poll::Ready(turn.ask(self.pacer.pace.now(), context.waker(), deadline))
+            };
             match poll_fn(ask).await? {
                 Next::Take(admission) => return Ok(Permit::new(admission)),
                 Next::Sleep(until) => self.sleep_or_woken(&turn, until).await,

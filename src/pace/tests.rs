@@ -143,7 +143,7 @@ impl World {
         let is_canceled = random.u8(..4) == 0;
         self.change(|World { limits, queue, .. }, woken| {
             match is_canceled {
-                true => limits.withdraw(&item),
+                true => limits.withdraw(&item, now),
                 false => limits.finish(&item, at, now),
             }
             queue.advance_for(&item, limits, now, woken);
@@ -157,7 +157,7 @@ impl World {
         self.change(|World { limits, queue, .. }, woken| {
             let waiter = queue.leave(ticket, limits, now, woken).unwrap();
             if matches!(waiter.standing, Standing::Admitted(_)) {
-                limits.withdraw(&waiter.item);
+                limits.withdraw(&waiter.item, now);
                 queue.advance_for(&waiter.item, limits, now, woken);
             }
         });
@@ -215,6 +215,28 @@ fn property_all_who_wait_go_as_soon_as_they_may_and_those_of_a_key_in_turn() {
             assert!(of_key.is_sorted(), "{:?}", world.order);
         }
     });
+}
+
+/// As it would be if the system's clock were set.
+#[test]
+fn no_period_of_the_calendar_has_more_if_the_clock_is_set() {
+    let rates = parse_limits("1/h,algo=calendar,tz=UTC", &Defaults::default()).unwrap();
+    let mut limits = Limits::new(Gate::new(rates, Time::ZERO, Wall::EPOCH));
+    let second = |second: u64| Time(second * crate::time::SECOND);
+    let one = || Waiting {
+        charges: super::values::Charges { costs: [1].into_iter().collect(), ..Default::default() },
+        ..Waiting::default()
+    };
+    limits.follow(second(0), second(3598), 0);
+    assert!(limits.admit(&one(), second(0), true).is_ok());
+    // By an instant that is read late, it was not set.
+    limits.follow(second(1), Time(second(3599).0 - 50_000), 0);
+    assert_eq!(limits.earliest(&one(), second(1)), Some(second(2)));
+    // Set back by half an hour, it shows the same hour for longer.
+    limits.follow(second(3), second(1801), 0);
+    assert_eq!(limits.earliest(&one(), second(3)), Some(second(1802)));
+    limits.follow(second(4), second(3601), 0);
+    assert_eq!(limits.earliest(&one(), second(4)), Some(second(4)));
 }
 
 /// However many wait, one that ends wakes the one that goes and the one that is first after it.

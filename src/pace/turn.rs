@@ -2,13 +2,16 @@
 
 use std::sync::Arc;
 use std::task::Waker;
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use super::admission::Admission;
 use super::queue::Standing;
 use super::shared::{Shared, State};
 use super::{Error, ErrorKind};
 use crate::time::Time;
+
+/// The longest sleep of one who waits for a limit that goes by the wall clock, which may be set meanwhile.
+const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// A place in the queue. Dropped, it is given up; what was admitted and not taken is taken back.
 pub(super) struct Turn<'a> {
@@ -52,16 +55,21 @@ impl<'a> Turn<'a> {
                     };
                     return (Ok(Next::Take(Admission::new(shared, waiter.item, at))), waiter.waker);
                 }
-                Standing::First(_, Some(Time::NEVER)) => return (Err(ErrorKind::Never.into()), Some(waker)),
                 Standing::First(_, opens) => *opens,
                 Standing::Behind(_) => None,
             };
+            if matches!(waiter.standing, Standing::First(_, Some(Time::NEVER)))
+                || limits.is_never(&waiter.item, at)
+            {
+                return (Err(ErrorKind::Never.into()), Some(waker));
+            }
             let earliest = limits.earliest(&waiter.item, at).and_then(|at| shared.instant(at));
             if deadline.is_some_and(|deadline| now >= deadline || earliest > Some(deadline)) {
                 return (Err(ErrorKind::TimedOut.into()), Some(waker));
             }
-            let sleep = Next::Sleep(opens.and_then(|at| shared.instant(at)).or(deadline));
-            (Ok(sleep), queue.watch(self.ticket, waker))
+            let look = if shared.goes_by_wall { now.checked_add(MAX_SLEEP) } else { None };
+            let until = opens.and_then(|at| shared.instant(at)).into_iter().chain(deadline).chain(look).min();
+            (Ok(Next::Sleep(until)), queue.watch(self.ticket, waker))
         });
         next
     }
@@ -84,7 +92,7 @@ impl Drop for Turn<'_> {
         let _dropped = self.shared.change(|State { limits, queue }, woken| {
             let waiter = queue.leave(self.ticket, limits, now, woken)?;
             if matches!(waiter.standing, Standing::Admitted(_)) {
-                limits.withdraw(&waiter.item);
+                limits.withdraw(&waiter.item, now);
                 queue.advance_for(&waiter.item, limits, now, woken);
             }
             waiter.waker

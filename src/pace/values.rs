@@ -7,7 +7,7 @@ use smallvec::SmallVec;
 use super::{Error, ErrorKind};
 use crate::charge::Key;
 use crate::config::{Rate, Selector, key_indices, keys};
-use crate::source::{Fields, only_key, parse_digits};
+use crate::source::{Fields, only_key, parse_cost};
 
 /// The costs of an item under each limit, and its keys; memory is allocated only for many or long ones.
 #[derive(Clone, Debug, Default)]
@@ -24,6 +24,7 @@ pub(super) struct Values {
     /// The names of the selected keys, then of the selected costs.
     names: Vec<String>,
     keys: usize,
+    selectors: Vec<Selector>,
     /// The same parts of a text. An extractor has buffers of its own.
     fields: Mutex<Fields>,
 }
@@ -78,6 +79,7 @@ impl Values {
             names,
             keys,
             fields: Mutex::new(Fields::new(&selectors, None)),
+            selectors,
         }
     }
 
@@ -129,7 +131,7 @@ impl Values {
         self.charges(keys.collect(), 1, |index| {
             let name = &self.names[index];
             let part = parts[index].as_deref().ok_or_else(|| lacks_cost(name))?;
-            parse_digits(part).ok_or_else(|| {
+            parse_cost(&self.selectors[index], part).ok_or_else(|| {
                 let why = format!("the item's cost, {name}, is not a whole number below 2^64");
                 Error::new(ErrorKind::InvalidItem, why)
             })

@@ -216,21 +216,10 @@ impl Cost {
             Cost::Selected(index) => {
                 let part = record.part(index);
                 let selector = record.selector(index);
-                let number =
-                    part.whole_number().or_else(|| without_fraction(selector, &part)?.whole_number());
-                number.ok_or_else(|| why_no_cost(selector, &part))
+                part.cost(selector).ok_or_else(|| why_no_cost(selector, &part))
             }
         }
     }
-}
-
-/// The number in JSON text such as `3.0`, as many programs write all numbers.
-#[cold]
-fn without_fraction<'a>(selector: &Selector, part: &'a Selected) -> Option<Selected<'a>> {
-    let (Selector::Path(_), Selected::Text(text)) = (selector, part) else { return None };
-    let point = text.iter().position(|&byte| byte == b'.')?;
-    let is_zero = text[point + 1..].iter().all(|&digit| digit == b'0');
-    is_zero.then(|| Selected::borrowed(&text[..point]))
 }
 
 #[cold]

@@ -42,7 +42,7 @@ pub(crate) use input::{Input, Unfit};
 pub use items::Batch;
 pub(crate) use items::{Items, Segments};
 pub(crate) use keyless::Keyless;
-pub(crate) use part::parse_digits;
+pub(crate) use part::parse_cost;
 pub use reader::Reader;
 pub(crate) use release_charges::ReleaseCharges;
 pub use segment::Segment;

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use crate::charge::Key;
+use crate::config::Selector;
 
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(super) enum Selected<'a> {
@@ -30,11 +31,11 @@ impl<'a> Selected<'a> {
         }
     }
 
-    /// The part as a cost: digits and nothing else.
-    pub(super) fn whole_number(&self) -> Option<u64> {
+    /// The part as a cost, as `selector` has selected it.
+    pub(super) fn cost(&self, selector: &Selector) -> Option<u64> {
         match self {
             Selected::Missing => None,
-            Selected::Text(text) => parse_digits(text),
+            Selected::Text(text) => parse_cost(selector, text),
             Selected::Number(number) => Some(*number),
         }
     }
@@ -56,8 +57,21 @@ impl<'a> From<Option<&'a [u8]>> for Selected<'a> {
     }
 }
 
+/// The cost that a selector has selected: digits and nothing else, but from JSON also 3.0, as many programs write all
+/// numbers.
+pub(crate) fn parse_cost(selector: &Selector, text: &[u8]) -> Option<u64> {
+    parse_digits(text).or_else(|| parse_digits(without_fraction(selector, text)?))
+}
+
+#[cold]
+fn without_fraction<'a>(selector: &Selector, text: &'a [u8]) -> Option<&'a [u8]> {
+    let point =
+        text.iter().position(|&byte| byte == b'.').filter(|_| matches!(selector, Selector::Path(_)))?;
+    text[point + 1..].iter().all(|&digit| digit == b'0').then(|| &text[..point])
+}
+
 /// Unlike std, accepts no sign, and bytes that need not be UTF-8.
-pub(crate) fn parse_digits(text: &[u8]) -> Option<u64> {
+fn parse_digits(text: &[u8]) -> Option<u64> {
     let append = |number: u64, byte: &u8| match byte {
         b'0'..=b'9' => number.checked_mul(10)?.checked_add(u64::from(byte - b'0')),
         _ => None,

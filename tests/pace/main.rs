@@ -105,6 +105,26 @@ fn property_an_instant_before_the_latest_stands_for_that() {
     }
 }
 
+/// A bucket saves up nothing for one who asks late; what was dropped ends at any instant that is told.
+#[test]
+fn what_is_told_late_is_as_of_the_latest_instant() {
+    let origin = Instant::now();
+    let at = |nanos: u64| origin + Duration::from_nanos(nanos);
+    let pace = Pace::new("1/9ns,algo=bucket,burst=0", origin).unwrap();
+    pace.check(("", 0), at(45)).unwrap();
+    assert!(pace.check(("", 1), at(45)).is_err() && pace.check(("", 1), at(0)).is_err());
+    let tells: [fn(&Pace, Instant); 2] = [
+        |pace, now| pace.admit(("", 1), now).unwrap().cancel(now),
+        |pace, now| pace.set_clock(now, std::time::UNIX_EPOCH),
+    ];
+    for tell in tells {
+        let pace = Pace::new("5/12ns", origin).unwrap();
+        drop(pace.admit(("", 2), at(1)).unwrap());
+        tell(&pace, at(3));
+        assert_eq!(pace.earliest(("", 4), at(11)).unwrap(), Some(at(15)));
+    }
+}
+
 /// With keys, idle histories are dropped; a limit without a key keeps its history.
 #[test]
 fn property_a_key_is_limited_as_if_it_had_a_limit_of_its_own() {
@@ -229,6 +249,10 @@ fn values_charge_what_the_text_would() {
     admission.cancel(now);
     assert_eq!(left(pace.item(b"a 3 y", now)), 3);
     assert_eq!(left(pace.keyed(b"z", 3, now)), 3);
+    let pace = Pace::new("9/s,cost=.n", now).unwrap();
+    let costs = ["3", "3.0", "30e-1"].map(|number| pace.item(format!("{{\"n\": {number}}}").as_bytes(), now));
+    assert_eq!(costs.map(|item| pace.left(item.unwrap(), now).unwrap()), [3; 3]);
+    assert!(pace.item(b"{\"n\": 3.1}", now).is_err());
 }
 
 /// With and without the parser that the program has.

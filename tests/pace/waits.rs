@@ -140,6 +140,32 @@ fn a_deadline_that_cannot_be_met_is_not_waited_for() {
     assert!(pacer.wait_deadline(("", 1), start).is_err());
 }
 
+/// Each would go some time, but never all of them at once.
+#[test]
+fn what_limits_never_agree_on_is_never_waited_for() {
+    for limits in [
+        "0/s,during=Mon-Fri,tz=UTC\n0/s,during=Sat-Sun,tz=UTC",
+        "0/s,during=00:00-12:00,tz=UTC\n0/s,during=12:00-24:00,tz=UTC\n9/s",
+    ] {
+        let pacer = Pacer::new(limits).unwrap();
+        let (tasks, timeout) = (pacer.sleeping(Timer::after), Duration::from_secs(3600));
+        let kinds = [
+            pacer.wait(("", 1)).map(drop),
+            pacer.wait_timeout(("", 1), timeout).map(drop),
+            block_on(tasks.ready_timeout(("", 1), timeout)).map(drop),
+            pacer.try_now(("", 1)).map(drop),
+            pacer.check(("", 1)),
+        ];
+        assert_eq!(kinds.map(|answer| answer.unwrap_err().kind()), [ErrorKind::Never; 5], "{limits}");
+    }
+    // One that is under way may be canceled; until then, nothing is known.
+    let pacer = Pacer::new("1/h\n1/h,key=col:1").unwrap();
+    let permit = pacer.wait(("a", 1)).unwrap();
+    assert_eq!(pacer.wait_timeout(("a", 1), PERIOD).unwrap_err().kind(), ErrorKind::TimedOut);
+    permit.cancel();
+    assert!(pacer.wait_timeout(("a", 1), PERIOD).is_ok());
+}
+
 #[test]
 fn a_pause_holds_for_those_who_wait_already() {
     let pacer = Pacer::new("1/10ms").unwrap();

@@ -227,7 +227,10 @@ impl Vault for FileVault {
             debug_assert!(key.is_empty() && old.is_none());
             self.database = Database::create(&self.path, self.setting.patience, key, write.value)?;
             return match self.database {
-                Some(_) => Ok(Swap::Done(self.reading())),
+                Some(_) => {
+                    self.is_replaced = false;
+                    Ok(Swap::Done(self.reading()))
+                }
                 // Another process was faster.
                 None => self.load(&[key], false).map(Swap::Refused),
             };

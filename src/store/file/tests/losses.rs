@@ -47,6 +47,20 @@ fn a_removed_state_is_followed_by_a_quarantine() {
     assert_eq!(slots(&mut stage.open(), 4), [10, 10, 10, 20]);
 }
 
+/// It has begun the new one itself.
+#[test]
+fn who_has_noticed_a_loss_notices_it_once() {
+    let stage = Stage::new();
+    let mut store = stage.open();
+    slots(&mut store, 2);
+    fs::remove_file(stage.path()).expect("removed");
+    wanted(&mut store, HORIZON + PERIOD);
+    stage.wait(HORIZON);
+    let answer = store.book(&order(1)).expect("booked");
+    assert_eq!(answer.warning, None);
+    assert!(answer.slots[0].at.since(now(&store)) <= PERIOD, "{answer:?}");
+}
+
 /// A report of an overrun may be the first to notice.
 #[test]
 fn a_loss_is_told_once_it_is_known_until_when_a_quarantine_ends() {

@@ -30,12 +30,14 @@ pub(crate) struct LimitsFiles {
     check: Box<dyn Fn(&Rate) -> Result<()> + Send>,
     /// The content of files that can be read only once, such as pipes.
     read_once: HashMap<PathBuf, String>,
+    /// All others have been read: whoever opens a pipe in place of one would wait for its writer.
+    are_files: bool,
 }
 
 impl LimitsFiles {
     /// The files that `limits` name. They are read by [`load`](Self::load), where each limit must pass `check`.
     pub(crate) fn new(limits: LimitOptions, check: impl Fn(&Rate) -> Result<()> + Send + 'static) -> Self {
-        LimitsFiles { limits, check: Box::new(check), read_once: HashMap::new() }
+        LimitsFiles { limits, check: Box::new(check), read_once: HashMap::new(), are_files: false }
     }
 
     /// Loads the limits as they are now.
@@ -43,10 +45,13 @@ impl LimitsFiles {
     /// # Errors
     /// A file cannot be read or holds no limit, or a limit makes no sense. The error names the place.
     pub(crate) fn load(&mut self) -> Result<Vec<Rate>> {
-        let LimitsFiles { limits, check, read_once } = self;
+        let LimitsFiles { limits, check, read_once, are_files } = self;
         let rates = limits.resolve(|path| {
             if let Some(text) = read_once.get(path) {
                 return Ok(text.clone());
+            }
+            if *are_files && !fs::metadata(path)?.is_file() {
+                return Err(io::Error::other("it is no longer a file"));
             }
             let (file, mut text) = (File::open(path)?, String::new());
             let is_file = file.metadata()?.is_file();
@@ -60,6 +65,7 @@ impl LimitsFiles {
             Ok(text)
         })?;
         rates.iter().try_for_each(check)?;
+        *are_files = true;
         Ok(rates)
     }
 }
@@ -98,8 +104,9 @@ pub(super) fn watch(mut files: LimitsFiles, mut rates: Vec<Rate>, waker: Waker) 
     })
 }
 
-/// The metadata that distinguishes versions of a file; `None` if it cannot be examined.
+/// The metadata that distinguishes versions of a file; `None` if it cannot be examined. The time of its last change, as
+/// that of the last write can be set.
 fn stamp(file: &Path) -> Option<([u64; 3], [i64; 2])> {
     let data = fs::metadata(file).ok()?;
-    Some(([data.dev(), data.ino(), data.size()], [data.mtime(), data.mtime_nsec()]))
+    Some(([data.dev(), data.ino(), data.size()], [data.ctime(), data.ctime_nsec()]))
 }

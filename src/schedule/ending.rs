@@ -124,6 +124,11 @@ impl Ending {
         fixed.or_else(|| Some((now.saturating_add(self.patience?), false)))
     }
 
+    /// The longest wait for a release, if it does not end at a fixed instant.
+    pub(super) fn patience(&self) -> Option<u64> {
+        self.patience
+    }
+
     /// The end of the wait for that instant, if it is fixed and later than `now`.
     pub(super) fn patience_ends(&self, now: Time) -> Option<Time> {
         self.latest.filter(|at| *at > now)

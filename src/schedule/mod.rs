@@ -250,7 +250,8 @@ impl Schedule {
         }
         // Nothing can be evicted while items wait that may ask about it, and their release wakes the run anyway.
         let tidy_at = tidy_at.filter(|_| self.lanes.is_empty());
-        let (deadline, patience_ends) = (self.lanes.deadline(), self.ending.patience_ends(now));
+        let deadline = self.lanes.deadline();
+        let patience_ends = self.ending.patience_ends(now).or_else(|| self.pause_ends());
         let over = self.ending.over().filter(|_| !self.has_released_all());
         // From then on, it waits for limits.
         let delay = self.next_lane().and_then(|at| self.lanes.lane(at).delayed_until(now));
@@ -296,6 +297,9 @@ impl Schedule {
         let Some((by, is_fixed)) = self.ending.latest(now).filter(|_| !self.ending.is_stopping()) else {
             return false;
         };
+        if self.pause_ends().is_some_and(|end| end <= now) {
+            return true;
+        }
         // The end of a running command may let something go sooner.
         let may_run_sooner = || {
             self.jobs.running() > 0 && (self.jobs.retry().times > 0 || !self.gate.properties().is_foreseeable)
@@ -307,6 +311,17 @@ impl Schedule {
         // The answer may be a slot in time, unless slots are late one after the other.
         let may_come = self.is_asking() && !self.has_lost_slot;
         is_fixed && now >= by && !self.lanes.is_empty() && !may_come
+    }
+
+    /// When the next item will have waited for as long as it may, while a file of limits pauses the run: until when is
+    /// not known.
+    fn pause_ends(&self) -> Option<Time> {
+        let is_paused = matches!(self.next, Some((Time::NEVER, _)))
+            && self.jobs.running() == 0
+            && self.jobs.backoffs().is_none()
+            && self.gate.reservations().is_none();
+        let since = self.lanes.oldest().filter(|_| is_paused)?;
+        Some(since.saturating_add(self.ending.patience()?))
     }
 
     /// The next release of an item in a lane, if the limits say when.

@@ -26,6 +26,7 @@ impl Reporter {
                 let how = match early {
                     Some(early) => format!("came {} too early for", rounded_duration(*early)),
                     None if counts_exits => "came while too many commands were running for".to_owned(),
+                    None if limit.as_ref().is_some_and(Rate::pauses) => "came during a pause by".to_owned(),
                     None => "can never be released under".to_owned(),
                 };
                 let limit = limit.as_ref().map(|limit| format!("the limit {limit}"));

@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::thread;
 use std::time::{Duration, Instant};
 
 use throttle::exit::Exit;
@@ -141,6 +142,57 @@ fn a_run_may_start_with_a_pause() {
     live.told("limit 0/1s");
     live.rewrite("1/1ms");
     assert_eq!(text(&live.running.finish().stdout), numbers(9));
+}
+
+/// It is not known when a pause ends.
+#[test]
+fn a_pause_ends_the_run_after_the_longest_wait() {
+    for on_limit in ["wait", "latest"] {
+        let live = Live::with("0/s", &["--max-wait=300ms", "--on-limit", on_limit]);
+        let started = live.started;
+        let output = live.running.finish();
+        assert_eq!((output.status.code(), text(&output.stdout)), (Some(75), String::new()));
+        assert!(started.elapsed() >= Duration::from_millis(300));
+        assert!(text(&output.stderr).contains("there is no release within --max-wait"));
+    }
+    let mut live = Live::with("1/1ms", &["--max-wait=1h"]);
+    live.rewrite("0/s");
+    live.told("limit 0/1s");
+    live.rewrite("1/1ms");
+    assert!(live.running.finish().status.success());
+    let live = Live::with("0/s", &["--on-limit=fail"]);
+    let output = live.running.finish();
+    assert!(text(&output.stderr).contains("item 1 '1' came during a pause by the limit 0/1s"));
+}
+
+/// Its writer may never come.
+#[test]
+fn a_pipe_in_place_of_a_file_changes_nothing() {
+    let mut live = Live::new("1/h");
+    assert_eq!(live.line(), "1\n");
+    let pipe = live.directory.path().join("pipe");
+    nix::unistd::mkfifo(&pipe, nix::sys::stat::Mode::S_IRWXU).expect("a pipe");
+    fs::rename(pipe, live.file()).expect("its place");
+    live.told("it is no longer a file");
+    live.replace("1/1ms");
+    assert_eq!(text(&live.running.finish().stdout), numbers(9).split_off(2));
+}
+
+/// As after `cp -p` or `rsync -t`.
+#[test]
+fn a_file_of_the_same_size_and_time_is_read_again() {
+    let mut live = Live::new("1/h");
+    assert_eq!(live.line(), "1\n");
+    // A file that is new is read twice.
+    thread::sleep(Duration::from_millis(600));
+    let time = fs::metadata(live.file()).and_then(|data| data.modified()).expect("a time");
+    live.rewrite("9/s");
+    fs::File::options()
+        .append(true)
+        .open(live.file())
+        .and_then(|file| file.set_modified(time))
+        .expect("ours");
+    assert_eq!(text(&live.running.finish().stdout), numbers(9).split_off(2));
 }
 
 #[test]

@@ -169,8 +169,12 @@ impl Hours {
         self.week.covers(at + self.zone.offset(at).0).0
     }
 
-    /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says.
+    /// The first instant from `at` on that is inside the hours, or outside them, as `inside` says; far beyond any
+    /// [`Time`](super::Time) if there is none, as these are all hours of the week.
     pub fn first(&self, at: i128, inside: bool) -> i128 {
+        if !inside && self.week.is_all() {
+            return i128::MAX / 2;
+        }
         let mut at = at;
         loop {
             let (offset, until) = self.zone.offset(at);
@@ -186,6 +190,14 @@ impl Hours {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn no_time_is_outside_all_hours() {
+        for text in ["Wed-Tue", "00:00-12:00+12:00-24:00", "Sat-Fri@06:00-06:00"] {
+            let hours = Hours { week: text.parse().unwrap(), zone: Zone::utc() };
+            assert!(hours.first(5, false) > i128::from(u64::MAX) && hours.first(5, true) == 5, "{text}");
+        }
+    }
 
     #[test]
     fn what_is_printed_reads_back() {

@@ -12,6 +12,9 @@ use crate::time::Time;
 /// Wakers to call once the lock is released.
 pub(super) type Woken = SmallVec<[Waker; 4]>;
 
+/// The lines that an event concerns.
+type Lines = SmallVec<[Line; 2]>;
+
 /// Who waits. No one goes before another who began to wait before and is blocked by the same limit.
 ///
 /// Each stands in one line, that of the limit that blocks it. Only the first of a line waits for an instant, so an
@@ -84,7 +87,7 @@ impl Queue {
             Standing::Admitted(_) => None,
             Standing::First(line, _) | Standing::Behind(line) => Some(line.clone()),
         };
-        line.iter().for_each(|line| self.advance(line, limits, now, woken));
+        self.advance(line.into_iter().collect(), limits, now, woken);
         self.waiters.get(&ticket)
     }
 
@@ -110,38 +113,52 @@ impl Queue {
         let waiter = self.waiters.remove(&ticket)?;
         if let Standing::First(line, _) | Standing::Behind(line) = &waiter.standing {
             self.lines.remove(&(line.clone(), ticket));
-            self.advance(line, limits, now, woken);
+            self.advance(Lines::from_iter([line.clone()]), limits, now, woken);
         }
         Some(waiter)
     }
 
     /// Admits at `now` those who wait for the limits that charge an item.
     pub(super) fn advance_for(&mut self, item: &Waiting, limits: &mut Limits, now: Time, woken: &mut Woken) {
-        for blocked in item.obstacles() {
-            self.advance(&limits.line(blocked, item), limits, now, woken);
+        let lines = item.obstacles().map(|blocked| limits.line(blocked, item)).collect();
+        self.advance(lines, limits, now, woken);
+    }
+
+    /// Admits at `now` those in some lines who may go, in the order in which they began to wait, and wakes those whose
+    /// standing has changed.
+    fn advance(&mut self, mut lines: Lines, limits: &mut Limits, now: Time, woken: &mut Woken) {
+        loop {
+            let firsts = lines.iter().enumerate().filter_map(|(at, line)| Some((self.first(line)?, at)));
+            let Some((ticket, at)) = firsts.min() else { return };
+            if !self.goes_on(&lines[at], ticket, limits, now, woken) {
+                lines.swap_remove(at);
+            }
         }
     }
 
-    /// Admits at `now` those in a line who may go, in turn, and wakes those whose standing has changed.
-    fn advance(&mut self, line: &Line, limits: &mut Limits, now: Time, woken: &mut Woken) {
-        while let Some(ticket) = self.first(line) {
-            let Some(mut waiter) = self.waiters.remove(&ticket) else { return };
-            self.lines.remove(&(line.clone(), ticket));
-            let answer = match self.blocked_by_others(&waiter.item, ticket, limits) {
-                Some(blocked) => Err(blocked),
-                None => limits.admit(&waiter.item, now, false),
-            };
-            let standing = match answer {
-                Ok(at) => Standing::Admitted(at),
-                Err(blocked) => self.line_up(ticket, &waiter.item, blocked, limits, now),
-            };
-            let stays = matches!(&standing, Standing::First(same, _) if same == line);
-            waiter.set(standing, woken);
-            self.waiters.insert(ticket, waiter);
-            if stays {
-                return;
-            }
-        }
+    /// Admits at `now` the first of a line if it may go. Returns false if it stays the first.
+    fn goes_on(
+        &mut self,
+        line: &Line,
+        ticket: u64,
+        limits: &mut Limits,
+        now: Time,
+        woken: &mut Woken,
+    ) -> bool {
+        let Some(mut waiter) = self.waiters.remove(&ticket) else { return false };
+        self.lines.remove(&(line.clone(), ticket));
+        let answer = match self.blocked_by_others(&waiter.item, ticket, limits) {
+            Some(blocked) => Err(blocked),
+            None => limits.admit(&waiter.item, now, false),
+        };
+        let standing = match answer {
+            Ok(at) => Standing::Admitted(at),
+            Err(blocked) => self.line_up(ticket, &waiter.item, blocked, limits, now),
+        };
+        let stays = matches!(&standing, Standing::First(same, _) if same == line);
+        waiter.set(standing, woken);
+        self.waiters.insert(ticket, waiter);
+        !stays
     }
 
     /// The first limit for which another waits who began to before `ticket`.

@@ -82,6 +82,23 @@ fn a_wait_for_one_key_lets_others_pass() {
 }
 
 /// There is room for it, but not for the one before it; no instant tells when that one has gone.
+/// Whatever blocked them, and however the limits are ordered.
+#[test]
+fn of_two_who_are_freed_at_once_the_one_who_waits_longer_goes() {
+    for limits in ["2/h\n1/h,key=col:1", "1/h,key=col:1\n2/h"] {
+        let pacer = Pacer::new(limits).unwrap();
+        let tasks = pacer.sleeping(|_| std::future::pending::<()>());
+        let first = pacer.try_now(("a", 1)).unwrap();
+        let mut by_key = pin!(tasks.ready(("a", 1)));
+        assert!(poll_once(by_key.as_mut()).is_pending());
+        let _second = pacer.try_now(("b", 1)).unwrap();
+        let mut by_all = pin!(tasks.ready(("c", 1)));
+        assert!(poll_once(by_all.as_mut()).is_pending());
+        first.cancel();
+        assert!(poll_once(by_all.as_mut()).is_pending() && poll_once(by_key.as_mut()).is_ready(), "{limits}");
+    }
+}
+
 #[test]
 fn one_who_does_not_wait_is_refused_behind_one_who_does() {
     let pacer = Pacer::new("3/h").unwrap();

@@ -101,7 +101,7 @@ impl Learning {
     }
 
     fn learned(&mut self, key: &[u8]) -> &mut Learned {
-        let (low, high) = (self.a_second(self.least()), self.a_second(self.rate.count));
+        let (low, high) = self.bounds();
         let new = || Learned {
             cubic: Cubic::new(low, high),
             attempts: 0,
@@ -150,10 +150,17 @@ impl Learning {
         before.carry_over(state, &self.rule(key), now, None);
     }
 
-    /// Goes on with other bounds, as far as what was learned is within them.
-    pub(super) fn set_rate(self: Box<Self>, rate: &Rate) -> Option<Box<Self>> {
-        let is_same = (self.rate.least, self.rate.padded_terms()) == (rate.least, rate.padded_terms());
-        if is_same { Some(self) } else { Learning::of(rate) }
+    /// Goes on with other bounds.
+    pub(super) fn set_rate(mut self: Box<Self>, rate: &Rate) -> Option<Box<Self>> {
+        let of = Learning::of(rate)?;
+        let (low, high) = of.bounds();
+        self.keys.values_mut().for_each(|learned| learned.cubic.bound(low, high));
+        Some(Box::new(Learning { keys: self.keys, ..*of }))
+    }
+
+    /// The lowest rate a second, and the highest.
+    fn bounds(&self) -> (f64, f64) {
+        (self.a_second(self.least()), self.a_second(self.rate.count))
     }
 
     /// Forgets, at `now`, the keys that were not used for long.
@@ -254,13 +261,15 @@ mod tests {
     }
 
     #[test]
-    fn what_was_learned_is_kept_for_an_hour_and_while_the_bounds_are_the_same() {
+    fn what_was_learned_is_kept_for_an_hour_whatever_the_bounds() {
         let mut learning = Learning::of(&rate("2..100/s,key=col:1")).unwrap();
         learning.learned(b"a").cubic.released(Time(5), true);
         let count = |learning: &Learning| learning.all().count();
+        let one = learning.clone().set_rate(&rate("9/s,key=col:1"));
         let other = learning.clone().set_rate(&rate("3..100/s,key=col:1")).unwrap();
         let mut same = learning.set_rate(&rate("2..100/s,key=col:1,start=empty")).unwrap();
-        assert_eq!((count(&other), count(&same)), (0, 1));
+        assert!(one.is_none());
+        assert_eq!((count(&other), count(&same), other.all().next().unwrap().1.rate()), (1, 1, 3.0));
         for (after, left) in [(KEPT_FOR - 1, 1), (KEPT_FOR, 0)] {
             same.evict(Time(5 + after));
             assert_eq!(count(&same), left);

@@ -75,6 +75,18 @@ impl Cubic {
         }
     }
 
+    /// Goes on between other bounds: at the same rate, if they allow it.
+    pub fn bound(&mut self, low: f64, high: f64) {
+        (self.low, self.high) = (low, high);
+        if self.peak.is_none() {
+            // No two numbers are further apart.
+            let doublings = (1..2100).take_while(|&doublings| low * 2f64.powi(doublings) <= self.rate);
+            let doublings = doublings.last().unwrap_or(0);
+            self.grown = f64::from(doublings) + (self.rate / (low * 2f64.powi(doublings)) - 1.0).max(0.0);
+        }
+        self.rate = self.rate_at(self.grown);
+    }
+
     /// The rate.
     pub fn rate(&self) -> f64 {
         self.rate
@@ -164,6 +176,25 @@ mod tests {
             *from += SECOND / 10;
             cubic.released(Time(*from), true);
         });
+    }
+
+    #[test]
+    fn under_other_bounds_it_goes_on_from_where_it_is() {
+        let mut cubic = Cubic::new(1.0, 100.0);
+        let mut now = 0;
+        cubic.released(Time(0), true);
+        run(&mut cubic, &mut now, 4);
+        for (low, high, rate) in [(3.0, 50.0, 16.0), (0.1, 12.0, 12.0), (20.0, 50.0, 20.0), (5.0, 90.0, 20.0)]
+        {
+            cubic.bound(low, high);
+            assert!(is_near(cubic.rate(), rate), "{} from {low} to {high}", cubic.rate());
+        }
+        run(&mut cubic, &mut now, 1);
+        assert!(is_near(cubic.rate(), 40.0), "{}", cubic.rate());
+        assert!(cubic.answered(Time(now), Time(now + 1), true));
+        let fallen = cubic.rate();
+        cubic.bound(1.0, 1000.0);
+        assert!(is_near(cubic.rate(), fallen) && cubic.peak().is_some());
     }
 
     #[test]

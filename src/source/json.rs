@@ -49,9 +49,14 @@ impl Paths {
     /// # Errors
     /// It is not JSON, as far as can be told without decoding what is skipped.
     pub(super) fn values<'a>(&self, text: &'a [u8]) -> Result<PathValues<'a>, serde_json::Error> {
+        // A number where a path goes on is read as a float, which may be too large.
+        self.read(text, false).or_else(|_| self.read(text, true))
+    }
+
+    fn read<'a>(&self, text: &'a [u8], twice: bool) -> Result<PathValues<'a>, serde_json::Error> {
         let mut values = smallvec![Selected::Missing; self.count];
         let mut json = serde_json::Deserializer::from_slice(text);
-        At { node: &self.root, values: &mut values }.deserialize(&mut json)?;
+        At { node: &self.root, values: &mut values, twice }.deserialize(&mut json)?;
         json.end()?;
         Ok(values)
     }
@@ -91,15 +96,21 @@ fn part(json: &str) -> serde_json::Result<Selected<'_>> {
 struct At<'n, 'v, 'a> {
     node: &'n PathNode,
     values: &'v mut PathValues<'a>,
+    /// Objects and arrays are read once more, after their end is known; what is neither is not.
+    twice: bool,
 }
 
 impl<'a> DeserializeSeed<'a> for At<'_, '_, 'a> {
     type Value = ();
 
     fn deserialize<D: Deserializer<'a>>(self, json: D) -> Result<(), D::Error> {
-        let Some(path) = self.node.path else { return json.deserialize_any(self) };
+        if self.node.path.is_none() && !self.twice {
+            return json.deserialize_any(self);
+        }
         let value = <&RawValue>::deserialize(json)?.get();
-        self.values[path] = part(value).map_err(D::Error::custom)?;
+        if let Some(path) = self.node.path {
+            self.values[path] = part(value).map_err(D::Error::custom)?;
+        }
         if self.node.children.is_empty() || !value.starts_with(['{', '[']) {
             return Ok(());
         }
@@ -130,11 +141,11 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
     }
 
     fn visit_seq<A: SeqAccess<'a>>(self, mut items: A) -> Result<(), A::Error> {
-        let At { node, values } = self;
+        let At { node, values, twice } = self;
         for index in 0.. {
             let child = node.children.iter().find(|child| child.index == Some(index));
             let is_there = match child {
-                Some(node) => items.next_element_seed(At { node, values })?.is_some(),
+                Some(node) => items.next_element_seed(At { node, values, twice })?.is_some(),
                 None => items.next_element::<IgnoredAny>()?.is_some(),
             };
             if !is_there {
@@ -149,7 +160,7 @@ impl<'a> Visitor<'a> for At<'_, '_, 'a> {
             match child {
                 Some(node) => {
                     node.clear(self.values);
-                    members.next_value_seed(At { node, values: self.values })?;
+                    members.next_value_seed(At { node, values: self.values, twice: self.twice })?;
                 }
                 None => drop(members.next_value::<IgnoredAny>()?),
             }
@@ -223,6 +234,18 @@ mod tests {
             let text = format!(r#"{{"l": [0, {number}, {{"n": {number}}}]}}"#);
             let [first, second] = &values(&[".l.1", ".l.2.n"], &text).unwrap()[..] else { panic!() };
             assert_eq!([first, second], [&Some(taken.to_owned()); 2], "{text}");
+        }
+    }
+
+    #[test]
+    fn no_path_goes_through_a_number() {
+        for number in ["1", "1e400", "-1E999", "1e-400"] {
+            let text = format!(r#"{{"a": {number}, "b": [{number}, {{"c": 5}}]}}"#);
+            let found = values(&[".a.b", ".b.0.x", ".b.1.c", ".a"], &text).unwrap();
+            assert_eq!(found, [None, None, Some("5".to_owned()), values(&[".a"], &text).unwrap().remove(0)]);
+            assert!(
+                values(&[".a.b"], &format!("{text} x")).is_err() && values(&[".a.b"], &text[1..]).is_err()
+            );
         }
     }
 

@@ -3,7 +3,7 @@
 use std::rc::Rc;
 
 use super::{Limit, Request};
-use crate::config::{Rate, Selector};
+use crate::config::Rate;
 use crate::time::{Time, Wall};
 
 /// A limit that was replaced by a pause. It keeps its history, as nothing it applies to is released until it is back.
@@ -120,17 +120,12 @@ fn is_paused(rate: &Rate, new: &[(&Rate, Option<usize>)]) -> bool {
 /// True if a pause covers all items. Not for a limit that counts beyond the start: it learns of ends from a limit in
 /// force that charges the same.
 fn is_for_all(pause: &Rate, rate: &Rate) -> bool {
-    charge(pause).is_none() && pause.only.is_none() && !rate.counts_exits()
+    pause.cost.is_none() && pause.only.is_none() && !rate.counts_exits()
 }
 
 /// True if both limits apply to the same items, with the same cost and key.
 fn charges_alike(a: &Rate, b: &Rate) -> bool {
-    (charge(a), &a.key, &a.only) == (charge(b), &b.key, &b.only)
-}
-
-/// What an item costs; `None` for 1.
-fn charge(rate: &Rate) -> Option<&Selector> {
-    rate.cost.as_ref().filter(|cost| **cost != Selector::Constant(1))
+    (&a.cost, &a.key, &a.only) == (&b.cost, &b.key, &b.only)
 }
 
 /// True if one limit can continue the history of the other.
@@ -163,7 +158,6 @@ mod tests {
             ("9/s", &["0/s,during=Mon,tz=UTC", "1/h"], Some(1)),
             ("9/s", &["0/s,during=Mon,tz=UTC"], Some(0)),
             ("9/s", &["9/s,algo=fixed", "9/s,cost=col:1", "9/s,key=col:1", "9/s,from=exit"], None),
-            ("9/s", &["9/s,cost=2", "9/s,cost=1"], Some(1)),
             ("0/s", &["9/s"], None),
         ] {
             assert_eq!(predecessor(&rates(&[rate])[0], rates(known).iter()), expected, "{rate} of {known:?}");

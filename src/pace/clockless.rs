@@ -79,7 +79,7 @@ impl Pace {
     /// The present instant; sets the wall clock as well, if it was set and matters.
     pub(super) fn now(&self) -> Instant {
         let before = Instant::now();
-        if !self.shared.goes_by_wall {
+        if !self.shared.looks_at_clock(before) {
             return before;
         }
         let (shown, now) = (SystemTime::now(), Instant::now());

@@ -93,7 +93,6 @@ impl<'a, K: AsRef<[u8]>> Asked<'a, K> {
         match self {
             Asked::Values(key, cost) => {
                 let charges = shared.values.of(key.as_ref(), cost)?;
-                let now = if shared.saves_up { shared.lock().limits.stands_for(now) } else { now };
                 Ok(Cow::Owned(shared.waiting(charges, now)))
             }
             Asked::Item(item) if item.owner != shared.id => Err(ErrorKind::ForeignItem.into()),

@@ -100,17 +100,13 @@ impl Limits {
         self.gate.properties().depends_on_eligibility
     }
 
-    /// The instant that `now` stands for: none is before the latest.
-    pub(super) fn stands_for(&self, now: Time) -> Time {
-        now.max(self.latest)
-    }
-
-    /// Keeps what an answer to an item that waits since then depends on, as long as there is a copy.
-    pub(super) fn mark(&mut self, eligible_at: Time) -> Arc<Time> {
+    /// Keeps what an answer to an item that waits since then depends on, as long as there is a copy of the mark. An
+    /// instant before the latest stands for that.
+    pub(super) fn mark(&mut self, since: Time) -> Arc<Time> {
         if self.marks.len() == self.marks.capacity() {
             self.marks.retain(|mark| mark.strong_count() > 0);
         }
-        let mark = Arc::new(eligible_at);
+        let mark = Arc::new(since.max(self.latest));
         self.marks.push(Arc::downgrade(&mark));
         mark
     }
@@ -122,11 +118,10 @@ impl Limits {
         self.gate.opening(Scope::All, &item.request(), from).from.known()
     }
 
-    /// True if a release is never admitted, however those that are under way end.
-    pub(super) fn is_never(&mut self, item: &Waiting, now: Time) -> bool {
+    /// True if a release is under way that counts for a limit of this one: when that allows it may depend on its end.
+    pub(super) fn awaits_end(&self, item: &Waiting) -> bool {
         let charging = item.obstacles().filter_map(Blocked::limit);
-        let is_awaited = charging.map(|at| self.gate.limit(at)).any(|limit| limit.runs(&item.request()));
-        !is_awaited && self.earliest(item, now).is_none()
+        charging.map(|at| self.gate.limit(at)).any(|limit| limit.runs(&item.request()))
     }
 
     /// The line of those whom the same limit blocks.

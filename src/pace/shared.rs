@@ -12,17 +12,22 @@ use super::values::{Charges, Values};
 use crate::gate::Blocked;
 use crate::time::{Time, nanos};
 
+/// The nanoseconds from one look at the wall clock to the next.
+const BETWEEN_LOOKS: u64 = 1_000_000;
+
 /// Limits, those who wait for them, and the origin of time.
 pub(super) struct Shared {
     /// Differs from that of any other.
     pub(super) id: u64,
     pub(super) values: Values,
     /// Answers depend on when an item began to wait.
-    pub(super) saves_up: bool,
+    saves_up: bool,
     /// Answers depend on what the wall clock shows.
     pub(super) goes_by_wall: bool,
     origin: Instant,
     state: Mutex<State>,
+    /// When the wall clock was last looked at, if it matters.
+    looked_at: AtomicU64,
     /// Before this instant, no release that costs 1 is admitted, if there is one limit, which charges all alike, as
     /// long as nothing changes. 0 if not known, as while something does change.
     closed_until: AtomicU64,
@@ -40,7 +45,8 @@ impl Shared {
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (saves_up, goes_by_wall) = (limits.saves_up(), limits.go_by_wall());
         let state = Mutex::new(State { limits, queue: Queue::default() });
-        Shared { id, values, saves_up, goes_by_wall, origin, state, closed_until: AtomicU64::new(0) }
+        let (looked_at, closed_until) = (AtomicU64::new(0), AtomicU64::new(0));
+        Shared { id, values, saves_up, goes_by_wall, origin, state, looked_at, closed_until }
     }
 
     /// A panic of another thread leaves nothing half done: no code of the caller runs under the lock.
@@ -60,10 +66,10 @@ impl Shared {
     #[cold]
     pub(super) fn refuse(&self, state: &mut State, item: &Waiting, blocked: Blocked, now: Time) -> Error {
         let until = state.limits.earliest(item, now);
-        let is_never = |limits: &mut Limits| {
-            limits.unblocks(blocked, item, now) == Some(Time::NEVER) || limits.is_never(item, now)
-        };
-        if until.is_none() && is_never(&mut state.limits) {
+        let limits = &state.limits;
+        let is_never =
+            || limits.unblocks(blocked, item, now) == Some(Time::NEVER) || !limits.awaits_end(item);
+        if until.is_none() && is_never() {
             return ErrorKind::Never.into();
         }
         let by = blocked.limit();
@@ -75,10 +81,24 @@ impl Shared {
         ErrorKind::Refused(Refused { until, by }).into()
     }
 
+    /// What waits from an instant on or, if a bucket would save up for it, from the latest that the limits know.
     #[inline]
-    pub(super) fn waiting(&self, charges: Charges, eligible_at: Time) -> Waiting {
-        let mark = self.saves_up.then(|| self.lock().limits.mark(eligible_at));
-        Waiting { eligible_at, charges, mark }
+    pub(super) fn waiting(&self, charges: Charges, from: Time) -> Waiting {
+        let mark = self.saves_up.then(|| self.lock().limits.mark(from));
+        Waiting { eligible_at: mark.as_deref().map_or(from, |mark| *mark), charges, mark }
+    }
+
+    /// True if it is time to see whether the wall clock was set. That takes the lock.
+    pub(super) fn looks_at_clock(&self, now: Instant) -> bool {
+        if !self.goes_by_wall {
+            return false;
+        }
+        let now = self.time(now);
+        let is_due = now.since(Time(self.looked_at.load(Ordering::Relaxed))) >= BETWEEN_LOOKS;
+        if is_due {
+            self.looked_at.store(now.0, Ordering::Relaxed);
+        }
+        is_due
     }
 
     pub(super) fn time(&self, at: Instant) -> Time {

@@ -58,16 +58,17 @@ impl<'a> Turn<'a> {
                 Standing::First(_, opens) => *opens,
                 Standing::Behind(_) => None,
             };
-            if matches!(waiter.standing, Standing::First(_, Some(Time::NEVER)))
-                || limits.is_never(&waiter.item, at)
-            {
+            let earliest = limits.earliest(&waiter.item, at);
+            if opens == Some(Time::NEVER) || earliest.is_none() && !limits.awaits_end(&waiter.item) {
                 return (Err(ErrorKind::Never.into()), Some(waker));
             }
-            let earliest = limits.earliest(&waiter.item, at).and_then(|at| shared.instant(at));
+            let earliest = earliest.and_then(|at| shared.instant(at));
             if deadline.is_some_and(|deadline| now >= deadline || earliest > Some(deadline)) {
                 return (Err(ErrorKind::TimedOut.into()), Some(waker));
             }
-            let look = if shared.goes_by_wall { now.checked_add(MAX_SLEEP) } else { None };
+            // Who is behind others is woken by them.
+            let looks = shared.goes_by_wall && matches!(waiter.standing, Standing::First(..));
+            let look = now.checked_add(MAX_SLEEP).filter(|_| looks);
             let until = opens.and_then(|at| shared.instant(at)).into_iter().chain(deadline).chain(look).min();
             (Ok(Next::Sleep(until)), queue.watch(self.ticket, waker))
         });

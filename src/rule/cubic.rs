@@ -78,7 +78,10 @@ impl Cubic {
     /// Goes on between other bounds: at the same rate, if they allow it.
     pub fn bound(&mut self, low: f64, high: f64) {
         (self.low, self.high) = (low, high);
-        if self.peak.is_none() {
+        if let Some(peak) = self.peak {
+            // It may have grown far beyond the bound that held it back.
+            self.grown = 1.0 + ((self.rate / peak - 1.0) / (1.0 - BETA)).cbrt();
+        } else {
             // No two numbers are further apart.
             let doublings = (1..2100).take_while(|&doublings| low * 2f64.powi(doublings) <= self.rate);
             let doublings = doublings.last().unwrap_or(0);
@@ -195,6 +198,13 @@ mod tests {
         let fallen = cubic.rate();
         cubic.bound(1.0, 1000.0);
         assert!(is_near(cubic.rate(), fallen) && cubic.peak().is_some());
+        cubic.bound(1.0, 30.0);
+        run(&mut cubic, &mut now, 600);
+        cubic.bound(1.0, 1000.0);
+        assert!(is_near(cubic.rate(), 30.0), "{}", cubic.rate());
+        cubic.bound(90.0, 1000.0);
+        cubic.bound(1.0, 1000.0);
+        assert!(is_near(cubic.rate(), 90.0), "{}", cubic.rate());
     }
 
     #[test]

@@ -63,6 +63,8 @@ pub struct Schedule {
     actions: Actions,
     /// The next release, as far as is known: it may turn out later; and its lane, if that is known.
     next: Option<(Time, Option<usize>)>,
+    /// Since when items wait that nothing known will let go.
+    paused_since: Option<Time>,
     /// The sink could not take more; it is not tried again before this instant.
     not_before: Time,
     /// True if all input that has arrived by now is known.
@@ -93,6 +95,7 @@ impl Schedule {
             ending: Ending::new(config, now, wall),
             actions: Actions::default(),
             next: None,
+            paused_since: None,
             not_before: Time::ZERO,
             is_due: false,
             listens: false,
@@ -313,14 +316,12 @@ impl Schedule {
         is_fixed && now >= by && !self.lanes.is_empty() && !may_come
     }
 
-    /// When the next item will have waited for as long as it may, while a file of limits pauses the run: until when is
-    /// not known.
+    /// When items will have waited for as long as they may, while a file of limits pauses the run: until when is not
+    /// known.
     fn pause_ends(&self) -> Option<Time> {
-        let is_paused = matches!(self.next, Some((Time::NEVER, _)))
-            && self.jobs.running() == 0
-            && self.jobs.backoffs().is_none()
-            && self.gate.reservations().is_none();
-        let since = self.lanes.oldest().filter(|_| is_paused)?;
+        let may_go_on =
+            self.jobs.running() > 0 || self.jobs.backoffs().is_some() || self.gate.reservations().is_some();
+        let since = self.paused_since.filter(|_| !may_go_on)?;
         Some(since.saturating_add(self.ending.patience()?))
     }
 

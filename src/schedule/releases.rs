@@ -127,6 +127,7 @@ impl Schedule {
             }
         }
         if !admission.batch.is_empty() {
+            self.paused_since = None;
             return Some(admission);
         }
         // What is not admitted although nothing else is waits for an event.
@@ -329,6 +330,8 @@ impl Schedule {
             self.jobs.running() > 0 || may_open
         };
         let is_never = next.is_some_and(|(from, _)| from == Time::NEVER) && !may_change();
+        let is_paused = next.is_some_and(|(from, _)| from == Time::NEVER);
+        self.paused_since = is_paused.then(|| self.paused_since.unwrap_or(now));
         self.next = next.map(|(from, at)| (from, Some(at)));
         if is_never {
             let goes_by_clock = self.gate.rates().iter().any(|rate| rate.zone.is_some());

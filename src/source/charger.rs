@@ -303,6 +303,7 @@ mod tests {
             ("9/s,cost=.n", b"{\"n\": 1.5}", "'1.5', not a whole number"),
             ("9/s,cost=.n", b"{\"n\": 15e-1}", "'1.5', not a whole number"),
             ("9/s,cost=.n", b"{\"n\": \"3.\\u0030x\"}", "'3.0x', not a whole number"),
+            ("9/s,cost=.n", b"{\"n\": \"3.\"}", "'3.', not a whole number"),
             ("9/s,cost=col:1", b"3.0", "'3.0', not a whole number"),
         ] {
             let error = charge(&[rate], record).unwrap_err();

@@ -67,7 +67,8 @@ pub(crate) fn parse_cost(selector: &Selector, text: &[u8]) -> Option<u64> {
 fn without_fraction<'a>(selector: &Selector, text: &'a [u8]) -> Option<&'a [u8]> {
     let point =
         text.iter().position(|&byte| byte == b'.').filter(|_| matches!(selector, Selector::Path(_)))?;
-    text[point + 1..].iter().all(|&digit| digit == b'0').then(|| &text[..point])
+    let fraction = &text[point + 1..];
+    (!fraction.is_empty() && fraction.iter().all(|&digit| digit == b'0')).then(|| &text[..point])
 }
 
 /// Unlike std, accepts no sign, and bytes that need not be UTF-8.

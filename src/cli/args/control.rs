@@ -83,6 +83,7 @@ impl ControlArgs {
         let is_now = self.arrivals.as_ref().is_some_and(|arrivals| arrivals.is_now);
         ensure!(!is_now || self.audit, "--arrivals now is for --audit: a dry run computes at once");
         ensure!(!is_now || self.unsorted.is_none(), "--arrivals now is in order: leave out --unsorted");
+        ensure!(!is_now || self.at.is_none(), "--arrivals now is the present time: leave out --at");
         let arrivals = self.arrivals.clone().or(self.audit.then(Arrivals::default));
         Ok(arrivals.map(|arrivals| Arrivals { unsorted: self.unsorted, ..arrivals }))
     }

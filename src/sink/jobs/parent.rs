@@ -46,15 +46,14 @@ impl Parent {
         Ok(Parent { own_group, environment, attributes: attributes(own_group)? })
     }
 
-    /// Starts a process; one for a script without `#!` by sh.
+    /// Starts a process; for a script without `#!`, that of sh.
     pub(super) fn start(&self, mut spawn: Spawn) -> io::Result<Pid> {
-        match self.try_start(&spawn) {
-            Err(error) if is_script(&error) => {
-                spawn.run_by_sh()?;
-                self.try_start(&spawn)
-            }
-            started => started,
-        }
+        // On most systems, execvp(3) runs such scripts.
+        let started = or_if_script(self.try_start(&spawn), || self.fork(&spawn));
+        or_if_script(started, || {
+            spawn.run_by_sh()?;
+            self.try_start(&spawn)
+        })
     }
 
     fn try_start(&self, spawn: &Spawn) -> io::Result<Pid> {
@@ -110,6 +109,13 @@ impl Parent {
             // A stopped command would never receive it.
             let _ = send(pid, Signal::SIGCONT);
         }
+    }
+}
+
+fn or_if_script(started: io::Result<Pid>, again: impl FnOnce() -> io::Result<Pid>) -> io::Result<Pid> {
+    match started {
+        Err(error) if is_script(&error) => again(),
+        started => started,
     }
 }
 

@@ -278,7 +278,8 @@ fn a_dry_run_ends_at_a_time_of_day_of_its_own_clock() {
 #[test]
 fn a_time_for_the_wall_is_refused_where_it_cannot_be() {
     let at = "--at=2026-11-21";
-    let table: [(&[&str], i32, &str); 4] = [
+    let table: [(&[&str], i32, &str); 5] = [
+        (&["--audit", "--arrivals=now", at], 2, "--arrivals now is the present time: leave out --at"),
         (&["--audit", at], 1, "the time stamps give the date and the time: leave out --at"),
         (&["--dry-run", "--at=noon"], 2, "write 09:00, 'Mon 09:00', 2026-11-21,"),
         (&[at], 2, "--dry-run"),

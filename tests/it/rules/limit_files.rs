@@ -155,6 +155,13 @@ fn a_pause_ends_the_run_after_the_longest_wait() {
         assert!(started.elapsed() >= Duration::from_millis(300));
         assert!(text(&output.stderr).contains("there is no release within --max-wait"));
     }
+    // What waits for other reasons has not waited for the end of the pause.
+    let mut live = Live::with("1/700ms\n9/s,key=col:1", &["--max-wait=1s"]);
+    assert_eq!(live.line() + &live.line(), "1\n2\n");
+    let before = Instant::now();
+    live.rewrite("0/s");
+    assert_eq!(live.running.finish().status.code(), Some(75));
+    assert!(before.elapsed() >= Duration::from_secs(1), "{:?}", before.elapsed());
     let mut live = Live::with("1/1ms", &["--max-wait=1h"]);
     live.rewrite("0/s");
     live.told("limit 0/1s");

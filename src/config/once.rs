@@ -26,7 +26,7 @@ impl Once {
         let is_alone = matches!(action, Verb::Once(_)) && shared.is_none() && queue.jitter.is_none();
         let may_wait = |rate: &Rate| {
             rate.starts_empty
-                || rate.zone.is_some()
+                || rate.goes_by_wall()
                 || rate.depends_on_eligibility(rate.common_cost().unwrap_or(1))
         };
         let rates = limits.given().ok().filter(|_| is_alone && limits.files().next().is_none())?;

@@ -137,6 +137,11 @@ impl Rate {
         self.count == 0 && self.during.is_none()
     }
 
+    /// True if it depends on what the wall clock shows.
+    pub fn goes_by_wall(&self) -> bool {
+        self.zone.is_some()
+    }
+
     /// True if the answer for this cost depends on when the item became next in line, other than not being earlier: an
     /// item that costs more than the burst goes once it has waited long enough.
     pub fn depends_on_eligibility(&self, cost: u64) -> bool {

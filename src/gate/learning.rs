@@ -150,12 +150,13 @@ impl Learning {
         before.carry_over(state, &self.rule(key), now, None);
     }
 
-    /// Goes on with other bounds.
+    /// Goes on with other bounds; ends if `rate` is no range.
     pub(super) fn set_rate(mut self: Box<Self>, rate: &Rate) -> Option<Box<Self>> {
-        let of = Learning::of(rate)?;
-        let (low, high) = of.bounds();
+        rate.least?;
+        self.rate = rate.clone();
+        let (low, high) = self.bounds();
         self.keys.values_mut().for_each(|learned| learned.cubic.bound(low, high));
-        Some(Box::new(Learning { keys: self.keys, ..*of }))
+        Some(self)
     }
 
     /// The lowest rate a second, and the highest.

@@ -453,7 +453,7 @@ impl Gate {
         }
         let shared = self.shared();
         let limits = self.limits.iter_mut().zip(&self.rates[shared..]);
-        let limits = limits.filter(|(_, rate)| rate.zone.is_some());
+        let limits = limits.filter(|(_, rate)| rate.goes_by_wall());
         limits.for_each(|(limit, rate)| limit.set_wall(now, rate, wall));
         self.paused.iter_mut().for_each(|paused| paused.set_wall(now, wall));
         self.answers_change(Time::ZERO);

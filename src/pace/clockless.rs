@@ -14,7 +14,7 @@ use super::values::{Charges, Values};
 use super::{Error, ErrorKind, Item};
 use crate::config::{CountFrom, Defaults, Rate, parse_limits};
 use crate::gate::Gate;
-use crate::time::{Time, Wall, nanos};
+use crate::time::{Time, Wall, nanos, shown};
 
 /// Limits with their past releases, without a clock. All clones share them, in any thread.
 #[derive(Clone)]
@@ -76,16 +76,15 @@ impl Pace {
         self.shared.lock().limits.set_wall(at, Wall::new(at, Time(shown)));
     }
 
-    /// The present instant; sets the wall clock as well, if it was set and matters.
+    /// The present instant. If the wall clock matters and was set, the limits learn of it.
     pub(super) fn now(&self) -> Instant {
         let before = Instant::now();
-        if !self.shared.looks_at_clock(before) {
+        if !self.shared.takes_look_at_clock(before) {
             return before;
         }
-        let (shown, now) = (SystemTime::now(), Instant::now());
-        let shown = nanos(shown.duration_since(UNIX_EPOCH).unwrap_or_default());
+        let (shown, now) = (shown(), Instant::now());
         let within = nanos(now.saturating_duration_since(before));
-        self.shared.lock().limits.follow(self.shared.time(now), Time(shown), within);
+        self.shared.lock().limits.follow(self.shared.time(now), shown, within);
         now
     }
 

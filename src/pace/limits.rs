@@ -4,6 +4,7 @@ use std::sync::{Arc, Weak};
 
 use super::values::Charges;
 use crate::charge::Key;
+use crate::config::Rate;
 use crate::gate::{Blocked, By, Gate, Pending, Request, Scope};
 use crate::time::{Time, Wall};
 
@@ -88,7 +89,7 @@ impl Limits {
 
     /// True if answers depend on what the wall clock shows.
     pub(super) fn go_by_wall(&self) -> bool {
-        self.gate.rates().iter().any(|rate| rate.zone.is_some())
+        self.gate.rates().iter().any(Rate::goes_by_wall)
     }
 
     pub(super) fn pause(&mut self, until: Time) {

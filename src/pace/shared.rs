@@ -88,8 +88,8 @@ impl Shared {
         Waiting { eligible_at: mark.as_deref().map_or(from, |mark| *mark), charges, mark }
     }
 
-    /// True if it is time to see whether the wall clock was set. That takes the lock.
-    pub(super) fn looks_at_clock(&self, now: Instant) -> bool {
+    /// True if it is time to see whether the wall clock was set, which takes the lock. Then it is for a while not.
+    pub(super) fn takes_look_at_clock(&self, now: Instant) -> bool {
         if !self.goes_by_wall {
             return false;
         }

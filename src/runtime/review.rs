@@ -28,7 +28,7 @@ pub(crate) struct Review {
     /// If so, the rows with the last item of each log.
     ends: Vec<End>,
     pub(crate) audit: Audit,
-    /// What the wall clock shows at 0.
+    /// What the wall clock shows at 0, if that was given.
     at: Option<Time>,
     /// The instant of the first record.
     first: Option<Time>,
@@ -53,8 +53,8 @@ struct End {
 }
 
 impl Review {
-    /// Judges by `rates`; `arrivals` says where records give their instants.
-    /// If these do not count from 1970, the wall clock shows `at` at 0.
+    /// Judges by `rates`; `arrivals` says where records give their instants. If these do not count from 1970, the wall
+    /// clock shows `at` at 0.
     pub(crate) fn new(
         rates: &[Rate],
         arrivals: &Arrivals,
@@ -201,7 +201,7 @@ impl Review {
     fn advise_on_date(&self) -> Option<String> {
         let is_undated = self.at.is_none() && self.first.is_some_and(|first| !first.is_dated());
         let mut limits = self.audit.limits.iter().filter(|limit| limit.tally.findings.violations > 0);
-        let limit = limits.find(|limit| limit.rate.zone.is_some()).filter(|_| is_undated)?;
+        let limit = limits.find(|limit| limit.rate.goes_by_wall()).filter(|_| is_undated)?;
         Some(format!(
             "{} goes by the calendar, and the time stamps begin in 1970: to begin elsewhere, add --at TIME",
             limit.rate

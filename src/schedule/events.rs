@@ -96,10 +96,15 @@ impl Schedule {
         } else if items > 0
             && let Some(Asked { charge, eligible_at, waited_from, .. }) = admission.asked.pop()
         {
-            let batch = std::mem::take(&mut admission.batch);
-            let started = admission.checked;
-            let (runs, failed) = (true, None);
-            self.jobs.start(Attempt { batch, eligible_at, waited_from, charge, started, runs, failed });
+            self.jobs.start(Attempt {
+                batch: std::mem::take(&mut admission.batch),
+                eligible_at,
+                waited_from,
+                charge,
+                started: admission.checked,
+                runs: true,
+                failed: None,
+            });
         }
         self.recycle(now, admission);
     }

@@ -63,7 +63,7 @@ pub struct Schedule {
     actions: Actions,
     /// The next release, as far as is known: it may turn out later; and its lane, if that is known.
     next: Option<(Time, Option<usize>)>,
-    /// Since when items wait that nothing known will let go.
+    /// Since when the limits name no instant for what waits.
     paused_since: Option<Time>,
     /// The sink could not take more; it is not tried again before this instant.
     not_before: Time,
@@ -319,9 +319,10 @@ impl Schedule {
     /// When items will have waited for as long as they may, while a file of limits pauses the run: until when is not
     /// known.
     fn pause_ends(&self) -> Option<Time> {
+        let is_paused = matches!(self.next, Some((Time::NEVER, _)));
         let may_go_on =
             self.jobs.running() > 0 || self.jobs.backoffs().is_some() || self.gate.reservations().is_some();
-        let since = self.paused_since.filter(|_| !may_go_on)?;
+        let since = self.paused_since.filter(|_| is_paused && !may_go_on)?;
         Some(since.saturating_add(self.ending.patience()?))
     }
 
@@ -388,7 +389,7 @@ impl Schedule {
 
     /// True if releases depend on what the wall clock shows, so the scheduler must be told when it is set.
     pub fn goes_by_wall(&self) -> bool {
-        self.ending.goes_by_wall() || self.gate.rates().iter().any(|rate| rate.zone.is_some())
+        self.ending.goes_by_wall() || self.gate.rates().iter().any(Rate::goes_by_wall)
     }
 
     /// The counters of the run so far.

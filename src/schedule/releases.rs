@@ -329,12 +329,12 @@ impl Schedule {
             let may_open = self.gate.properties().may_open && !get_no_slots();
             self.jobs.running() > 0 || may_open
         };
-        let is_never = next.is_some_and(|(from, _)| from == Time::NEVER) && !may_change();
-        let is_paused = next.is_some_and(|(from, _)| from == Time::NEVER);
-        self.paused_since = is_paused.then(|| self.paused_since.unwrap_or(now));
+        let is_never = next.is_some_and(|(from, _)| from == Time::NEVER);
+        let ends = is_never && !may_change();
+        self.paused_since = is_never.then(|| self.paused_since.unwrap_or(now));
         self.next = next.map(|(from, at)| (from, Some(at)));
-        if is_never {
-            let goes_by_clock = self.gate.rates().iter().any(|rate| rate.zone.is_some());
+        if ends {
+            let goes_by_clock = self.gate.rates().iter().any(Rate::goes_by_wall);
             let advice = match goes_by_clock {
                 true => "check that the hours and margins of all limits have an instant in common",
                 false => "shorten the period",

@@ -96,7 +96,7 @@ fn part(json: &str) -> serde_json::Result<Selected<'_>> {
 struct At<'n, 'v, 'a> {
     node: &'n PathNode,
     values: &'v mut PathValues<'a>,
-    /// Objects and arrays are read once more, after their end is known; what is neither is not.
+    /// Each value is delimited before an object or array is read a second time, so that no number is read as a float.
     twice: bool,
 }
 

@@ -81,7 +81,6 @@ fn a_wait_for_one_key_lets_others_pass() {
     });
 }
 
-/// There is room for it, but not for the one before it; no instant tells when that one has gone.
 /// Whatever blocked them, and however the limits are ordered.
 #[test]
 fn of_two_who_are_freed_at_once_the_one_who_waits_longer_goes() {
@@ -99,6 +98,7 @@ fn of_two_who_are_freed_at_once_the_one_who_waits_longer_goes() {
     }
 }
 
+/// There is room for it, but not for the one before it; no instant tells when that one has gone.
 #[test]
 fn one_who_does_not_wait_is_refused_behind_one_who_does() {
     let pacer = Pacer::new("3/h").unwrap();

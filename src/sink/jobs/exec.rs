@@ -19,14 +19,15 @@ use crate::which;
 
 /// Turns this process into a command, with signals and descriptors as they were found. Returns only if that fails.
 pub(crate) fn exec(line: &[OsString]) -> (Exit, Error) {
-    let mut error = start(Command::new(&line[0]).args(&line[1..]));
+    let mut error = replace(Command::new(&line[0]).args(&line[1..]));
     if is_script(&error) {
-        error = start(Command::new(SH).arg(script(&line[0])).args(&line[1..]));
+        error = replace(Command::new(SH).arg(script(&line[0])).args(&line[1..]));
     }
     (exit_of(&error), cannot_run(error, &line[0].to_string_lossy()))
 }
 
-fn start(command: &mut Command) -> io::Error {
+/// Returns only if this process cannot become the command.
+fn replace(command: &mut Command) -> io::Error {
     if let Some(state) = env::var_os(VARIABLE) {
         command.env(VARIABLE, State::inherited(&state));
     }

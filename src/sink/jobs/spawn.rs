@@ -12,6 +12,7 @@ use std::rc::Rc;
 
 use nix::libc;
 
+use crate::config::VARIABLE;
 use crate::inherited::inherited;
 use crate::which;
 
@@ -51,6 +52,7 @@ impl Spawn {
 
     /// Sets a variable of its environment. A value with a NUL, which none of ours can have, sets none.
     pub(super) fn set(&mut self, name: &'static str, value: impl AsRef<OsStr>) {
+        debug_assert!(name == VARIABLE || PER_COMMAND.contains(&name), "{name} would be passed on");
         let variable = [name.as_bytes(), b"=", value.as_ref().as_bytes()].concat();
         self.variables.extend(CString::new(variable).map(|variable| (name, variable)));
     }

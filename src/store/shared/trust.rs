@@ -225,10 +225,9 @@ impl<V: Vault> VaultStore<V> {
     fn relimited(&self, found: Record, now: Time, own: Option<&Record>) -> Result<Record, StoreError> {
         let old = self.rules_of(&found.limits, found.wall)?;
         let mut record = self.restarted(&old, found, now)?;
-        let (new, revision) = (
-            self.rules.policy(),
-            own.map_or(now.0.max(record.revision.saturating_add(1)), |own| own.revision),
-        );
+        let new = self.rules.policy();
+        let next = now.0.max(record.revision.saturating_add(1));
+        let revision = own.map_or(next, |own| own.revision);
         let at = own.filter(|own| own.revision > record.revision).map_or(now, |own| own.changed);
         let began = own.map_or(record.began, |own| own.began);
         record.horizon = record.horizon.max(old.policy().horizon).max(new.horizon).max(GOOD_FOR);

@@ -247,7 +247,9 @@ impl Schedule {
         }
         let backoff = self.jobs.backoffs().map(|(first, _)| first);
         let is_held = !self.lanes.is_empty() && self.lanes.capacity().vacancies > 0;
-        if is_held || backoff.is_some() {
+        // Asking for what has arrived by now is not a wait.
+        let is_due = self.next_known().is_some_and(|next| next <= now);
+        if (is_held || backoff.is_some()) && !is_due {
             let awaited = forecast::awaited(self, now);
             self.account.begin_wait(now, awaited);
         }

@@ -279,6 +279,15 @@ fn each_wait_is_counted_once_for_the_limit_that_it_was_for() {
         (100, Due, "send c; wait -"),
     ]);
     assert_eq!((schedule.stats().times.waited, waits(&schedule)), (0, vec![0]));
+    // Nor is it one for the limit that then refuses the items, even if the clock has gone on.
+    let schedule = Scene::new("-r 1/100ns -B 2 --on-limit drop").check(&[
+        (0, Input("a\nb\nc\nd\n"), "wait 0 or input"),
+        (1, Due, "send a b; wait 1 or input"),
+        (5, Due, "wait 5 or input"),
+        (6, Due, "wait 6 or input"),
+        (7, Due, "wait - or input"),
+    ]);
+    assert_eq!((schedule.stats().times.waited, waits(&schedule)), (0, vec![0]));
 }
 
 #[test]

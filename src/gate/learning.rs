@@ -16,8 +16,12 @@ const KEPT_FOR: u64 = 3600 * SECOND;
 /// The part of the rate at which a server throttled that it is taken to bear.
 const JUST_BELOW: f64 = 0.95;
 
-/// What was served in less than this, in nanoseconds, tells no rate.
-const TELLING: u64 = 10 * SECOND;
+/// What was served in less than this, in nanoseconds, tells no rate, and in less than a second not even that a rate is
+/// too high.
+const TELLING: u64 = 5 * SECOND;
+
+/// The number of served attempts that tell of a server as it is now.
+const RECENT: u64 = 1000;
 
 /// A rate is followed to this part of a unit per period, if its rule accrues.
 const SCALE: u64 = 1000;
@@ -37,8 +41,8 @@ pub struct Learned {
     pub attempts: u64,
     /// The number of attempts that were throttled.
     pub throttled: u64,
-    /// The number of attempts that were served since the first that was throttled, and the nanoseconds for which the
-    /// rate was used since.
+    /// The number of attempts that were served since the first that was throttled, and the nanoseconds for which
+    /// attempts waited since. Both are halved when they are more than is needed.
     served_since: u64,
     used_since: u64,
 }
@@ -56,13 +60,22 @@ impl Learned {
     }
 
     /// The rate a second that a server bears, as far as it is known: a little less than the one at which it last
-    /// throttled, and no more than it has served since it did so first.
+    /// throttled or, if more, the present one; and no more than it has served on average since it did so first, of
+    /// late. `None` if it never throttled.
     pub fn borne(&self) -> Option<f64> {
         let used = self.used_since;
         #[expect(clippy::cast_precision_loss)]
         let served = self.served_since as f64 / used as f64 * 1e9;
-        let served = if used < TELLING { f64::INFINITY } else { served };
-        Some((self.cubic.peak()? * JUST_BELOW).min(served))
+        let tells = used >= TELLING || (used >= SECOND && self.served_since < self.throttled);
+        let served = if tells { served } else { f64::INFINITY };
+        let (peak, now) = (self.cubic.peak()?, self.rate());
+        let known = if now > self.cubic.low() { peak.max(now) } else { peak };
+        Some((known * JUST_BELOW).min(served))
+    }
+
+    /// True if a server bears less than the lowest rate, as far as it is known.
+    pub fn is_too_fast(&self) -> bool {
+        self.borne().is_some_and(|borne| borne < self.cubic.low() * JUST_BELOW)
     }
 }
 
@@ -119,8 +132,10 @@ impl Learning {
         rule.commit(state, now, ask);
         let learned = self.learned(key);
         let was_held = now.since(allowed) <= learned.gap();
-        let used = learned.cubic.last().filter(|_| was_held && learned.throttled > 0);
-        learned.used_since += used.map_or(0, |last| now.since(last));
+        if let Some(last) = learned.cubic.last().filter(|_| learned.throttled > 0) {
+            // A server that asks for a pause saves up what it will serve after that, so the pause counts.
+            learned.used_since += now.since(if was_held { last } else { last.max(ask.eligible_at) });
+        }
         learned.cubic.released(now, was_held);
         self.follow(&rule, key, state, now);
     }
@@ -138,6 +153,10 @@ impl Learning {
         learned.attempts += 1;
         learned.throttled += u64::from(is_throttled);
         learned.served_since += u64::from(!is_throttled && learned.throttled > 0);
+        if learned.served_since >= 2 * RECENT && learned.used_since >= 2 * TELLING {
+            learned.served_since /= 2;
+            learned.used_since /= 2;
+        }
         let has_fallen = learned.cubic.answered(started, now, is_throttled);
         if has_fallen {
             self.follow(&rule, key, state, now);
@@ -247,18 +266,53 @@ mod tests {
         }
     }
 
-    /// In the first ten seconds, what was served tells nothing.
+    /// In the first seconds, what was served tells nothing, unless it is less than what was throttled.
     #[test]
     fn what_a_server_bears_is_just_below_what_it_throttled_until_more_is_known() {
         let mut learned = Learning::of(&rate("2..100/s")).unwrap().learned(b"").clone();
         assert_eq!(learned.borne(), None);
         learned.cubic.answered(Time(0), Time(1), true);
-        for (served_since, used_since, borne) in
-            [(1, TELLING - 1, 1.9), (1, TELLING, 0.1), (90, TELLING, 1.9), (30, 2 * TELLING, 1.5)]
-        {
-            let learned = Learned { served_since, used_since, ..learned.clone() };
+        for (served_since, throttled, used_since, borne) in [
+            (1, 1, TELLING - 1, 1.9),
+            (1, 2, SECOND - 1, 1.9),
+            (1, 2, SECOND, 1.0),
+            (1, 1, TELLING, 0.2),
+            (45, 1, TELLING, 1.9),
+            (15, 1, 2 * TELLING, 1.5),
+        ] {
+            let learned = Learned { throttled, served_since, used_since, ..learned.clone() };
             assert!((learned.borne().unwrap() - borne).abs() < 1e-9, "{:?}", learned.borne());
+            assert_eq!(learned.is_too_fast(), borne < 1.9);
         }
+        // It has grown, and nothing was throttled.
+        learned.cubic.bound(30.0, 40.0);
+        learned.cubic.bound(2.0, 40.0);
+        assert!((learned.borne().unwrap() - 0.95 * 30.0).abs() < 1e-9, "{:?}", learned.borne());
+    }
+
+    /// Of an average, what is long ago counts less and less. A pause that a server asks for counts, and time without
+    /// items does not.
+    #[test]
+    fn what_is_served_is_counted_over_the_time_in_which_items_waited() {
+        let mut learning = Learning::of(&rate("1..100/s")).unwrap();
+        let mut state = learning.rule(b"").unused();
+        let mut sent = |learning: &mut Learning, at: u64, eligible_at: u64, is_throttled| {
+            learning.commit(b"", &mut state, Time(at), Ask { eligible_at: Time(eligible_at), cost: 1 });
+            learning.answered(b"", &mut state, (Time(at), Time(at)), is_throttled);
+        };
+        sent(&mut learning, 0, 0, true);
+        for (at, eligible_at, used) in [(9, 0, 9), (20, 19, 10), (21, 20, 11)] {
+            sent(&mut learning, at * SECOND, eligible_at * SECOND, false);
+            assert_eq!(learning.learned(b"").used_since, used * SECOND);
+        }
+        let mut at = 21 * SECOND;
+        for count in 4..=2 * RECENT {
+            at += SECOND;
+            sent(&mut learning, at, 0, false);
+            let expected = if count < 2 * RECENT { count } else { RECENT };
+            assert_eq!(learning.learned(b"").served_since, expected);
+        }
+        assert_eq!(learning.learned(b"").used_since, (2 * RECENT + 8) * SECOND / 2);
     }
 
     #[test]

@@ -95,6 +95,11 @@ impl Cubic {
         self.rate
     }
 
+    /// The lowest rate.
+    pub fn low(&self) -> f64 {
+        self.low
+    }
+
     /// The rate at which an attempt was last throttled, if one was.
     pub fn peak(&self) -> Option<f64> {
         self.peak

@@ -35,29 +35,51 @@ fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
         let reached = per_period(rate, learned.rate());
         return format!("learned no limit{of_key}: {attempts}, none throttled, up to {reached}");
     };
-    let found = per_period(rate, borne);
-    let again = next_time(rate, key, &found);
-    format!("learned {found}{of_key}: {attempts}, {throttled} throttled; next time: -r {again}")
+    let (found, again) = if learned.is_too_fast() {
+        let least = rate.least.map_or(1, NonZeroU64::get);
+        let unit = unit(rate.period);
+        #[expect(clippy::cast_precision_loss)]
+        let tenth = least as f64 / 10.0;
+        (format!("less than {least}/{unit}"), format!("{tenth}..{least}/{unit}"))
+    } else {
+        let found = per_period(rate, borne);
+        (found.clone(), found)
+    };
+    let again =
+        next_time(rate, key, &again).map_or_else(String::new, |again| format!("; next time: -r {again}"));
+    format!("learned {found}{of_key}: {attempts}, {throttled} throttled{again}")
 }
 
-/// A RATE with what was found, of this key only.
-fn next_time(rate: &Rate, key: &[u8], found: &str) -> String {
-    let key = rate.only.as_deref().or(str::from_utf8(key).ok()).filter(|key| key.len() <= LONGEST_KEY);
-    let of_key = rate.key.as_ref().zip(key);
-    let of_key = of_key.map_or_else(String::new, |(selector, key)| format!(",key={selector},only={key}"));
-    quoted(&[format!("{found}{of_key}").into()])
+/// The limit with `amount` in place of its range, of this key only; `None` if the key cannot be written.
+fn next_time(rate: &Rate, key: &[u8], amount: &str) -> Option<String> {
+    let mut rate = rate.clone();
+    if rate.is_by_key() {
+        rate.only = Some(str::from_utf8(key).ok().filter(|key| key.len() <= LONGEST_KEY)?.to_owned());
+    }
+    if rate.margin == rate.algorithm.spec().margin_for_commands(rate.period) {
+        rate.margin = 0;
+    }
+    let written = rate.to_string();
+    let options = written.split_once(',').map_or("", |(_, options)| options);
+    Some(quoted(&[format!("{amount},{options}").into()]))
 }
 
-/// A rate a second as a RATE, rounded down to a whole number, or to a tenth if it is small.
+/// A rate a second as a RATE between the bounds of `rate`, rounded down to a whole number, or to a tenth if it is
+/// small.
 fn per_period(rate: &Rate, a_second: f64) -> String {
     #[expect(clippy::cast_precision_loss)]
-    let count = a_second * rate.period as f64 / SECOND as f64;
+    let [second, period, least, most] =
+        [SECOND, rate.period, rate.least.map_or(1, NonZeroU64::get), rate.count].map(|number| number as f64);
+    let count = a_second * period / second;
     let count = if count < 10.0 { (count * 10.0).floor() / 10.0 } else { count.floor() };
-    #[expect(clippy::cast_precision_loss)]
-    let count = count.max(rate.least.map_or(1, NonZeroU64::get) as f64);
-    let period = format_duration(rate.period);
+    format!("{}/{}", count.clamp(least, most), unit(rate.period))
+}
+
+/// A period as people write it: `s`, `2m`.
+fn unit(period: u64) -> String {
+    let period = format_duration(period);
     let unit = period.strip_prefix('1').filter(|unit| unit.starts_with(|c: char| c.is_ascii_alphabetic()));
-    format!("{count}/{}", unit.unwrap_or(&period))
+    unit.unwrap_or(&period).to_owned()
 }
 
 /// The rate now of a limit that all items share, as a RATE.
@@ -88,23 +110,35 @@ pub(super) fn json(schedule: &Schedule, limit: &Rate) -> Value {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::{Defaults, RateText};
 
     #[test]
     fn what_to_write_next_time_is_of_the_same_key() {
         let table = [
-            ("1..100/s", "", "18/s"),
-            ("1..100/s,key=host", "a.example", "18/s,key=host,only=a.example"),
-            ("1..100/s,key=.user", "Ann Lee, jr.", "'18/s,key=.user,only=Ann Lee, jr.'"),
+            ("1..100/s", "", "18/s,algo=interval"),
+            ("1..100/s,algo=sliding,local", "", "18/s,algo=sliding,local"),
+            ("1..100/s,margin=5ms,cost=.n", "", "18/s,algo=interval,margin=5ms,cost=.n"),
+            ("1..100/s,key=host", "a.example", "18/s,algo=interval,key=host,only=a.example"),
+            ("1..100/s,key=.user", "Ann Lee, jr.", "'18/s,algo=interval,key=.user,only=Ann Lee, jr.'"),
         ];
+        let again = |rate: &Rate, key: &[u8]| next_time(rate, key, "18/s");
         for (rate, key, told) in table {
-            let again = next_time(&rate.parse().unwrap(), key.as_bytes(), "18/s");
-            assert_eq!(again, told);
-            let again: Rate = again.trim_matches('\'').parse().unwrap();
+            let again = again(&rate.parse().unwrap(), key.as_bytes());
+            assert_eq!(again.as_deref(), Some(told));
+            let again: Rate = told.trim_matches('\'').parse().unwrap();
             assert_eq!(again.only.as_deref().unwrap_or_default(), key);
         }
         // All items of such a limit share it.
         let of_one = "1..100/s,key=host,only=a.example".parse().unwrap();
-        assert_eq!(next_time(&of_one, b"", "18/s"), "18/s,key=host,only=a.example");
+        let told = "18/s,algo=interval,key=host,only=a.example";
+        assert_eq!(again(&of_one, b"").as_deref(), Some(told));
+        let by_key = "1..100/s,key=host".parse().unwrap();
+        assert_eq!((again(&by_key, b"\xff"), again(&by_key, &[b'a'; 81])), (None, None));
+        // The margin for commands is added again.
+        let defaults = Defaults { are_for_commands: true, ..Defaults::default() };
+        let for_commands = "1..100/s,algo=sliding".parse::<RateText>().unwrap().resolve(&defaults).unwrap();
+        assert!(for_commands.margin > 0);
+        assert_eq!(again(&for_commands, b"").as_deref(), Some("18/s,algo=sliding"));
     }
 
     #[test]
@@ -115,6 +149,7 @@ mod tests {
             ("1..100/s", 0.2, "1/s"),
             ("1..100/m", 0.5, "30/m"),
             ("1..100/2m", 0.5, "60/2m"),
+            ("1..100/s", 120.0, "100/s"),
         ];
         for (rate, a_second, told) in table {
             let rate: Rate = rate.parse().unwrap();

@@ -230,7 +230,7 @@ impl Workers {
             }
             return None;
         };
-        if end == End::Exited(0) {
+        if end == End::Exited(0) && !worker.is_dismissed {
             self.told.push(format!("{} {} without an answer to item {}", worker.name(), end, item.first));
         }
         let counted = if counted == End::Exited(0) { End::Exited(1) } else { counted };
@@ -246,7 +246,7 @@ impl Workers {
         let exit = match end {
             End::Exited(127) => Exit::NotFound,
             End::Exited(126) => Exit::CannotRun,
-            End::Exited(status @ 1..=255) => Exit::Worker(status),
+            End::Exited(status @ 1..=254) => Exit::Worker(status),
             end => Exit::of_command(end).max(Exit::CommandFailed),
         };
         let line = quoted(&self.line);

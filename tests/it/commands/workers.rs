@@ -103,8 +103,8 @@ fn workers_that_fail_are_named() {
             "read x; echo ok; cat",
             "a\n",
             1,
-            "worker 1 answered 'ok': with --worker=status, begin with an exit status and a tab\nworker 1 exited \
-             with 0 without an answer to item 1\nitem 1 'a': exited with 1\n",
+            "worker 1 answered 'ok': with --worker=status, begin with an exit status and a tab\nitem 1 'a': \
+             exited with 1\n",
         ),
         (
             &["--worker", "--timeout=0.2"],
@@ -121,6 +121,7 @@ fn workers_that_fail_are_named() {
             "item 2 'kill': was killed by SIGKILL\nitem 4 'end 7': exited with 7\nitem 5 'fail 22': exited with 22\n",
         ),
         (&["--worker=status"], OBEY, "fail 255\nok 1\n", 124, ""),
+        (&["--worker", "-j8"], "exit 255", "1\n2\n3\n4\n5\n6\n7\n8\n", 124, ""),
     ];
     for (args, script, input, status, told) in table {
         let output = throttle(&worker(args, script)).write_stdin(*input).assert().code(*status);

@@ -186,6 +186,32 @@ fn most_of_an_unknown_limit_is_used_and_few_attempts_are_throttled() {
     println!("AWS SDKs: {used:.3} used, {throttled:.4} throttled, {late} late after a cut");
 }
 
+/// As `-v` advises: a found rate is written as a given one, evenly spaced.
+#[test]
+fn what_was_learned_is_what_the_server_bears() {
+    let (mut used, mut throttled) = (Vec::new(), Vec::new());
+    for seed in seeds(40) {
+        let mut rng = Rng::with_seed(seed);
+        let case = Case { is_cut: false, ..Case::draw(&mut rng) };
+        let mut client = Throttle::new("1..1000/s");
+        case.run(&mut client, &mut rng);
+        let (_, limit) = client.0.limits().next().unwrap();
+        let borne = limit.learned().next().unwrap().1.borne().expect("a throttled attempt");
+        let tenths = ((borne * 10.0) as u64).max(10);
+        let outcome = case.run(&mut Throttle::new(&format!("{tenths}/10s,algo=interval")), &mut rng);
+        println!(
+            "seed {seed}: {} of {}/s, {:.4} throttled",
+            tenths as f64 / 10.0,
+            case.limit,
+            outcome.throttled
+        );
+        used.push(outcome.used);
+        throttled.push(outcome.throttled);
+    }
+    let mean = |parts: &[f64]| parts.iter().sum::<f64>() / parts.len() as f64;
+    assert!(mean(&used) >= 0.85 && mean(&throttled) <= 0.01, "{}, {}", mean(&used), mean(&throttled));
+}
+
 /// Paced by a window, a rate that is found keeps that window.
 #[test]
 fn no_window_has_more_than_the_highest_rate() {
@@ -247,7 +273,8 @@ fn what_was_learned_is_told_of_the_keys_that_were_asked_for_most_first() {
         assert!(told.starts_with(&format!("throttle: learned {prefix}")), "{told}");
     }
     assert!(
-        told[3].contains("for 'd': 1 request, 1 throttled; next time: -r 500/s,key=col:1,only=d"),
+        told[3]
+            .contains("for 'd': 1 request, 1 throttled; next time: -r 500/s,algo=interval,key=col:1,only=d"),
         "{told:?}"
     );
     let json: serde_json::Value =

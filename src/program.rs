@@ -1,6 +1,8 @@
 //! The program: parses the command line and runs a verb.
 
+use std::env;
 use std::ffi::OsString;
+use std::path::Path;
 
 use crate::cli::{self, Instead};
 use crate::config::{Config, Report, Verb};
@@ -27,6 +29,10 @@ pub fn run(args: impl IntoIterator<Item = OsString>) -> Exit {
 }
 
 fn with_items(config: &Config) -> anyhow::Result<Exit> {
+    // An empty $TMPDIR would be the current directory.
+    if env::var_os("TMPDIR").is_some_and(|directory| directory.is_empty()) {
+        _ = tempfile::env::override_temp_dir(Path::new("/tmp"));
+    }
     let setup = Setup::new(config)?;
     match &config.action {
         Verb::Run => verbs::run(setup),

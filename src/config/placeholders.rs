@@ -85,7 +85,18 @@ fn advice(text: &str) -> Option<String> {
             "{name} is passed on unchanged: for {what}, use a shell, as in -- sh -c 'echo \"{shell}\"' sh"
         ));
     }
-    SELECTORS.iter().find_map(|start| selector_advice(text, text.find(start)?))
+    let of_selector = || SELECTORS.iter().find_map(|start| selector_advice(text, text.find(start)?));
+    width_advice(text).or_else(of_selector)
+}
+
+/// Says how to write a number of the item with another width.
+fn width_advice(text: &str) -> Option<String> {
+    let (before, after) = text.split_once("{#:")?;
+    let (width, _) =
+        after.split_once('}').filter(|(width, _)| !before.ends_with('$') && width.parse::<u32>().is_ok())?;
+    Some(format!(
+        "{{#:{width}}} is passed on unchanged: write {{#:04}} for at least 4 digits, and so on up to 020"
+    ))
 }
 
 /// Says what is wrong with the selector in braces at the index `at`.

@@ -131,6 +131,11 @@ impl Template {
         &self.selectors
     }
 
+    /// True if the command is given the items themselves.
+    pub fn takes_items(&self) -> bool {
+        self.args.iter().flatten().any(|piece| *piece == Piece::Item)
+    }
+
     /// True if the command is given the file of headers.
     pub fn takes_headers(&self) -> bool {
         self.args.iter().flatten().any(|piece| *piece == Piece::Headers)

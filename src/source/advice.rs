@@ -9,7 +9,7 @@ use crate::printable::excerpt;
 /// The kinds of advice that were not given yet, and the items without a key.
 #[expect(clippy::struct_excessive_bools)]
 pub(crate) struct Advice {
-    /// Items are lines, and there was none yet that ends in CR.
+    /// Items are lines, and none was looked at yet that ends in CR.
     tells_line_end: bool,
     /// The input was not yet checked for a byte order mark.
     looks_for_mark: bool,
@@ -59,18 +59,23 @@ impl Advice {
         Some(advice.to_owned())
     }
 
-    /// On an item that `charger` has just charged. Of `cuts_quotes`, see [`Advice::on_quotes`].
+    /// On an item that `charger` has just charged. Of `cuts_quotes`, see [`Advice::on_quotes`]. `takes_line_end`: the
+    /// command gets a CR at the end of the line, which few expect in an argument.
     pub(crate) fn on_item(
         &mut self,
         item: u64,
         record: &[u8],
         charger: &Charger,
         cuts_quotes: &dyn Fn() -> bool,
-        is_argument: bool,
+        takes_line_end: bool,
     ) -> impl Iterator<Item = String> + use<> {
         let key = self.on_key(charger, item, record);
         let quotes = self.on_quotes(item, record, cuts_quotes);
-        let line_end = if is_argument { self.on_line_end(item, record) } else { None };
+        let line_end = takes_line_end.then(|| {
+            format!(
+                "item {item} ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'"
+            )
+        });
         [key, self.on_member(record), quotes, line_end].into_iter().flatten()
     }
 
@@ -123,15 +128,9 @@ impl Advice {
         ))
     }
 
-    /// On a line that ends in CR LF, as on Windows: few commands expect the CR in an argument.
-    fn on_line_end(&mut self, item: u64, record: &[u8]) -> Option<String> {
-        if !self.tells_line_end || !record.ends_with(b"\r") {
-            return None;
-        }
-        self.tells_line_end = false;
-        Some(format!(
-            "item {item} ends in a carriage return, which COMMAND gets: add --trim, or filter with tr -d '\\r'"
-        ))
+    /// True for the first line that ends in CR LF, as on Windows.
+    pub(crate) fn is_first_line_end(&mut self, record: &[u8]) -> bool {
+        self.tells_line_end && record.ends_with(b"\r") && mem::replace(&mut self.tells_line_end, false)
     }
 
     /// On all items together: limits for a key that never came, which are probably mistakes, if the run

@@ -10,7 +10,7 @@ use anyhow::{Error, Result};
 
 use super::{Advice, Charger, Delimiter, Fields, Items, Segment, bad_item};
 use crate::charge::{Charge, Draft};
-use crate::config::{Cleaning, Config, Feed, OnBad, OnLimit, Rate, members};
+use crate::config::{Cleaning, Config, Feed, OnBad, OnLimit, Rate, Template, members};
 use crate::time::Time;
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
@@ -31,8 +31,9 @@ pub(crate) enum Unfit {
 pub(crate) struct Input {
     delimiter: Delimiter,
     charger: Charger,
-    /// Parts that each item must have.
+    /// Parts that each item must have, for a command; and whether it takes the items themselves.
     needed: Fields,
+    takes_items: bool,
     /// True if items are taken one by one even if all are charged the same.
     singly: bool,
     cleaning: Cleaning,
@@ -84,6 +85,7 @@ impl Input {
             delimiter: Delimiter::of(input),
             charger: Charger::new(rates, separator),
             needed: Fields::new(selectors, separator),
+            takes_items: template.is_some_and(Template::takes_items),
             singly: queue.jitter.is_some()
                 || queue.on_limit != OnLimit::Wait
                 || are_arguments
@@ -254,10 +256,14 @@ impl Input {
                 return Some(Err(bad_item(segment.first(), &why)));
             }
         }
-        let segment = self.segments.front()?;
-        let record = record_of(segment, self.front?, &self.delimiter, self.cleaning);
+        let (segment, length) = (self.segments.front()?, self.front?);
+        let record = record_of(segment, length, &self.delimiter, self.cleaning);
         let cuts = || self.charger.cuts_quotes(record) || self.needed.cuts_quotes(record);
-        self.advice.on_item(segment.first(), record, &self.charger, &cuts, is_argument).for_each(told);
+        let takes_line_end = is_argument && self.advice.is_first_line_end(record) && {
+            let mut parts = self.needed.select(record, length).flatten();
+            self.takes_items || parts.any(|part| part.ends_with(b"\r"))
+        };
+        self.advice.on_item(segment.first(), record, &self.charger, &cuts, takes_line_end).for_each(told);
         Some(Ok(()))
     }
 

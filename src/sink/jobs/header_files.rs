@@ -1,6 +1,5 @@
 //! The files that `$THROTTLE_HEADERS` names, to which commands write what servers have said.
 
-use std::env;
 use std::io;
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
@@ -13,7 +12,7 @@ use crate::source::Batch;
 
 /// The most bytes of a path: that of the directory, a separator, and two numbers with a point between.
 pub(super) fn longest() -> usize {
-    env::temp_dir().as_os_str().len() + "/throttle-XXXXXX/".len() + 2 * 20 + 1
+    tempfile::env::temp_dir().as_os_str().len() + "/throttle-XXXXXX/".len() + 2 * 20 + 1
 }
 
 /// A directory with a file for each command: processes that a command left behind may write to its file later.

@@ -112,6 +112,7 @@ fn placeholders_of_parallel_are_told() {
 fn a_mistyped_selector_in_braces_is_told() {
     for (arg, why) in [
         ("{col:0}", "{col:0} is passed on unchanged: a column is a number, counted from 1, as in col:1\n"),
+        ("x{#:4}", "{#:4} is passed on unchanged: write {#:04} for at least 4 digits, and so on up to 020\n"),
         ("x/{col:-1}/y", "{col:-1} is passed on unchanged: a column is a number"),
         ("{re:a{1}(}", "{re:a{1}(} is passed on unchanged: 'a{1}(' is not a regular expression"),
     ] {
@@ -308,6 +309,19 @@ fn lines_from_windows_are_told_once_and_may_be_trimmed() {
     // There is no warning if the items are not arguments.
     throttle(&[UNLIMITED]).write_stdin("a\r\n").assert().success().stdout("a\r\n").stderr("");
     throttle(&[UNLIMITED, "--pipe", "cat"]).write_stdin("a\r\n").assert().success().stderr("");
+    // Nor if no argument ends so.
+    for (selector, input, output) in
+        [("{.a}", "{\"a\":1}\r\n", "1\n"), ("{#}", "x\r\n", "1\n"), ("{col:1}", "a b\r\n", "a\n")]
+    {
+        throttle(&[UNLIMITED, "echo", selector])
+            .write_stdin(input)
+            .assert()
+            .success()
+            .stdout(output)
+            .stderr("");
+    }
+    let last = throttle(&[UNLIMITED, "-F,", "echo", "{col:2}"]).write_stdin("x,b\r\n").assert().success();
+    last.stdout("b\r\n").stderr(told.replace("item 2", "item 1"));
 }
 
 #[test]

@@ -59,6 +59,12 @@ fn a_directory_for_temporary_files_that_is_missing_is_named() {
 }
 
 #[test]
+fn an_empty_name_of_the_directory_for_temporary_files_is_none() {
+    let run = throttle(&[UNLIMITED, "echo", "{headers}"]).env("TMPDIR", "").write_stdin("1\n").assert();
+    run.success().stdout(predicate::str::starts_with("/tmp/throttle-"));
+}
+
+#[test]
 fn no_directory_is_made_for_no_commands_and_none_is_left() {
     let directory = Directory::new();
     let run = |place: &str, items: &str| {

@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use anyhow::{Error, Result, anyhow, bail};
+use anyhow::{Error, Result, anyhow, bail, ensure};
 
 use super::csv::Scan;
 use super::segment::{Buffer, Pool};
@@ -217,7 +217,11 @@ impl<R: Read> Reader<R> {
             return Ok(());
         }
         if self.filled == self.buffer.len() {
-            self.buffer.resize(self.buffer.len() * 2, 0);
+            let length = self.buffer.len();
+            // Everything else is small.
+            let has_room = self.buffer.try_reserve_exact(length).is_ok();
+            ensure!(has_room, "no memory for an item of more than {length} bytes");
+            self.buffer.resize(2 * length, 0);
         }
         match self.input.read(&mut self.buffer[self.filled..]) {
             Ok(read) => {

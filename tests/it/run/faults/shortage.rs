@@ -1,4 +1,4 @@
-//! Too few descriptors for even one command.
+//! Too few descriptors for even one command, and too little memory for an item.
 
 use std::io;
 use std::os::unix::process::ExitStatusExt;
@@ -8,7 +8,7 @@ use std::process::Command;
 use nix::errno::Errno;
 use nix::sys::signal::Signal::SIGTERM;
 
-use crate::support::{Running, needs_program, text};
+use crate::support::{Running, needs_program, sh, text};
 
 /// Sets the number of descriptors that a running process may have.
 fn limit_descriptors(prlimit: &Path, running: &Running, limit: u32) {
@@ -41,4 +41,14 @@ fn a_shortage_is_told_once_and_the_run_goes_on_after_it_or_is_ended() {
             assert_eq!((text(&output.stdout), text(&output.stderr)), ("2\n".into(), String::new()));
         }
     }
+}
+
+#[test]
+#[cfg_attr(not(target_os = "linux"), ignore = "needs Linux")]
+fn an_item_that_memory_cannot_hold_is_an_error() {
+    let input = "printf '1\\n2\\n'; head -c 200000000 /dev/zero";
+    let throttle = "ulimit -v 100000; exec throttle -r9/s --max-record 1Gi";
+    let told = predicates::str::is_match("^throttle: no memory for an item of more than [0-9]+ bytes\n$");
+    let run = sh(&format!("({input}) | ({throttle})")).assert();
+    run.code(1).stdout("1\n2\n").stderr(told.expect("a regular expression"));
 }

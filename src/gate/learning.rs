@@ -271,6 +271,7 @@ mod tests {
     fn what_a_server_bears_is_just_below_what_it_throttled_until_more_is_known() {
         let mut learned = Learning::of(&rate("2..100/s")).unwrap().learned(b"").clone();
         assert_eq!(learned.borne(), None);
+        learned.cubic.answered(Time(0), Time(1), false);
         learned.cubic.answered(Time(0), Time(1), true);
         for (served_since, throttled, used_since, borne) in [
             (1, 1, TELLING - 1, 1.9),
@@ -300,6 +301,7 @@ mod tests {
             learning.commit(b"", &mut state, Time(at), Ask { eligible_at: Time(eligible_at), cost: 1 });
             learning.answered(b"", &mut state, (Time(at), Time(at)), is_throttled);
         };
+        learning.learned(b"").cubic.answered(Time(0), Time(0), false);
         sent(&mut learning, 0, 0, true);
         for (at, eligible_at, used) in [(9, 0, 9), (20, 19, 10), (21, 20, 11)] {
             sent(&mut learning, at * SECOND, eligible_at * SECOND, false);

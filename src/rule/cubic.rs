@@ -13,6 +13,9 @@
 //! Here, with the present rate in place of W, K is at least the time of 30 attempts, so that throttled ones stay
 //! rare at any rate, and of four answers, as what is tried shows only then.
 //!
+//! Before the first attempt that is served, those that are throttled tell nothing of the rate, as what was used earlier
+//! may still count: it is the lowest one again.
+//!
 //! Attempts that started before the last fall are of that round, and say nothing more; nor does another one within a
 //! second, as a server that counts by the second may refuse all until that is over. If less than β of the attempts of
 //! a round were served, the rate falls to that part. Time in which the rate is not used does not count, so it does not
@@ -56,6 +59,8 @@ pub struct Cubic {
     /// The attempts of this round that were served, and all of them.
     served: f64,
     answered: f64,
+    /// An attempt was served.
+    is_open: bool,
 }
 
 impl Cubic {
@@ -72,6 +77,7 @@ impl Cubic {
             answer: 0.0,
             served: 0.0,
             answered: 0.0,
+            is_open: false,
         }
     }
 
@@ -122,6 +128,7 @@ impl Cubic {
     pub fn answered(&mut self, started: Time, now: Time, is_throttled: bool) -> bool {
         let took = seconds(started, now);
         self.answer += (took - self.answer) / if self.answer > 0.0 { 8.0 } else { 1.0 };
+        self.is_open |= !is_throttled;
         if self.fell.is_some_and(|fell| started <= fell) {
             return false;
         }
@@ -130,11 +137,13 @@ impl Cubic {
         if !is_throttled || self.fell.is_some_and(|fell| seconds(fell, now) < ROUND) {
             return false;
         }
-        let since = self.last.map_or(0.0, |last| seconds(started, last));
-        let made_at = self.rate_at((self.grown - since / self.k()).max(0.0));
-        let part = self.served / self.answered;
-        let part = if self.answered >= TELLING { part.clamp(LEAST_PART, BETA) } else { BETA };
-        self.peak = Some(made_at * part / BETA);
+        if self.is_open {
+            let since = self.last.map_or(0.0, |last| seconds(started, last));
+            let made_at = self.rate_at((self.grown - since / self.k()).max(0.0));
+            let part = self.served / self.answered;
+            let part = if self.answered >= TELLING { part.clamp(LEAST_PART, BETA) } else { BETA };
+            self.peak = Some(made_at * part / BETA);
+        }
         (self.grown, self.served, self.answered, self.fell) = (0.0, 0.0, 0.0, Some(now));
         self.rate = self.rate_at(0.0);
         true
@@ -178,6 +187,11 @@ mod tests {
         (one - other).abs() < 1e-9
     }
 
+    /// A rate of which an attempt was served.
+    fn open(low: f64, high: f64) -> Cubic {
+        Cubic { is_open: true, ..Cubic::new(low, high) }
+    }
+
     /// Releases one item after the other, for so many seconds.
     fn run(cubic: &mut Cubic, from: &mut u64, seconds: u64) {
         (0..10 * seconds).for_each(|_| {
@@ -188,7 +202,7 @@ mod tests {
 
     #[test]
     fn under_other_bounds_it_goes_on_from_where_it_is() {
-        let mut cubic = Cubic::new(1.0, 100.0);
+        let mut cubic = open(1.0, 100.0);
         let mut now = 0;
         cubic.released(Time(0), true);
         run(&mut cubic, &mut now, 4);
@@ -222,9 +236,27 @@ mod tests {
         assert!(is_near(cubic.rate(), 100.0));
     }
 
+    /// What was used earlier may still count.
+    #[test]
+    fn before_one_is_served_attempts_that_are_throttled_tell_nothing() {
+        let (mut cubic, mut now) = (Cubic::new(1.0, 100.0), 0);
+        cubic.released(Time(0), true);
+        for _ in 0..3 {
+            run(&mut cubic, &mut now, 2);
+            assert!(is_near(cubic.rate(), 4.0));
+            assert!(cubic.answered(Time(now), Time(now), true));
+            assert!(is_near(cubic.rate(), 1.0) && cubic.peak().is_none());
+        }
+        assert!(!cubic.answered(Time(now), Time(now), false));
+        run(&mut cubic, &mut now, 5);
+        assert!(is_near(cubic.rate(), 32.0));
+        assert!(cubic.answered(Time(now), Time(now), true));
+        assert!(is_near(cubic.rate(), 0.7 * 32.0));
+    }
+
     #[test]
     fn it_falls_once_a_round_from_the_rate_of_the_attempt_and_is_back_after_k() {
-        let (mut cubic, mut now) = (Cubic::new(1.0, 1000.0), 0);
+        let (mut cubic, mut now) = (open(1.0, 1000.0), 0);
         cubic.released(Time(0), true);
         run(&mut cubic, &mut now, 5);
         // It was made two seconds ago.
@@ -243,7 +275,7 @@ mod tests {
 
     #[test]
     fn it_falls_to_the_part_that_was_served_if_that_is_less() {
-        let (mut cubic, mut now) = (Cubic::new(1.0, 1000.0), 0);
+        let (mut cubic, mut now) = (open(1.0, 1000.0), 0);
         cubic.released(Time(0), true);
         run(&mut cubic, &mut now, 5);
         assert!(cubic.answered(Time(now), Time(now), true));
@@ -266,7 +298,7 @@ mod tests {
     fn an_attempt_was_made_at_the_rate_of_then() {
         for (grown, made_at) in [(1.5, 100.0 * (1.0 + 0.3 * 0.25f64.powi(3))), (0.1, 70.0)] {
             let (last, peak) = (Some(Time(9 * SECOND)), Some(100.0));
-            let mut cubic = Cubic { rate: 100.0, peak, grown, last, answer: 2.0, ..Cubic::new(1.0, 1e9) };
+            let mut cubic = Cubic { rate: 100.0, peak, grown, last, answer: 2.0, ..open(1.0, 1e9) };
             assert!(cubic.answered(Time(7 * SECOND), Time(9 * SECOND), true));
             assert!(cubic.peak.is_some_and(|peak| is_near(peak, made_at)), "{:?}", cubic.peak);
         }

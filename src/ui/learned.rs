@@ -29,11 +29,18 @@ fn of_limit(rate: &Rate, keys: &[(&[u8], &Learned)]) -> Vec<String> {
 
 fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
     let of_key = if rate.is_by_key() { format!(" for {}", excerpt(key)) } else { String::new() };
-    let (attempts, throttled) = (learned.attempts, learned.throttled);
-    let attempts = format!("{attempts} request{}", if attempts == 1 { "" } else { "s" });
+    let attempts = format!("{} request{}", learned.attempts, if learned.attempts == 1 { "" } else { "s" });
+    let throttled = match learned.throttled {
+        0 => "none throttled".to_owned(),
+        all if all == learned.attempts => "all throttled".to_owned(),
+        some => format!("{some} throttled"),
+    };
     let Some(borne) = learned.borne() else {
         let reached = per_period(rate, learned.rate());
-        return format!("learned no limit{of_key}: {attempts}, none throttled, up to {reached}");
+        return match learned.throttled == learned.attempts {
+            true => format!("learned nothing{of_key}: {attempts}, {throttled}"),
+            false => format!("learned no limit{of_key}: {attempts}, {throttled}, up to {reached}"),
+        };
     };
     let (found, again) = if learned.is_too_fast() {
         let least = rate.least.map_or(1, NonZeroU64::get);
@@ -47,7 +54,7 @@ fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
     };
     let again =
         next_time(rate, key, &again).map_or_else(String::new, |again| format!("; next time: -r {again}"));
-    format!("learned {found}{of_key}: {attempts}, {throttled} throttled{again}")
+    format!("learned {found}{of_key}: {attempts}, {throttled}{again}")
 }
 
 /// The limit with `amount` in place of its range, of this key only; `None` if the key cannot be written.

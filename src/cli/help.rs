@@ -34,7 +34,8 @@ pub(super) fn asked(args: &[OsString]) -> Option<Instead> {
         None if first == "--help" => None,
         None => {
             let known = topics().collect::<Vec<_>>().join(", ");
-            Some(Instead::Mistake(format!("there is no help on '{named}': the topics are {known}")))
+            let see = about(named).map_or_else(String::new, |topic| format!("see throttle help {topic}; "));
+            Some(Instead::Mistake(format!("there is no help on '{named}': {see}the topics are {known}")))
         }
     }
 }
@@ -48,6 +49,14 @@ pub fn topics() -> impl Iterator<Item = &'static str> {
 fn find(topic: &str) -> Option<&'static str> {
     let mut found = TOPICS.iter().filter(|(name, _)| !topic.is_empty() && name.starts_with(topic));
     found.next().filter(|_| found.next().is_none()).map(|(_, text)| *text)
+}
+
+/// The topic whose text has this word most often, in the singular.
+fn about(word: &str) -> Option<&'static str> {
+    let word = word.strip_suffix('s').unwrap_or(word);
+    let texts = TOPICS[1..].iter().map(|(name, text)| (text.matches(word).count(), *name));
+    let (_, topic) = texts.rev().max_by_key(|(count, _)| *count).filter(|(count, _)| *count > 0)?;
+    Some(topic)
 }
 
 /// Fills in the names and the help of the rules.

@@ -64,7 +64,12 @@ impl Cli {
         let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));
         let (action, command) =
             if self.control.once { (once(self, &rates)?, None) } else { self.action(&limits, &rates)? };
-        let hints = hint.into_iter().collect();
+        let one_by_one = command.as_ref().filter(|run| run.jobs.get() == 1);
+        let never_full = one_by_one.and_then(|_| rates.iter().find(|rate| rate.never_holds_up_one()));
+        let never_full = never_full.map(|rate| {
+            format!("{rate} holds nothing up with -j 1: for {0} at once, add -j {0}", rate.count)
+        });
+        let hints = hint.into_iter().chain(never_full).collect();
         let config = Config {
             limits,
             shared,

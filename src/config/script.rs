@@ -59,8 +59,11 @@ impl<'a> Script<'a> {
         &self.template.args()[self.at]
     }
 
-    /// Items, or parts of them, in the script.
+    /// Items, or parts of them, in the script; not if each item is a script.
     fn code_warning(&self) -> Option<String> {
+        if matches!(self.pieces(), [piece] if piece.is_of_item()) {
+            return None;
+        }
         let args = self.template.args();
         let mut after: Vec<_> = args[self.at + 1..].iter().map(|arg| self.template.typed(arg)).collect();
         if after.is_empty() && self.shell != "fish" {

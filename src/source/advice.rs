@@ -1,9 +1,10 @@
 //! Advice on items that are not what the options expect: each kind is told once.
 
 use std::mem;
+use std::sync::Arc;
 
 use super::{Charger, Fields, Keyless};
-use crate::config::{InputOptions, Rate, Selector, Separator};
+use crate::config::{InputOptions, Rate, Selector, Separator, Table};
 use crate::printable::excerpt;
 
 /// The kinds of advice that were not given yet, and the items without a key.
@@ -13,8 +14,10 @@ pub(crate) struct Advice {
     tells_line_end: bool,
     /// The input was not yet checked for a byte order mark.
     looks_for_mark: bool,
-    /// The command has these texts in braces, which may be meant for members of JSON; none once an item was checked.
+    /// The command has these texts in braces, which may be meant for members of JSON or columns of a table; none once
+    /// an item was checked.
     members: Vec<Selector>,
+    table: Option<Arc<Table>>,
     /// There was no item yet whose columns are cut inside of quotes.
     tells_quotes: bool,
     pub(crate) keyless: Keyless,
@@ -29,6 +32,7 @@ impl Advice {
             tells_line_end: input.delimiter == b"\n",
             looks_for_mark: true,
             members: members.to_vec(),
+            table: input.separator.as_ref().and_then(Separator::table).cloned(),
             tells_quotes: matches!(input.separator, Some(Separator::Text(_))),
             keyless: Keyless::new(rates),
             has_ended: false,
@@ -94,20 +98,27 @@ impl Advice {
         Some(format!("item {item} {record} {what}, so key={key} puts it under the empty key{need}"))
     }
 
-    /// On a member of the first item whose name is in braces in the command, without the dot.
+    /// On a member or a column of the first item whose name is in braces in the command, without `.` or `col:`.
     fn on_member(&mut self, record: &[u8]) -> Option<String> {
         if self.members.is_empty() {
             return None;
         }
         let members = mem::take(&mut self.members);
+        let advice = |typed: &str, what: &str, meant: &str| {
+            Some(format!("{{{typed}}} is passed on unchanged: for that {what}, write {{{meant}}}"))
+        };
+        if let Some(header) = self.table.as_ref().and_then(|table| table.header()) {
+            let mut typed = members.iter().map(|member| member.to_string().split_off(1));
+            let column = typed.find(|name| header.index(name).is_ok())?;
+            return advice(&column, "column", &format!("col:{column}"));
+        }
         if !record.trim_ascii_start().starts_with(b"{") {
             return None;
         }
         let fields = Fields::new(&members, None);
         let found = fields.select(record, record.len()).position(|part| part.is_some())?;
         let selector = members[found].to_string();
-        let typed = selector.trim_start_matches('.');
-        Some(format!("{{{typed}}} is passed on unchanged: for that member of the item, write {{{selector}}}"))
+        advice(selector.trim_start_matches('.'), "member of the item", &selector)
     }
 
     /// On an item of which `cuts` says that a column is looked for without regard to its quotes.

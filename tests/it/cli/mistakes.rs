@@ -194,6 +194,11 @@ const TABLE: &[(&[&str], &str)] = &[
          write soon or now, then fail=N, success=N or done=N, where N is a number of items or a percentage, \
          as in soon,fail=3 or now,fail=10%; try 'throttle --help'",
     ),
+    (
+        &["help", "retries"],
+        "there is no help on 'retries': see throttle help failures; the topics are rates, algorithms, keys, input, \
+         commands, failures, shared, reports, signals, exit",
+    ),
 ];
 
 #[test]
@@ -235,6 +240,9 @@ const WARNINGS: &[(&[&str], &str, &str)] = &[
     ),
     (&["sh", "-c", ": $0 \\$1 '$1'; exit $#", "{}"], "x\n", ""),
     (&["sh", "-c", ":"], "x\n", ""),
+    // Each item is a script.
+    (&["sh", "-c"], "true\n", ""),
+    (&["sh", "-c", "{col:2}"], "x true\n", ""),
     (&["sh", "-c", ": {#}"], "x\n", ""),
     (&["--pipe", "sh", "-c", ": {}; cat >/dev/null"], "x\n", ""),
     // Members of JSON.
@@ -271,7 +279,17 @@ const WARNINGS: &[(&[&str], &str, &str)] = &[
         "item 2 '\"a,b\",c' has a separator inside quotes, where -F cuts it: for CSV, use --csv, or without \
          a header --csv=noheader",
     ),
+    (
+        &["--csv", "true", "{a}", "{name}/{id}"],
+        "id,name\n1,x\n",
+        "{name} is passed on unchanged: for that column, write {col:name}",
+    ),
+    (&["--csv", "true", "{a}", "{name}/{id}"], "x,y\n1,2\n", ""),
     (&["-F,", "-K", "col:1"], "\"a\",\"b\"\n", ""),
+    // More at once than there may be.
+    (&["-r3/running", "true"], "x\n", "3/running holds nothing up with -j 1: for 3 at once, add -j 3"),
+    (&["-r3/running", "-j2", "true"], "x\n", ""),
+    (&["-r1/running", "-r9/running,cost=col:1", "true"], "9\n", ""),
     (&["-F,", "--csv=noheader", "-K", "col:2"], "\"a,b\",c\n", ""),
     // Options of ours among the arguments.
     (

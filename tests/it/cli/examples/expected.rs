@@ -69,10 +69,10 @@ const FETCH: &str = "globalThis.fetch = async url => ({ ok: true, text: async ()
 
 pub(super) const EXPECTED: &[Example] = &[
     Example {
-        part: "my-tool | throttle -n 10 -p 1m --audit --arrivals now >out",
+        part: "my-tool | throttle -n 10 -p 59s --audit --arrivals now >out",
         shows: &[
             Shows::File("out", "one\ntwo\n"),
-            Shows::Error("limit 10/1m,algo=sliding: 0 of 2 items too early"),
+            Shows::Error("limit 10/59s,algo=sliding: 0 of 2 items too early"),
         ],
         ..Example::PLAIN
     },

@@ -68,6 +68,11 @@ impl LimitOptions {
         rates.collect()
     }
 
+    /// True if a limit that is given is LOW..HIGH.
+    pub(super) fn has_range(&self) -> bool {
+        self.sources.iter().any(|source| matches!(source, LimitSource::Rate(rate) if rate.is_range()))
+    }
+
     /// The files among the sources.
     pub fn files(&self) -> impl Iterator<Item = &Path> {
         self.sources.iter().filter_map(|source| match source {

@@ -113,7 +113,8 @@ impl Config {
                 _ => [script::warning(&run.template), placeholders::warning(&run.template)],
             };
             let backoff = run.retry.backoff.as_ref().and_then(Backoff::warning);
-            [first, second, placeholders::headers_warning(run), backoff].into_iter().flatten()
+            let headers = placeholders::headers_warning(run, self.limits.has_range());
+            [first, second, headers, backoff].into_iter().flatten()
         });
         self.hints.iter().cloned().chain(state).chain(of_command).chain(Once::warning(self))
     }

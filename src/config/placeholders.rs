@@ -28,17 +28,24 @@ pub(super) fn warning(template: &Template) -> Option<String> {
     texts().find_map(advice).or_else(|| texts().filter(|_| !has_script).find_map(variable_advice))
 }
 
-/// Warns if answers are to be retried by their HTTP status, but the command tells of none.
-pub(super) fn headers_warning(run: &Run) -> Option<String> {
+/// Warns if answers are to be retried by their HTTP status, or rates are found by it (`has_range`), but the command
+/// tells of none.
+pub(super) fn headers_warning(run: &Run, has_range: bool) -> Option<String> {
     let asks = |on: &RetryOn| !matches!(on, RetryOn::Exit(_));
-    let is_asked = run.retry.backoff.as_ref().is_some_and(|backoff| backoff.on.iter().any(asks));
+    let listed = run.retry.backoff.as_ref().map_or(&[][..], |backoff| &backoff.on);
     let option = match &run.template.args()[0][..] {
         [Piece::Text(name)] if name.ends_with(b"curl") => "-D {headers}",
         [Piece::Text(name)] if name.ends_with(b"wget") => "-S -o {headers}",
         _ => return None,
     };
-    (is_asked && !run.template.takes_headers())
-        .then(|| format!("--backoff never sees an HTTP status, as COMMAND passes on none: add {option}"))
+    let who = match listed.iter().any(asks) {
+        true => "--backoff",
+        // An exit status that is listed tells of a server that throttles, too.
+        false if has_range && listed.is_empty() => "LOW..HIGH",
+        false => return None,
+    };
+    (!run.template.takes_headers())
+        .then(|| format!("{who} never sees an HTTP status, as COMMAND passes on none: add {option}"))
 }
 
 /// Warns about a place for an item in a command that gets its items on standard input, unless it fills places itself.

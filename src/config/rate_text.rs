@@ -110,6 +110,11 @@ impl RateText {
         Ok(())
     }
 
+    /// True if the rate is to be found.
+    pub(super) fn is_range(&self) -> bool {
+        self.rate.least.is_some()
+    }
+
     /// Fills in the options that were left out.
     ///
     /// # Errors

@@ -220,13 +220,26 @@ fn what_makes_no_sense_is_refused_or_warned_about() {
     let items = directory.file("items", "a\n");
     let args = ["-n1", "--failed", items.to_str().unwrap(), "-a", items.to_str().unwrap(), "true"];
     throttle(&args).assert().code(1).stderr(predicates::str::contains("--failed would write to the input"));
-    for (command, told) in [
-        (&["curl"][..], "--backoff never sees an HTTP status, as COMMAND passes on none: add -D {headers}\n"),
-        (&["/bin/wget"], "add -S -o {headers}\n"),
-        (&["curl", "-D", "{headers}"], ""),
-        (&["./call"], ""),
+    let backoff = &["-n1", "--retries=1", "--backoff=5xx,7=1s", "--"][..];
+    let range = &["-r1..9/s", "--"][..];
+    for (options, command, told) in [
+        (
+            backoff,
+            &["curl"][..],
+            "--backoff never sees an HTTP status, as COMMAND passes on none: add -D {headers}\n",
+        ),
+        (backoff, &["/bin/wget"], "add -S -o {headers}\n"),
+        (backoff, &["curl", "-D", "{headers}"], ""),
+        (backoff, &["./call"], ""),
+        (
+            range,
+            &["curl"],
+            "LOW..HIGH never sees an HTTP status, as COMMAND passes on none: add -D {headers}\n",
+        ),
+        (range, &["curl", "-D", "{headers}"], ""),
+        (&["-r1..9/s", "--retries=1", "--backoff=exit:22=1s", "--"], &["curl"], ""),
     ] {
-        let args = [&["-n1", "--dry-run", "--retries=1", "--backoff=5xx,7=1s", "--"], command].concat();
+        let args = [&["--dry-run"], options, command].concat();
         let output = throttle(&args).write_stdin("a\n").output().unwrap();
         let stderr = text(&output.stderr);
         assert!(stderr.ends_with(told) && stderr.is_empty() == told.is_empty(), "{args:?}: {stderr}");

@@ -61,7 +61,7 @@ use self::failure::{away, meaning};
 use self::keys::{kept, redis_key};
 use self::nodes::{NodeId, Nodes};
 pub use self::offline::book_over;
-use self::retries::persist;
+use self::retries::{Patience, persist};
 use self::socket::Timeouts;
 use super::hold::HOLD_REFRESH;
 use super::record::VERSION;
@@ -105,6 +105,8 @@ pub struct ServerVault {
     /// The last swap was refused at first.
     is_contended: bool,
     may_retry: bool,
+    /// While its answers come too late.
+    patience: Option<Patience>,
     /// The nanoseconds that the fastest answer took.
     shortest: u64,
     clocks: HashMap<NodeId, ServerClock>,
@@ -187,6 +189,7 @@ impl ServerVault {
             queued: None,
             is_contended: false,
             may_retry: true,
+            patience: None,
             shortest: SECOND,
             clocks: HashMap::new(),
             keepers: HashMap::new(),
@@ -284,14 +287,7 @@ impl ServerVault {
         mut call: Call,
     ) -> Result<(Answer, Option<Suspicion>), StoreError> {
         loop {
-            let answer = self.persist(|vault| {
-                let answer = vault.ask(key, call)?;
-                let (took, validity) = (answer.reading.took(), vault.terms.0);
-                match answer.outcome == Outcome::Swapped && took > vault.good_for(validity) {
-                    true => Err(away(too_long(took, validity, true))),
-                    false => Ok(answer),
-                }
-            })?;
+            let answer = self.persist(|vault| vault.ask(key, call))?;
             let suspicion = self.learn(key, &answer);
             if answer.outcome != Outcome::Waits {
                 return Ok((answer, suspicion));
@@ -406,6 +402,16 @@ impl Vault for ServerVault {
 
     fn retry(&mut self, may_retry: bool) {
         self.may_retry = may_retry;
+    }
+
+    fn came_late(&mut self, took: u64) -> Result<(), StoreError> {
+        let why = away(too_long(took, self.terms.0, true));
+        let patience = self.patience.get_or_insert_with(|| Patience::begin(self.timeout));
+        patience.wait(&self.nodes.server, &*self.warn, &why)
+    }
+
+    fn came_in_time(&mut self) {
+        self.patience = None;
     }
 
     fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {

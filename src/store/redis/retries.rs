@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use redis::RedisResult;
+use redis::{RedisError, RedisResult};
 
 use super::failure::{TOO_LATE, meaning};
 use super::socket::Timeouts;
@@ -23,50 +23,97 @@ const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
 
 /// Attempts something again and again as long as there is hope, up to `timeout`, and at least once. Errors name the
 /// server. Calls `warn` with the reason if it takes long.
-///
-/// While the process is stopped, nothing is attempted. If that was for longer than there was time, the last attempt was
-/// cut off whatever the server did, so there is one more, once.
 pub(super) fn persist<T>(
     server: &Server,
     timeout: Duration,
     warn: impl Fn(String),
     mut attempt: impl FnMut(Timeouts) -> RedisResult<T>,
 ) -> Result<T, StoreError> {
-    let start = Instant::now();
-    let each = (timeout / 4).clamp(SHORTEST_TRY, LONGEST_TRY);
-    // Some centuries are as good as for ever.
-    let mut end = start + timeout.min(Duration::from_secs(1 << 33));
-    let (mut pause, mut warn_at) = (FIRST_PAUSE, start + Duration::from_secs(BEFORE_WARNING));
-    let (mut told, mut is_extended) = (String::new(), false);
+    let mut patience = Patience::begin(timeout);
     loop {
-        let error = match attempt(Timeouts { each, end: end.max(start + each) }) {
+        match attempt(patience.timeouts()) {
             Ok(done) => return Ok(done),
-            Err(error) => error,
-        };
-        let (exit, why) = meaning(&error);
+            Err(error) => patience.wait(server, &warn, &error)?,
+        }
+    }
+}
+
+/// The time for which a server that is of no use is waited for.
+///
+/// While the process is stopped, nothing is attempted. If that was for longer than there was time, the last attempt was
+/// cut off whatever the server did, so there is one more, once.
+pub(super) struct Patience {
+    timeout: Duration,
+    start: Instant,
+    end: Instant,
+    pause: Duration,
+    warn_at: Instant,
+    /// The last reason that was more than the lack of time for an answer.
+    told: String,
+    is_extended: bool,
+}
+
+impl Patience {
+    pub(super) fn begin(timeout: Duration) -> Self {
+        let start = Instant::now();
+        Patience {
+            timeout,
+            start,
+            // Some centuries are as good as for ever.
+            end: start + timeout.min(Duration::from_secs(1 << 33)),
+            pause: FIRST_PAUSE,
+            warn_at: start + Duration::from_secs(BEFORE_WARNING),
+            told: String::new(),
+            is_extended: false,
+        }
+    }
+
+    fn each(&self) -> Duration {
+        (self.timeout / 4).clamp(SHORTEST_TRY, LONGEST_TRY)
+    }
+
+    /// The time for the next attempt.
+    fn timeouts(&self) -> Timeouts {
+        let each = self.each();
+        Timeouts { each, end: self.end.max(self.start + each) }
+    }
+
+    /// Pauses after an attempt that failed. Calls `warn` with the reason if it was not the first for long.
+    ///
+    /// # Errors
+    /// There is no hope, or no more time.
+    pub(super) fn wait(
+        &mut self,
+        server: &Server,
+        warn: impl Fn(String),
+        error: &RedisError,
+    ) -> Result<(), StoreError> {
+        let (exit, why) = meaning(error);
         if exit != Exit::StoreAway {
             return Err(StoreError { exit, error: anyhow!("{server}: {why}") });
         }
-        let now = Instant::now();
+        let (now, timeout) = (Instant::now(), self.timeout);
         // The last attempt may have had less time than an answer takes.
-        if told.is_empty() || now < end || !why.contains(TOO_LATE) {
-            told = why;
+        if self.told.is_empty() || now < self.end || !why.contains(TOO_LATE) {
+            self.told = why;
         }
-        if now >= warn_at {
-            warn_at = now + BETWEEN_WARNINGS;
+        let told = &self.told;
+        if now >= self.warn_at {
+            self.warn_at = now + BETWEEN_WARNINGS;
             warn(format!("{server}: {told}; waiting for up to {timeout:?}"));
         }
         // Processes that lost the server at the same time must not come back at the same time.
-        let this_pause = pause.mul_f64(0.5 + fastrand::f64() / 2.0);
-        pause = (pause * 2).min(LONGEST_PAUSE);
-        let left = end.saturating_duration_since(now);
-        thread::sleep(this_pause.min(left));
-        if !is_extended && now >= end + each {
-            (is_extended, end) = (true, Instant::now() + each);
-        } else if this_pause >= left {
+        let pause = self.pause.mul_f64(0.5 + fastrand::f64() / 2.0);
+        self.pause = (self.pause * 2).min(LONGEST_PAUSE);
+        let left = self.end.saturating_duration_since(now);
+        thread::sleep(pause.min(left));
+        if !self.is_extended && now >= self.end + self.each() {
+            (self.is_extended, self.end) = (true, Instant::now() + self.each());
+        } else if pause >= left {
             let error = anyhow!("{server}: {told}; gave up after {timeout:?}");
             return Err(StoreError { exit, error });
         }
+        Ok(())
     }
 }
 

@@ -6,7 +6,6 @@ use std::time::{Duration, Instant};
 use super::VaultStore;
 use super::request::{Reply, Request};
 use super::returnable::{BookedIn, Returned};
-use crate::exit::Exit;
 use crate::store::ledger::GOOD_FOR;
 use crate::store::vault::{Reading, Vault};
 use crate::store::{Answer, BookedBy, NewLimits, Order, Reach, Slot, Store, StoreError, Task, Warn};
@@ -15,20 +14,28 @@ use crate::time::Time;
 /// The most orders that are booked together, while others wait.
 const TOGETHER: usize = 64;
 
-/// The most times that slots are booked in a row while all come too late.
+/// The number of times in a row that all slots came too late, from which on it is no accident.
 const CORRECTIONS: usize = 4;
 
 impl<V: Vault> Store for VaultStore<V> {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.prepare()?;
         let mut request = Request { order: order.clone(), returned: Vec::new() };
-        for _ in 0..CORRECTIONS {
+        loop {
             let (Reply { booked_in, answer, .. }, reading) = self.request(&request)?;
             let is_empty = answer.slots.is_empty();
             let (mut answer, late) = self.answer(order, booked_in, answer, &reading);
             if !is_empty && answer.slots.is_empty() {
                 request.returned = late;
+                self.corrections += 1;
+                if self.corrections >= CORRECTIONS {
+                    self.vault.came_late(reading.took())?;
+                }
                 continue;
+            }
+            if !is_empty {
+                self.corrections = 0;
+                self.vault.came_in_time();
             }
             self.warn_of_reach();
             answer.lost = self.memory.takes_void(&order.key);
@@ -39,7 +46,6 @@ impl<V: Vault> Store for VaultStore<V> {
             }
             return Ok(answer);
         }
-        Err(self.refused(Exit::StoreAway, "its answers take longer than slots are good for"))
     }
 
     fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {

@@ -47,6 +47,8 @@ pub struct VaultStore<V> {
     /// A suspicion that was not acted on yet.
     doubt: Option<Suspicion>,
     new_keys: u32,
+    /// The number of times that slots were booked in vain, as all came too late, since some came in time.
+    corrections: usize,
     warn: Warn,
 }
 
@@ -118,6 +120,7 @@ impl<V: Vault> VaultStore<V> {
             returnable: Returnable::default(),
             doubt: None,
             new_keys: 0,
+            corrections: 0,
             warn: Arc::new(drop),
         };
         store.expect();

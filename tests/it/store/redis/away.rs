@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{self, RedisStore, Store, book_over};
+use throttle::store::{self, RedisStore, Store, StoreError, book_over};
 use throttle::time::{Time, Wall};
 
 use super::client::{self, failure, impatient, impatient_failure, now, some, store};
@@ -146,7 +146,8 @@ fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
         let (ours, mut theirs) = UnixStream::pair().unwrap();
         theirs.write_all(b"-ERR no cluster\r\n").unwrap();
         (0..if is_kept { 2 } else { 8 }).for_each(|_| theirs.write_all(&reply(0, &value)).unwrap());
-        theirs.write_all(&reply(1, b"")).unwrap();
+        // Once more, as that may have been an accident.
+        (0..4).for_each(|_| theirs.write_all(&reply(1, b"")).unwrap());
         let error = book_over(&mut store, [ours], &some(1)).unwrap_err();
         assert!(error.exit == exit && error.to_string().contains(why), "{:?}: {error}", error.exit);
     }
@@ -195,6 +196,55 @@ fn is_kept_while_answers_are_slow(server: &RedisServer, name: &str, theirs: &str
     assert_eq!(waiting.join().unwrap().unwrap().slots.len(), 1);
     let told = told.lock().unwrap();
     assert!(!told.contains("of it can be reached"), "{told}");
+}
+
+/// They take turns, so each hears of slots that others have booked for it.
+#[test]
+fn several_whose_answers_are_slow_give_up_in_time_and_leave_the_limit_to_another() {
+    let Some(server) = RedisServer::start() else { return };
+    let way = Proxy::new(server.port, Duration::from_millis(60));
+    let (near, far) = (server.url("mixed"), format!("redis://127.0.0.1:{}/mixed", way.port));
+    let rate = "20/s,margin=100ms";
+    store(&near, &[rate]).book(&some(1)).unwrap();
+    let (start, timeout) = (Instant::now(), Duration::from_secs(3));
+    let told = Arc::new(AtomicU64::new(0));
+    let slow = [(); 2].map(|()| {
+        let (mut store, count) = (impatient(&far, &[rate], timeout), Arc::clone(&told));
+        store.warn_of_waits_by(Arc::new(move |why| {
+            count.fetch_add(u64::from(why.contains("its answers take")), Relaxed);
+        }));
+        thread::spawn(move || {
+            loop {
+                match store.book(&some(1)) {
+                    Ok(answer) => {
+                        assert!(answer.slots.is_empty(), "{answer:?}");
+                        pause_until(answer.ask_again);
+                    }
+                    Err(error) => return error,
+                }
+            }
+        })
+    });
+    let (mut fast, mut slots) = (store(&near, &[rate]), 0);
+    while slow.iter().any(|slow| !slow.is_finished()) {
+        let answer = fast.book(&some(5)).unwrap();
+        slots += answer.slots.len();
+        pause_until(answer.ask_again);
+    }
+    for slow in slow {
+        let StoreError { exit, error } = slow.join().unwrap();
+        assert!(exit == Exit::StoreAway && error.to_string().contains("its answers take"), "{error}");
+    }
+    assert!(start.elapsed() >= timeout, "{:?}", start.elapsed());
+    assert_eq!(told.load(Relaxed), 2);
+    // What it books for those who are slow is lost, but that is not much.
+    assert!(slots > 20, "{slots}");
+}
+
+/// Until an instant, and at least for some milliseconds.
+fn pause_until(at: Option<Time>) {
+    let left = at.map_or(0, |at| at.since(now()));
+    thread::sleep(Duration::from_nanos(left).max(Duration::from_millis(5)));
 }
 
 #[test]

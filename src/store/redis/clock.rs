@@ -78,8 +78,13 @@ impl ServerClock {
         if stepped {
             self.forward = Some((exchange.shown, exchange.shown.saturating_add(memory)));
         }
-        let was_set = stepped || known.is_some_and(|known| shown.was_set_back(known));
-        self.times_set += u64::from(was_set);
+        let was_set_back = known.is_some_and(|known| shown.was_set_back(known));
+        if let (true, Some((_, last))) = (was_set_back, self.ahead) {
+            // In the time that it shows now, what was written before the step forward is from before the last exchange.
+            let from = Time(exchange.shown.0.saturating_sub(exchange.asked.since(last)));
+            self.forward = self.forward.map(|_| (from, from.saturating_add(memory)));
+        }
+        self.times_set += u64::from(stepped || was_set_back);
         let ahead = known.filter(|_| !stepped).map_or(shown, |known| shown.and(known));
         self.ahead = Some((ahead, exchange.answered));
         stepped
@@ -162,6 +167,29 @@ mod tests {
         assert!(clock.learn(&exchange(10, 9000, 11), D, HOUR));
         assert!(!clock.learn(&exchange(20, 9010, 21), D, HOUR));
         assert!(!clock.learn(&exchange(2000, 99000, 2001), D, 1_000_000_000));
+    }
+
+    /// What was written since is trusted. What was written before the step forward is not, as long as it may matter.
+    #[test]
+    fn what_is_set_back_later_is_doubted_no_longer_than_it_matters() {
+        let memory = 10_000_000_000;
+        for back in [4000, 3_600_000] {
+            let mut clock = ServerClock::default();
+            let base = 3_600_000_000i64;
+            let mut learn = |asked: u64, shown: i64| {
+                let shown = u64::try_from(base + shown).unwrap();
+                clock.learn(&exchange(asked, shown, asked + 1), D, memory);
+                let good_from = clock.good_from(Time(shown * 1_000_000));
+                good_from.map(|at| i64::try_from(at.0 / 1_000_000).unwrap() - base)
+            };
+            assert_eq!([learn(0, 5000), learn(10, 5010)], [None; 2]);
+            assert_eq!(learn(1011, 9011), Some(9011));
+            assert_eq!(learn(2011, 10_011), Some(9011));
+            // A second after the last answer.
+            assert_eq!(learn(3011, 11_011 - back), Some(10_012 - back));
+            assert_eq!(learn(3021, 11_021 - back), Some(10_012 - back));
+            assert_eq!(learn(13_100, 21_100 - back), None);
+        }
     }
 
     /// However slow the answers of both were. A slot comes too early by as much as the clock is ahead, less the time

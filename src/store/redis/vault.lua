@@ -10,8 +10,9 @@
 --       4 it waits; the value, with 0, 2 and 3; the reply, or the numbers of the others' requests, each followed by it
 
 local KEY, begins, new, keep, id, request, turn = KEYS[1], unpack(ARGV, 1, 6)
--- In microseconds: for how long a request is kept that nobody asks about, and how often it is noted that somebody does.
-local STALE, LOOK = 2000000, 500000
+-- In microseconds: for how long a request is kept that nobody asks about, how often it is noted that somebody does, and
+-- more than any turn, so that the clock was set back if one lasts longer.
+local STALE, LOOK, LONGEST = 2000000, 500000, 10000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
 local kept, before = redis.call('HGET', KEY, 'value') or '', redis.call('HGET', KEY, 'queue') or ''
@@ -20,7 +21,7 @@ if id == '' and new == '' then
 end
 
 local first, till = string.match(before .. ' 0\n', '^(%d*) (%d+)\n')
-local is_over = now > tonumber(till)
+local is_over = now > tonumber(till) or tonumber(till) > now + LONGEST
 local noted = string.match(before, '\n' .. id .. ' (%d+) [^\t\n]*\t\n')
 if noted and now - noted < LOOK and first ~= id and first ~= '' and not is_over then
   return { time[1], time[2], 4, '', {} }
@@ -28,7 +29,7 @@ end
 
 local queue, own, others, is_alone, outcome, value, told = {}, nil, {}, true, 0, kept, {}
 for its, seen, asked, reply in string.gmatch(before, '(%d+) (%d+) ([^\t\n]*)\t([^\t\n]*)\n') do
-  if its == id or not (its == first and is_over or now - seen > STALE + turn) then
+  if its == id or not (its == first and is_over or math.abs(now - seen) > STALE + turn) then
     table.insert(queue, { its, seen, asked, reply })
     own = its == id and #queue or own
     is_alone = is_alone and (its == id or reply ~= '')

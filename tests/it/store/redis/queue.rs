@@ -58,6 +58,23 @@ fn a_process_that_dies_in_its_turn_keeps_nobody_waiting_for_long() {
     assert!(again.elapsed() < Duration::from_secs(5));
 }
 
+/// What the clock showed then is an hour ahead.
+#[test]
+fn nor_does_it_if_the_clock_is_set_back() {
+    let Some((server, clock)) = RedisServer::start_with_clock(&[]) else { return };
+    let mut alive = store(&server.url("web"), &["64/s"]);
+    alive.book(&some(1)).unwrap();
+    for id in ["1", "2"] {
+        join(&server, id, "{}", Duration::from_millis(300));
+    }
+    clock.step(-3_600_000_000);
+    let start = Instant::now();
+    alive.book(&some(1)).unwrap();
+    assert!(start.elapsed() < Duration::from_secs(5), "{:?}", start.elapsed());
+    let queue: String = server.ask("HGET throttle:web queue");
+    assert!(!queue.contains("\n1 ") && !queue.contains("\n2 "), "{queue}");
+}
+
 /// Also by a process that nobody else can decide for, among many that can be decided for.
 #[test]
 fn a_request_that_nobody_can_decide_on_has_its_turn() {

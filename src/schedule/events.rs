@@ -281,8 +281,12 @@ impl Schedule {
         let keys = [order.key.clone()];
         let known =
             slots.held_until(&Request { eligible_at: now, costs: &order.costs, keys: &keys, waits: true });
+        let untold = |until: &Time| self.told_hold <= now || until.since(self.told_hold) > LEAST_TOLD;
         let begun = answer.held.filter(|until| *until > now && known <= now && order.wanted().is_some());
-        begun.into_iter().for_each(|until| self.actions.notify(Notice::SharedHold(until)));
+        if let Some(until) = begun.filter(untold) {
+            self.told_hold = until;
+            self.actions.notify(Notice::SharedHold(until));
+        }
         slots.heard(now, order, &answer);
         if let Some(limits) = answer.limits.filter(|limits| slots.follow(&limits.terms)) {
             let local = self.gate.rates().iter().filter(|rate| rate.is_local()).cloned();

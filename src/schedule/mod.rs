@@ -75,6 +75,8 @@ pub struct Schedule {
     good_until: Option<Time>,
     /// A slot was not used in time since the last release.
     has_lost_slot: bool,
+    /// The end of the last hold in all runs that was told of, whatever its key.
+    told_hold: Time,
     /// The last admission, kept for reuse of its memory; `None` while one is being sent.
     spare: Option<Box<Admission>>,
 }
@@ -101,6 +103,7 @@ impl Schedule {
             listens: false,
             good_until: None,
             has_lost_slot: false,
+            told_hold: Time::ZERO,
             spare: Some(Box::default()),
         }
     }

@@ -141,6 +141,23 @@ fn a_hold_by_another_run_and_a_loss_are_told() {
 }
 
 #[test]
+fn a_hold_of_all_keys_is_told_once_unless_that_of_one_lasts_much_longer() {
+    let mut scene = Scene::shared("-r 1/100ns,key=col:1");
+    let long = 1_000_000_001;
+    for (now, key, until, told) in [
+        (1, "a", 50, "held until 50; "),
+        (2, "b", 51, ""),
+        (3, "c", 50 + long, "held until 1000000051; "),
+        (4, "d", 50 + long, ""),
+        (long + 60, "e", long + 61, "held until 1000000062; "),
+    ] {
+        let answer = Answer { held: Some(Time(until)), ..Answer::default() };
+        scene.schedule.booked(Time(now), &Order::new(Key::from_slice(key.as_bytes()), [1], 1), answer);
+        assert_eq!(scene.actions(now), format!("{told}wait - or input"), "{key}");
+    }
+}
+
+#[test]
 fn a_slot_that_never_comes_ends_the_run() {
     let never = "error the next release would be later than any clock can show: shorten the period";
     Scene::shared("-r 1/100ns").check(&[

@@ -95,19 +95,20 @@ impl Status {
 fn of_all(booking: &Booking) -> Status {
     let rates = &booking.rules.policy().rates;
     let (rules, ledger, now) = (booking.rules, &booking.record.ledger, booking.reading.shown);
+    let by_key = rules.policy().key().is_some();
+    // An item may have an empty key, which has its numbers in the state's own record.
+    let held = booking.held.max(ledger.hold.in_force(now).filter(|_| !by_key));
+    let held = held.map(|until| until.since(now));
     let limit = |(at, rate): (usize, &Rate)| {
         let capacity = rules.policy().quotas[at].at_once();
         let (free, next) = rules.left(ledger, now, (at, capacity));
         let keys = rate.is_by_key().then(KeysInUse::default);
-        LimitStatus { rate: rate.clone(), capacity, free, next_in: next.since(now), keys }
+        let next_in = next.since(now).max(held.unwrap_or(0));
+        LimitStatus { rate: rate.clone(), capacity, free, next_in, keys }
     };
-    let by_key = rules.policy().key().is_some();
-    // An item may have an empty key, which has its numbers in the state's own record.
-    let held = booking.held.max(ledger.hold.in_force(now).filter(|_| !by_key));
-    let held = held.map(|until| (None, until.since(now)));
     Status {
         limits: rates.iter().enumerate().map(limit).collect(),
-        held: held.into_iter().collect(),
+        held: held.into_iter().map(|left| (None, left)).collect(),
         booked: ahead(ledger, booking),
         last_turn: Some(ledger.turns.since(now)).filter(|turn| *turn > rules.policy().horizon),
         lock: None,

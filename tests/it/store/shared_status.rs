@@ -70,6 +70,11 @@ fn a_status_is_also_json() {
     throttle(&["-n5", "-p1h", "-s", &state("plain")]).write_stdin(numbers(5)).assert().success();
     let hold = ["-s", &state("plain"), "--hold", "10m"];
     throttle(&hold).assert().success();
+    // Until a hold is over, there is no next slot.
+    throttle(&["-s", &state("idle"), "--set-limits", "-r5/h"]).assert().success();
+    throttle(&["-s", &state("idle"), "--hold", "10m"]).assert().success();
+    let idle = &status("idle")["limits"][0];
+    assert!(idle["free"] == 5 && idle["next_in_seconds"].as_f64().unwrap() > 300.0, "{idle}");
     let mut plain = status("plain");
     let next = plain["limits"][0]["next_in_seconds"].take().as_f64().unwrap();
     let left = plain["held"][0]["seconds"].take().as_f64().unwrap();

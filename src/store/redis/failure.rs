@@ -27,7 +27,7 @@ pub(super) fn refused(why: impl Display) -> RedisError {
 pub(super) fn of_stream(error: io::Error) -> RedisError {
     #[cfg(feature = "tls")]
     if let Some(why) = distrust(&error) {
-        return refused(format!("its certificate is not accepted: {why}"));
+        return refused(format!("its certificate is not accepted: {}", of_certificate(&why.to_string())));
     }
     match error.kind() {
         io::ErrorKind::PermissionDenied => refused(error),
@@ -41,6 +41,18 @@ fn distrust(error: &io::Error) -> Option<&rustls::CertificateError> {
     match error.get_ref()?.downcast_ref()? {
         rustls::Error::InvalidCertificate(why) => Some(why),
         _ => None,
+    }
+}
+
+/// The reason in words, where the library has none.
+#[cfg(feature = "tls")]
+fn of_certificate(why: &str) -> &str {
+    match why {
+        _ if why.contains("CaUsedAsEndEntity") => {
+            "it is that of an authority (CA:TRUE), which a server may not use for itself: make one with \
+             basicConstraints=CA:FALSE"
+        }
+        why => why,
     }
 }
 

@@ -15,7 +15,9 @@ local KEY, begins, new, keep, id, request, turn = KEYS[1], unpack(ARGV, 1, 6)
 local STALE, LOOK, LONGEST = 2000000, 500000, 10000000
 local time = redis.call('TIME')
 local now = time[1] * 1000000 + time[2]
-local kept, before = redis.call('HGET', KEY, 'value') or '', redis.call('HGET', KEY, 'queue') or ''
+local kept = redis.call('HGET', KEY, 'value') or ''
+-- One that another program has altered is empty.
+local before = string.match(redis.call('HGET', KEY, 'queue') or '', '^%d* %d+\n.*') or ''
 if id == '' and new == '' then
   return { time[1], time[2], 0, kept, {} }
 end
@@ -59,8 +61,7 @@ elseif new ~= '' and (kept == new or is_same and has_turn) then
     end
   end
 elseif id ~= '' then
-  queue[own or #queue + 1] = { id, now, request, '' }
-  outcome, value = 4, ''
+  queue[own or #queue + 1], outcome, value = { id, now, request, '' }, 4, ''
   if has_turn then
     first, till, outcome, value, told = id, now + turn, 3, kept, others
   end

@@ -75,6 +75,19 @@ fn nor_does_it_if_the_clock_is_set_back() {
     assert!(!queue.contains("\n1 ") && !queue.contains("\n2 "), "{queue}");
 }
 
+#[test]
+fn a_queue_that_another_program_has_altered_is_empty() {
+    let Some(server) = RedisServer::start() else { return };
+    let mut store = store(&server.url("web"), &["64/s"]);
+    for queue in ["garbage", "garbage\n1 2 3", "1 x\n", "\n", "99 99\n"] {
+        let client = Client::open(server.url("")).unwrap();
+        let mut connection = client.get_connection().unwrap();
+        let mut set = cmd("HSET");
+        set.arg("throttle:web").arg("queue").arg(queue).exec(&mut connection).unwrap();
+        store.book(&some(1)).unwrap();
+    }
+}
+
 /// Also by a process that nobody else can decide for, among many that can be decided for.
 #[test]
 fn a_request_that_nobody_can_decide_on_has_its_turn() {

@@ -4,14 +4,14 @@ use super::refusals::assert_refused;
 use super::server::RedisServer;
 use crate::support::{Directory, needs_program, sh, text, throttle};
 
-/// A server with a self-signed certificate for 127.0.0.1.
-fn server_with_tls() -> Option<(RedisServer, Directory)> {
+/// A server with a self-signed certificate for 127.0.0.1; that of an authority if `is_ca`.
+fn server_with_tls(is_ca: bool) -> Option<(RedisServer, Directory)> {
     needs_program("openssl")?;
     let directory = Directory::new();
-    let path = directory.path().display();
+    let (path, is_ca) = (directory.path().display(), if is_ca { "TRUE" } else { "FALSE" });
     let made = sh(&format!(
         "cd '{path}' && openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -days 2 \
-         -keyout key -out cert -subj /CN=test -addext basicConstraints=critical,CA:FALSE \
+         -keyout key -out cert -subj /CN=test -addext basicConstraints=critical,CA:{is_ca} \
          -addext subjectAltName=IP:127.0.0.1"
     ));
     assert!({ made }.output().unwrap().status.success());
@@ -23,13 +23,13 @@ fn server_with_tls() -> Option<(RedisServer, Directory)> {
 
 #[test]
 fn a_certificate_that_nobody_trusts() {
-    let Some((server, _directory)) = server_with_tls() else { return };
+    let Some((server, _directory)) = server_with_tls(false) else { return };
     assert_refused(&encrypted(&server), "certificate");
 }
 
 #[test]
 fn a_certificate_that_is_trusted() {
-    let Some((server, directory)) = server_with_tls() else { return };
+    let Some((server, directory)) = server_with_tls(false) else { return };
     let url = encrypted(&server);
     let run = |url: &str| {
         let mut run = throttle(&["-r2/s,margin=200ms", "-s", url]);
@@ -42,9 +42,19 @@ fn a_certificate_that_is_trusted() {
     assert!(text(&refused.get_output().stderr).contains("certificate"));
 }
 
+/// As `openssl req -x509` makes it by default.
+#[test]
+fn a_certificate_of_an_authority() {
+    let Some((server, directory)) = server_with_tls(true) else { return };
+    let mut run = throttle(&["-r2/s,margin=200ms", "-s", &encrypted(&server)]);
+    run.env("SSL_CERT_FILE", directory.path().join("cert")).env_remove("SSL_CERT_DIR");
+    let refused = run.write_stdin("1\n").assert().code(78);
+    assert!(text(&refused.get_output().stderr).contains("make one with basicConstraints=CA:FALSE"));
+}
+
 #[test]
 fn one_side_without_tls() {
-    let Some((with, _directory)) = server_with_tls() else { return };
+    let Some((with, _directory)) = server_with_tls(false) else { return };
     let Some(without) = RedisServer::start() else { return };
     for (url, advice) in [(with.url("web"), "write rediss://"), (encrypted(&without), "write redis://")] {
         let run =

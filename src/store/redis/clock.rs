@@ -78,11 +78,17 @@ impl ServerClock {
         if stepped {
             self.forward = Some((exchange.shown, exchange.shown.saturating_add(memory)));
         }
+        if known.is_none() {
+            // It may have been set back meanwhile, but all from before the last exchange is over.
+            self.forward = None;
+        }
         let was_set_back = known.is_some_and(|known| shown.was_set_back(known));
-        if let (true, Some((_, last))) = (was_set_back, self.ahead) {
+        if let (true, Some((ahead, last))) = (was_set_back, self.ahead) {
+            let shown_last = Time::clamped(i128::from(last.0) + ahead.least);
+            let matters = self.forward.filter(|(_, until)| shown_last < *until);
             // In the time that it shows now, what was written before the step forward is from before the last exchange.
             let from = Time(exchange.shown.0.saturating_sub(exchange.asked.since(last)));
-            self.forward = self.forward.map(|_| (from, from.saturating_add(memory)));
+            self.forward = matters.map(|_| (from, from.saturating_add(memory)));
         }
         self.times_set += u64::from(stepped || was_set_back);
         let ahead = known.filter(|_| !stepped).map_or(shown, |known| shown.and(known));
@@ -189,6 +195,11 @@ mod tests {
             assert_eq!(learn(3011, 11_011 - back), Some(10_012 - back));
             assert_eq!(learn(3021, 11_021 - back), Some(10_012 - back));
             assert_eq!(learn(13_100, 21_100 - back), None);
+            // Nor once more.
+            assert_eq!(learn(13_110, 21_080 - back), None);
+            assert_eq!(learn(13_120, 30_000 - back), Some(30_000 - back));
+            // Long after the last exchange.
+            assert_eq!(learn(23_122, 20_000 - back), None);
         }
     }
 

@@ -61,7 +61,7 @@ impl Offset {
 pub(super) struct ServerClock {
     /// Its lead over our clock, as of an instant.
     ahead: Option<(Offset, Time)>,
-    /// What it showed after it was last set forward, and the instant at which nothing matters any more that was kept
+    /// What it showed after it was last set forward, and our own instant when nothing matters any more that was kept
     /// before.
     forward: Option<(Time, Time)>,
     /// The number of times that it was found to have been set, forward or back.
@@ -75,20 +75,14 @@ impl ServerClock {
     pub(super) fn learn(&mut self, exchange: &Reading, validity: u64, memory: u64) -> bool {
         let (shown, known) = (Offset::shown_by(exchange), self.known(exchange, memory));
         let stepped = known.is_some_and(|known| shown.least > known.most + i128::from(tolerance(validity)));
-        if stepped {
-            self.forward = Some((exchange.shown, exchange.shown.saturating_add(memory)));
-        }
-        if known.is_none() {
-            // It may have been set back meanwhile, but all from before the last exchange is over.
-            self.forward = None;
-        }
         let was_set_back = known.is_some_and(|known| shown.was_set_back(known));
-        if let (true, Some((ahead, last))) = (was_set_back, self.ahead) {
-            let shown_last = Time::clamped(i128::from(last.0) + ahead.least);
-            let matters = self.forward.filter(|(_, until)| shown_last < *until);
+        self.forward = self.forward.filter(|(_, until)| exchange.asked < *until);
+        if let (true, Some((from, _)), Some((_, last))) = (was_set_back, &mut self.forward, self.ahead) {
             // In the time that it shows now, what was written before the step forward is from before the last exchange.
-            let from = Time(exchange.shown.0.saturating_sub(exchange.asked.since(last)));
-            self.forward = matters.map(|_| (from, from.saturating_add(memory)));
+            *from = Time(exchange.shown.0.saturating_sub(exchange.asked.since(last)));
+        }
+        if stepped {
+            self.forward = Some((exchange.shown, exchange.answered.saturating_add(memory)));
         }
         self.times_set += u64::from(stepped || was_set_back);
         let ahead = known.filter(|_| !stepped).map_or(shown, |known| shown.and(known));
@@ -103,10 +97,10 @@ impl ServerClock {
         !self.known(exchange, memory).is_some_and(is_not)
     }
 
-    /// If it was set forward, and that still matters at `now`: what it showed then. What was written before looks older
-    /// than it is.
-    pub(super) fn good_from(&self, now: Time) -> Option<Time> {
-        self.forward.filter(|(_, until)| now < *until).map(|(from, _)| from)
+    /// If it was set forward, and that still matters: what it showed then. What was written before looks older than it
+    /// is.
+    pub(super) fn good_from(&self) -> Option<Time> {
+        self.forward.map(|(from, _)| from)
     }
 
     /// Its lead over our clock, if that was learned recently enough.
@@ -179,27 +173,38 @@ mod tests {
     #[test]
     fn what_is_set_back_later_is_doubted_no_longer_than_it_matters() {
         let memory = 10_000_000_000;
-        for back in [4000, 3_600_000] {
+        // When it is asked, what it shows, and from when on what was written is good; in ms.
+        let table: [&[(u64, i64, Option<i64>)]; 4] = [
+            // Back by less than it was set forward, after a second.
+            &[(10, 10, None), (1011, 5011, Some(5011)), (2011, 6011, Some(5011)), (3011, 4011, Some(3012))],
+            // By an hour, and once more when it does not matter any more.
+            &[
+                (1000, 9000, Some(9000)),
+                (2000, -3_590_000, Some(-3_590_999)),
+                (8000, -3_584_000, Some(-3_590_999)),
+                (11_002, -3_580_998, None),
+                (11_012, -3_581_000, None),
+            ],
+            // After it mattered.
+            &[
+                (1000, 5000, Some(5000)),
+                (9000, 13_000, Some(5000)),
+                (12_000, 16_000, None),
+                (12_100, 15_000, None),
+            ],
+            // Nobody asked meanwhile.
+            &[(1000, 86_401_000, Some(86_401_000)), (31_000, 31_000, None), (631_000, 631_000, None)],
+        ];
+        for exchanges in table {
             let mut clock = ServerClock::default();
-            let base = 3_600_000_000i64;
-            let mut learn = |asked: u64, shown: i64| {
+            let base = 3_600_000i64;
+            clock.learn(&exchange(0, 3_600_000, 1), D, memory);
+            for &(asked, shown, from) in exchanges {
                 let shown = u64::try_from(base + shown).unwrap();
                 clock.learn(&exchange(asked, shown, asked + 1), D, memory);
-                let good_from = clock.good_from(Time(shown * 1_000_000));
-                good_from.map(|at| i64::try_from(at.0 / 1_000_000).unwrap() - base)
-            };
-            assert_eq!([learn(0, 5000), learn(10, 5010)], [None; 2]);
-            assert_eq!(learn(1011, 9011), Some(9011));
-            assert_eq!(learn(2011, 10_011), Some(9011));
-            // A second after the last answer.
-            assert_eq!(learn(3011, 11_011 - back), Some(10_012 - back));
-            assert_eq!(learn(3021, 11_021 - back), Some(10_012 - back));
-            assert_eq!(learn(13_100, 21_100 - back), None);
-            // Nor once more.
-            assert_eq!(learn(13_110, 21_080 - back), None);
-            assert_eq!(learn(13_120, 30_000 - back), Some(30_000 - back));
-            // Long after the last exchange.
-            assert_eq!(learn(23_122, 20_000 - back), None);
+                let good_from = clock.good_from().map(|at| i64::try_from(at.0 / 1_000_000).unwrap() - base);
+                assert_eq!(good_from, from, "{exchanges:?} at {asked}");
+            }
         }
     }
 

@@ -105,8 +105,8 @@ pub struct ServerVault {
     /// The last swap was refused at first.
     is_contended: bool,
     may_retry: bool,
-    /// While its answers come too late.
-    patience: Option<Patience>,
+    /// Since its answers came too late for slots, and when they did last.
+    late: Option<(Patience, Instant)>,
     /// The nanoseconds that the fastest answer took.
     shortest: u64,
     clocks: HashMap<NodeId, ServerClock>,
@@ -189,7 +189,7 @@ impl ServerVault {
             queued: None,
             is_contended: false,
             may_retry: true,
-            patience: None,
+            late: None,
             shortest: SECOND,
             clocks: HashMap::new(),
             keepers: HashMap::new(),
@@ -258,7 +258,7 @@ impl ServerVault {
         let may_be_ahead = keeper.is_some_and(|clock| clock.may_be_behind(&answer.reading, validity, memory));
         let clock = self.clocks.entry(answer.node).or_default();
         clock.learn(&answer.reading, validity, memory);
-        let forward = clock.good_from(answer.reading.shown);
+        let forward = clock.good_from();
         let why = "its clock was set forward";
         let of_clock = forward.map(|_| Suspicion { why, good_from: forward });
         let why = "another node has taken over, whose clock may be ahead";
@@ -404,14 +404,22 @@ impl Vault for ServerVault {
         self.may_retry = may_retry;
     }
 
-    fn came_late(&mut self, took: u64) -> Result<(), StoreError> {
-        let why = away(too_long(took, self.terms.0, true));
-        let patience = self.patience.get_or_insert_with(|| Patience::begin(self.timeout));
-        patience.wait(&self.nodes.server, &*self.warn, &why)
+    /// Until it answers fast: to book in vain would use up the limit.
+    fn came_late(&mut self, mut took: u64) -> Result<(), StoreError> {
+        let (validity, timeout) = (self.terms.0, self.timeout);
+        let recent = self.late.take().filter(|(_, at)| at.elapsed() <= timeout);
+        let mut patience = recent.map_or_else(|| Patience::begin(timeout), |(patience, _)| patience);
+        while took > self.good_for(validity) {
+            let why = away(too_long(took, validity, true));
+            patience.wait(&self.nodes.server, &*self.warn, &why)?;
+            took = self.load_one(b"")?.0.reading.took();
+        }
+        self.late = Some((patience, Instant::now()));
+        Ok(())
     }
 
     fn came_in_time(&mut self) {
-        self.patience = None;
+        self.late = None;
     }
 
     fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {

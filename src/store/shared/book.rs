@@ -1,5 +1,6 @@
 //! Books slots, and takes them back.
 
+use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +16,7 @@ use crate::time::Time;
 const TOGETHER: usize = 64;
 
 /// The number of times in a row that all slots came too late, from which on it is no accident.
-const CORRECTIONS: usize = 4;
+const CORRECTIONS: usize = 2;
 
 impl<V: Vault> Store for VaultStore<V> {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
@@ -29,6 +30,9 @@ impl<V: Vault> Store for VaultStore<V> {
                 request.returned = late;
                 self.corrections += 1;
                 if self.corrections >= CORRECTIONS {
+                    // Others may use them meanwhile. If that fails, they only count as used.
+                    let order = order.with(Task::GiveBack(Vec::new(), None));
+                    _ = self.take_back(&order, mem::take(&mut request.returned));
                     self.vault.came_late(reading.took())?;
                 }
                 continue;
@@ -66,15 +70,19 @@ impl<V: Vault> Store for VaultStore<V> {
         if returned.is_empty() && matches!(order.task, Task::GiveBack(_, None)) {
             return Ok(());
         }
-        // Twice would be too often, and the answer to an attempt may be lost.
+        self.take_back(order, returned)
+    }
+}
+
+impl<V: Vault> VaultStore<V> {
+    /// Takes back slots, with one attempt: twice would be too often, and the answer to an attempt may be lost.
+    fn take_back(&mut self, order: &Order, returned: Vec<Returned>) -> Result<(), StoreError> {
         self.vault.retry(false);
         let done = self.request(&Request { order: order.clone(), returned });
         self.vault.retry(true);
         done.map(drop)
     }
-}
 
-impl<V: Vault> VaultStore<V> {
     /// The answer on our own clock, and the slots that came too late to be of use.
     fn answer(
         &mut self,

@@ -303,7 +303,8 @@ impl<V: Vault> VaultStore<V> {
     fn quarantine(&self, record: &mut Record, seen: Option<&Watermark>, now: Time) {
         let horizon = self.agreement.horizon.max(record.horizon);
         let is_ahead = self.is_ahead(latest(record), record, now);
-        let loss = seen.filter(|seen| !is_ahead && record.began >= seen.at).map_or(now, |_| record.began);
+        let began = Some(record.began).filter(|began| !is_ahead && *began <= now);
+        let loss = began.filter(|began| seen.is_some_and(|seen| *began >= seen.at)).unwrap_or(now);
         let needed = seen.map_or(now, |seen| seen.at).saturating_add(horizon);
         let is_successor = seen.is_none_or(|seen| record.succeeds(seen));
         let is_done = is_successor && !is_ahead && record.quarantine.is_some_and(|last| last >= needed);

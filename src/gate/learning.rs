@@ -41,10 +41,20 @@ pub struct Learned {
     pub attempts: u64,
     /// The number of attempts that were throttled.
     pub throttled: u64,
-    /// The number of attempts that were served since the first that was throttled, and the nanoseconds for which
-    /// attempts waited since. Both are halved when they are more than is needed.
-    served_since: u64,
-    used_since: u64,
+    answered_at: Time,
+    since: Since,
+}
+
+/// What became of attempts since one was first throttled after a success. All is halved when it is more than is needed.
+#[derive(Clone, Copy, Debug, Default)]
+struct Since {
+    /// The numbers of attempts.
+    served: u64,
+    throttled: u64,
+    /// The cost of what was served.
+    cost: u64,
+    /// The nanoseconds for which the rate, or a pause that a server asked for, held attempts back.
+    used: u64,
 }
 
 impl Learned {
@@ -63,11 +73,11 @@ impl Learned {
     /// throttled or, if more, the present one; and no more than it has served on average since it did so first, of
     /// late. `None` if it never throttled.
     pub fn borne(&self) -> Option<f64> {
-        let used = self.used_since;
+        let Since { served, throttled, cost, used } = self.since;
         #[expect(clippy::cast_precision_loss)]
-        let served = self.served_since as f64 / used as f64 * 1e9;
-        let tells = used >= TELLING || (used >= SECOND && self.served_since < self.throttled);
-        let served = if tells { served } else { f64::INFINITY };
+        let average = cost as f64 / used as f64 * 1e9;
+        let tells = used >= TELLING || (used >= SECOND && served < throttled);
+        let served = if tells { average } else { f64::INFINITY };
         let (peak, now) = (self.cubic.peak()?, self.rate());
         let known = if now > self.cubic.low() { peak.max(now) } else { peak };
         Some((known * JUST_BELOW).min(served))
@@ -119,8 +129,8 @@ impl Learning {
             cubic: Cubic::new(low, high),
             attempts: 0,
             throttled: 0,
-            served_since: 0,
-            used_since: 0,
+            answered_at: Time::ZERO,
+            since: Since::default(),
         };
         self.keys.entry(key.into()).or_insert_with(new)
     }
@@ -132,32 +142,40 @@ impl Learning {
         rule.commit(state, now, ask);
         let learned = self.learned(key);
         let was_held = now.since(allowed) <= learned.gap();
-        if let Some(last) = learned.cubic.last().filter(|_| learned.throttled > 0) {
-            // A server that asks for a pause saves up what it will serve after that, so the pause counts.
-            learned.used_since += now.since(if was_held { last } else { last.max(ask.eligible_at) });
+        if let Some(last) = learned.cubic.last().filter(|_| learned.cubic.peak().is_some()) {
+            // A server that asks for a pause saves up what it will serve after that, so the pause counts; time in which
+            // commands ran does not.
+            let from = if was_held { last } else { last.max(ask.eligible_at).max(learned.answered_at) };
+            learned.since.used += now.since(from);
         }
         learned.cubic.released(now, was_held);
         self.follow(&rule, key, state, now);
     }
 
-    /// Notes at `now` whether an attempt that was made at `started` was throttled.
+    /// Notes at `now` whether an attempt of this cost, which was made at `started`, was throttled.
     pub(super) fn answered(
         &mut self,
         key: &[u8],
         state: &mut AnyState,
         (started, now): (Time, Time),
+        cost: u64,
         is_throttled: bool,
     ) -> bool {
         let rule = self.rule(key);
         let learned = self.learned(key);
         learned.attempts += 1;
         learned.throttled += u64::from(is_throttled);
-        learned.served_since += u64::from(!is_throttled && learned.throttled > 0);
-        if learned.served_since >= 2 * RECENT && learned.used_since >= 2 * TELLING {
-            learned.served_since /= 2;
-            learned.used_since /= 2;
-        }
+        learned.answered_at = now;
         let has_fallen = learned.cubic.answered(started, now, is_throttled);
+        if learned.cubic.peak().is_some() {
+            let Since { served, throttled, cost: sum, used } = &mut learned.since;
+            *served += u64::from(!is_throttled);
+            *throttled += u64::from(is_throttled);
+            *sum = sum.saturating_add(if is_throttled { 0 } else { cost });
+            if *served >= 2 * RECENT && *used >= 2 * TELLING {
+                [served, throttled, sum, used].into_iter().for_each(|count| *count /= 2);
+            }
+        }
         if has_fallen {
             self.follow(&rule, key, state, now);
         }
@@ -214,7 +232,7 @@ mod tests {
             if let Some((started, is_throttled)) = answers.front().copied().filter(is_answered) {
                 answers.pop_front();
                 now = now.max(started + SECOND / 20);
-                limit.answered(&request, Time(started), Time(now), is_throttled);
+                limit.answered((&request, 1), Time(started), Time(now), is_throttled);
                 continue;
             }
             now = at.0;
@@ -273,7 +291,7 @@ mod tests {
         assert_eq!(learned.borne(), None);
         learned.cubic.answered(Time(0), Time(1), false);
         learned.cubic.answered(Time(0), Time(1), true);
-        for (served_since, throttled, used_since, borne) in [
+        for (served, throttled, used, borne) in [
             (1, 1, TELLING - 1, 1.9),
             (1, 2, SECOND - 1, 1.9),
             (1, 2, SECOND, 1.0),
@@ -281,7 +299,8 @@ mod tests {
             (45, 1, TELLING, 1.9),
             (15, 1, 2 * TELLING, 1.5),
         ] {
-            let learned = Learned { throttled, served_since, used_since, ..learned.clone() };
+            let since = Since { served, throttled, cost: served, used };
+            let learned = Learned { since, ..learned.clone() };
             assert!((learned.borne().unwrap() - borne).abs() < 1e-9, "{:?}", learned.borne());
             assert_eq!(learned.is_too_fast(), borne < 1.9);
         }
@@ -291,30 +310,39 @@ mod tests {
         assert!((learned.borne().unwrap() - 0.95 * 30.0).abs() < 1e-9, "{:?}", learned.borne());
     }
 
-    /// Of an average, what is long ago counts less and less. A pause that a server asks for counts, and time without
-    /// items does not.
+    /// Of an average, what is long ago counts less and less. A pause that a server asks for counts; time without items,
+    /// and in which commands run, does not; nor does anything before the first that is served.
     #[test]
-    fn what_is_served_is_counted_over_the_time_in_which_items_waited() {
-        let mut learning = Learning::of(&rate("1..100/s")).unwrap();
+    fn what_is_served_is_counted_over_the_time_in_which_the_limit_or_the_server_held_items_back() {
+        let mut learning = Learning::of(&rate("1..100/s,cost=col:2")).unwrap();
         let mut state = learning.rule(b"").unused();
-        let mut sent = |learning: &mut Learning, at: u64, eligible_at: u64, is_throttled| {
-            learning.commit(b"", &mut state, Time(at), Ask { eligible_at: Time(eligible_at), cost: 1 });
-            learning.answered(b"", &mut state, (Time(at), Time(at)), is_throttled);
+        let mut sent = |learning: &mut Learning, at: u64, eligible_at: u64, took: u64, is_throttled: bool| {
+            let (at, eligible_at) = (Time(at * SECOND), Time(eligible_at * SECOND));
+            learning.commit(b"", &mut state, at, Ask { eligible_at, cost: 2 });
+            let answered = Time(at.0 + took * SECOND);
+            learning.answered(b"", &mut state, (at, answered), 2, is_throttled);
         };
-        learning.learned(b"").cubic.answered(Time(0), Time(0), false);
-        sent(&mut learning, 0, 0, true);
-        for (at, eligible_at, used) in [(9, 0, 9), (20, 19, 10), (21, 20, 11)] {
-            sent(&mut learning, at * SECOND, eligible_at * SECOND, false);
-            assert_eq!(learning.learned(b"").used_since, used * SECOND);
+        sent(&mut learning, 0, 0, 0, true);
+        sent(&mut learning, 10, 0, 0, true);
+        sent(&mut learning, 20, 0, 0, false);
+        assert_eq!(learning.learned(b"").since.used, 0);
+        sent(&mut learning, 21, 0, 0, true);
+        // The rate is 1/s: of the others, more than two seconds are not its.
+        for (at, eligible_at, took, used) in
+            [(23, 21, 0, 2), (33, 23, 0, 12), (50, 49, 0, 13), (60, 50, 9, 23), (70, 60, 0, 24)]
+        {
+            sent(&mut learning, at, eligible_at, took, false);
+            assert_eq!(learning.learned(b"").since.used, used * SECOND, "{at}");
         }
-        let mut at = 21 * SECOND;
-        for count in 4..=2 * RECENT {
-            at += SECOND;
-            sent(&mut learning, at, 0, false);
-            let expected = if count < 2 * RECENT { count } else { RECENT };
-            assert_eq!(learning.learned(b"").served_since, expected);
+        let mut at = 70;
+        for count in 6..=2 * RECENT {
+            at += 3;
+            sent(&mut learning, at, 0, 0, false);
+            let (served, cost) = if count < 2 * RECENT { (count, 2 * count) } else { (RECENT, 2 * RECENT) };
+            let since = learning.learned(b"").since;
+            assert_eq!((since.served, since.cost), (served, cost));
         }
-        assert_eq!(learning.learned(b"").used_since, (2 * RECENT + 8) * SECOND / 2);
+        assert_eq!(learning.learned(b"").since.used, (3 * (2 * RECENT - 5) + 24) * SECOND / 2);
     }
 
     #[test]

@@ -244,7 +244,7 @@ impl Limit {
     /// Notes at `now` whether an attempt that was made at `started` was throttled. Returns whether the rate has fallen.
     pub(super) fn answered(
         &mut self,
-        request: &Request,
+        (request, cost): (&Request, u64),
         started: Time,
         now: Time,
         is_throttled: bool,
@@ -252,7 +252,7 @@ impl Limit {
         let Some(mut learning) = self.learning.take() else { return false };
         let account = self.account(self.key_of(request), now);
         let (key, state) = self.accounts.entry(account);
-        let has_fallen = learning.answered(key, state, (started, now), is_throttled);
+        let has_fallen = learning.answered(key, state, (started, now), cost, is_throttled);
         self.learning = Some(learning);
         has_fallen
     }

@@ -394,8 +394,8 @@ impl Gate {
     /// Notes at `now` whether a release that was made at `started` was throttled by a server, for limits whose rate is
     /// to be found.
     pub fn learn(&mut self, now: Time, request: &Request, started: Time, is_throttled: bool) {
-        let limits = self.charged_by(request).map(|(limit, _)| limit);
-        let fallen = limits.map(|limit| limit.answered(request, started, now, is_throttled));
+        let limits = self.charged_by(request);
+        let fallen = limits.map(|(limit, cost)| limit.answered((request, cost), started, now, is_throttled));
         if fallen.fold(false, |any, fallen| any | fallen) {
             self.answers_change(Time::NEVER);
         }

@@ -142,7 +142,7 @@ impl Cubic {
             let made_at = self.rate_at((self.grown - since / self.k()).max(0.0));
             let part = self.served / self.answered;
             let part = if self.answered >= TELLING { part.clamp(LEAST_PART, BETA) } else { BETA };
-            self.peak = Some(made_at * part / BETA);
+            self.peak = Some(made_at * (part / BETA));
         }
         (self.grown, self.served, self.answered, self.fell) = (0.0, 0.0, 0.0, Some(now));
         self.rate = self.rate_at(0.0);

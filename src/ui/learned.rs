@@ -46,14 +46,15 @@ fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
         let least = rate.least.map_or(1, NonZeroU64::get);
         let unit = unit(rate.period);
         #[expect(clippy::cast_precision_loss)]
-        let tenth = least as f64 / 10.0;
-        (format!("less than {least}/{unit}"), format!("{tenth}..{least}/{unit}"))
+        let tenth = rounded_down(rate, least as f64 / 10.0);
+        let lower = (tenth > 0.0).then(|| format!("{tenth}..{least}/{unit}"));
+        (format!("less than {least}/{unit}"), lower)
     } else {
         let found = per_period(rate, borne);
-        (found.clone(), found)
+        (found.clone(), Some(found))
     };
-    let again =
-        next_time(rate, key, &again).map_or_else(String::new, |again| format!("; next time: -r {again}"));
+    let again = again.and_then(|again| next_time(rate, key, &again));
+    let again = again.map_or_else(String::new, |again| format!("; next time: -r {again}"));
     format!("learned {found}{of_key}: {attempts}, {throttled}{again}")
 }
 
@@ -71,15 +72,18 @@ fn next_time(rate: &Rate, key: &[u8], amount: &str) -> Option<String> {
     Some(quoted(&[format!("{amount},{options}").into()]))
 }
 
-/// A rate a second as a RATE between the bounds of `rate`, rounded down to a whole number, or to a tenth if it is
-/// small.
+/// A rate a second as a RATE between the bounds of `rate`, rounded down.
 fn per_period(rate: &Rate, a_second: f64) -> String {
     #[expect(clippy::cast_precision_loss)]
     let [second, period, least, most] =
         [SECOND, rate.period, rate.least.map_or(1, NonZeroU64::get), rate.count].map(|number| number as f64);
     let count = a_second * period / second;
-    let count = if count < 10.0 { (count * 10.0).floor() / 10.0 } else { count.floor() };
-    format!("{}/{}", count.clamp(least, most), unit(rate.period))
+    format!("{}/{}", rounded_down(rate, count).clamp(least, most), unit(rate.period))
+}
+
+/// A small count is rounded to a tenth, unless that would be a burst: 1.9/s are 19 per 10 s.
+fn rounded_down(rate: &Rate, count: f64) -> f64 {
+    if count < 10.0 && rate.algorithm.spec().accrues { (count * 10.0).floor() / 10.0 } else { count.floor() }
 }
 
 /// A period as people write it: `s`, `2m`.
@@ -157,6 +161,7 @@ mod tests {
             ("1..100/m", 0.5, "30/m"),
             ("1..100/2m", 0.5, "60/2m"),
             ("1..100/s", 120.0, "100/s"),
+            ("1..100/s,algo=sliding", 4.56, "4/s"),
         ];
         for (rate, a_second, told) in table {
             let rate: Rate = rate.parse().unwrap();

@@ -53,7 +53,10 @@ fn find(topic: &str) -> Option<&'static str> {
 
 /// The topic whose text has this word most often, in the singular.
 fn about(word: &str) -> Option<&'static str> {
-    let word = word.strip_suffix('s').unwrap_or(word);
+    let word = word.strip_suffix('s').filter(|word| word.len() > 1).unwrap_or(word);
+    if word.len() < 3 {
+        return None;
+    }
     let texts = TOPICS[1..].iter().map(|(name, text)| (text.matches(word).count(), *name));
     let (_, topic) = texts.rev().max_by_key(|(count, _)| *count).filter(|(count, _)| *count > 0)?;
     Some(topic)

@@ -53,7 +53,7 @@ fn find(topic: &str) -> Option<&'static str> {
 
 /// The topic whose text has this word most often, in the singular.
 fn about(word: &str) -> Option<&'static str> {
-    let word = word.strip_suffix('s').filter(|word| word.len() > 1).unwrap_or(word);
+    let word = word.strip_suffix('s').unwrap_or(word);
     if word.len() < 3 {
         return None;
     }

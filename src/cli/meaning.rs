@@ -64,12 +64,7 @@ impl Cli {
         let (progress, as_json) = (self.report.progress, self.report.stats.contains(&StatsFormat::Json));
         let (action, command) =
             if self.control.once { (once(self, &rates)?, None) } else { self.action(&limits, &rates)? };
-        let one_by_one = command.as_ref().filter(|run| run.jobs.get() == 1);
-        let never_full = one_by_one.and_then(|_| rates.iter().find(|rate| rate.never_holds_up_one()));
-        let never_full = never_full.map(|rate| {
-            format!("{rate} holds nothing up with -j 1: for {0} at once, add -j {0}", rate.count)
-        });
-        let hints = hint.into_iter().chain(never_full).collect();
+        let hints = hint.into_iter().chain(command.as_ref().and_then(|run| jobs_hint(run, &rates))).collect();
         let config = Config {
             limits,
             shared,
@@ -193,4 +188,10 @@ impl Cli {
         };
         Ok((if dry_run { Verb::DryRun { arrivals, at } } else { Verb::Run }, run))
     }
+}
+
+/// A limit on the number of running commands that means nothing, as there is only one at a time.
+fn jobs_hint(run: &Run, rates: &[Rate]) -> Option<String> {
+    let rate = rates.iter().find(|rate| run.jobs.get() == 1 && rate.never_holds_up_one())?;
+    Some(format!("{rate} holds nothing up with -j 1: for {0} at once, add -j {0}", rate.count))
 }

@@ -127,7 +127,7 @@ impl Rate {
         self.local || self.from == CountFrom::Running
     }
 
-    /// True if it bounds the number of all running commands, but not if there is only one at a time.
+    /// True if it bounds how many commands run in all, and one at a time never reaches the bound.
     pub(crate) fn never_holds_up_one(&self) -> bool {
         self.from == CountFrom::Running && self.count > 1 && self.cost.is_none() && self.key.is_none()
     }

@@ -41,6 +41,7 @@ pub struct Learned {
     pub attempts: u64,
     /// The number of attempts that were throttled.
     pub throttled: u64,
+    /// The last answer.
     answered_at: Time,
     since: Since,
 }
@@ -84,7 +85,7 @@ impl Learned {
     }
 
     /// True if a server bears less than the lowest rate, as far as it is known.
-    pub fn is_too_fast(&self) -> bool {
+    pub fn lowest_is_too_fast(&self) -> bool {
         self.borne().is_some_and(|borne| borne < self.cubic.low() * JUST_BELOW)
     }
 }
@@ -302,7 +303,7 @@ mod tests {
             let since = Since { served, throttled, cost: served, used };
             let learned = Learned { since, ..learned.clone() };
             assert!((learned.borne().unwrap() - borne).abs() < 1e-9, "{:?}", learned.borne());
-            assert_eq!(learned.is_too_fast(), borne < 1.9);
+            assert_eq!(learned.lowest_is_too_fast(), borne < 1.9);
         }
         // It has grown, and nothing was throttled.
         learned.cubic.bound(30.0, 40.0);

@@ -54,18 +54,15 @@ pub trait Vault: Send {
     /// Whether it may be asked again if it does not answer.
     fn retry(&mut self, _may_retry: bool) {}
 
-    /// Slots were too late to be used, again and again, as an answer took this number of nanoseconds. Waits before it
-    /// is asked once more.
+    /// Slots were too late to be used, again and again, as an answer took this number of nanoseconds. `is_first`: some
+    /// came in time since the last call. Waits before it is asked once more.
     ///
     /// # Errors
     /// There is no hope that answers get faster, or not any more.
-    fn came_late(&mut self, _took: u64) -> Result<(), StoreError> {
+    fn came_late(&mut self, _took: u64, _is_first: bool) -> Result<(), StoreError> {
         let error = anyhow!("{}: its answers take longer than slots are good for", self.name());
         Err(StoreError { exit: Exit::StoreAway, error })
     }
-
-    /// Slots came in time.
-    fn came_in_time(&mut self) {}
 
     /// Ends what [`Vault::load`] began, if nothing is to be swapped.
     fn release(&mut self) {}

@@ -42,13 +42,8 @@ fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
             false => format!("learned no limit{of_key}: {attempts}, {throttled}, up to {reached}"),
         };
     };
-    let (found, again) = if learned.is_too_fast() {
-        let least = rate.least.map_or(1, NonZeroU64::get);
-        let unit = unit(rate.period);
-        #[expect(clippy::cast_precision_loss)]
-        let tenth = rounded_down(rate, least as f64 / 10.0);
-        let lower = (tenth > 0.0).then(|| format!("{tenth}..{least}/{unit}"));
-        (format!("less than {least}/{unit}"), lower)
+    let (found, again) = if learned.lowest_is_too_fast() {
+        below_lowest(rate)
     } else {
         let found = per_period(rate, borne);
         (found.clone(), Some(found))
@@ -56,6 +51,14 @@ fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
     let again = again.and_then(|again| next_time(rate, key, &again));
     let again = again.map_or_else(String::new, |again| format!("; next time: -r {again}"));
     format!("learned {found}{of_key}: {attempts}, {throttled}{again}")
+}
+
+/// What is told of a server that bears less than the lowest rate, and the range to try next, if there is a lower one.
+fn below_lowest(rate: &Rate) -> (String, Option<String>) {
+    let (least, unit) = (rate.least.map_or(1, NonZeroU64::get), unit(rate.period));
+    #[expect(clippy::cast_precision_loss)]
+    let tenth = rounded_down(rate, least as f64 / 10.0);
+    (format!("less than {least}/{unit}"), (tenth > 0.0).then(|| format!("{tenth}..{least}/{unit}")))
 }
 
 /// The limit with `amount` in place of its range, of this key only; `None` if the key cannot be written.

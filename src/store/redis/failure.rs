@@ -47,13 +47,11 @@ fn distrust(error: &io::Error) -> Option<&rustls::CertificateError> {
 /// The reason in words, where the library has none.
 #[cfg(feature = "tls")]
 fn of_certificate(why: &str) -> &str {
-    match why {
-        _ if why.contains("CaUsedAsEndEntity") => {
-            "it is that of an authority (CA:TRUE), which a server may not use for itself: make one with \
-             basicConstraints=CA:FALSE"
-        }
-        why => why,
+    if !why.contains("CaUsedAsEndEntity") {
+        return why;
     }
+    "it is that of an authority (CA:TRUE), which a server may not use for itself: make one with \
+     basicConstraints=CA:FALSE"
 }
 
 /// A refusal of user and password. The server's own words may repeat them, so they are not shown.

@@ -405,9 +405,9 @@ impl Vault for ServerVault {
     }
 
     /// Until it answers fast: to book in vain would use up the limit.
-    fn came_late(&mut self, mut took: u64) -> Result<(), StoreError> {
+    fn came_late(&mut self, mut took: u64, is_first: bool) -> Result<(), StoreError> {
         let (validity, timeout) = (self.terms.0, self.timeout);
-        let recent = self.late.take().filter(|(_, at)| at.elapsed() <= timeout);
+        let recent = self.late.take().filter(|(_, at)| !is_first && at.elapsed() <= timeout);
         let mut patience = recent.map_or_else(|| Patience::begin(timeout), |(patience, _)| patience);
         while took > self.good_for(validity) {
             let why = away(too_long(took, validity, true));
@@ -416,10 +416,6 @@ impl Vault for ServerVault {
         }
         self.late = Some((patience, Instant::now()));
         Ok(())
-    }
-
-    fn came_in_time(&mut self) {
-        self.late = None;
     }
 
     fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {

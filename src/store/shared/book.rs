@@ -1,6 +1,5 @@
 //! Books slots, and takes them back.
 
-use std::mem;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -15,7 +14,7 @@ use crate::time::Time;
 /// The most orders that are booked together, while others wait.
 const TOGETHER: usize = 64;
 
-/// The number of times in a row that all slots came too late, from which on it is no accident.
+/// Slots that come too late this number of times in a row are no accident.
 const CORRECTIONS: usize = 2;
 
 impl<V: Vault> Store for VaultStore<V> {
@@ -27,19 +26,11 @@ impl<V: Vault> Store for VaultStore<V> {
             let is_empty = answer.slots.is_empty();
             let (mut answer, late) = self.answer(order, booked_in, answer, &reading);
             if !is_empty && answer.slots.is_empty() {
-                request.returned = late;
-                self.corrections += 1;
-                if self.corrections >= CORRECTIONS {
-                    // Others may use them meanwhile. If that fails, they only count as used.
-                    let order = order.with(Task::GiveBack(Vec::new(), None));
-                    _ = self.take_back(&order, mem::take(&mut request.returned));
-                    self.vault.came_late(reading.took())?;
-                }
+                request.returned = self.correct(order, late, &reading)?;
                 continue;
             }
             if !is_empty {
                 self.corrections = 0;
-                self.vault.came_in_time();
             }
             self.warn_of_reach();
             answer.lost = self.memory.takes_void(&order.key);
@@ -75,6 +66,24 @@ impl<V: Vault> Store for VaultStore<V> {
 }
 
 impl<V: Vault> VaultStore<V> {
+    /// After all slots of an order came too late: returns those that its next booking is to give back. If that was no
+    /// accident, gives them back itself, and waits for faster answers.
+    fn correct(
+        &mut self,
+        order: &Order,
+        late: Vec<Returned>,
+        reading: &Reading,
+    ) -> Result<Vec<Returned>, StoreError> {
+        self.corrections += 1;
+        if self.corrections < CORRECTIONS {
+            return Ok(late);
+        }
+        // Others may use them meanwhile. If that fails, they only count as used.
+        _ = self.take_back(&order.with(Task::GiveBack(Vec::new(), None)), late);
+        self.vault.came_late(reading.took(), self.corrections == CORRECTIONS)?;
+        Ok(Vec::new())
+    }
+
     /// Takes back slots, with one attempt: twice would be too often, and the answer to an attempt may be lost.
     fn take_back(&mut self, order: &Order, returned: Vec<Returned>) -> Result<(), StoreError> {
         self.vault.retry(false);

@@ -299,7 +299,8 @@ impl<V: Vault> VaultStore<V> {
     ///
     /// If this state began after the lost one was last `seen`, that one was lost by then. No lost slot is later than a
     /// horizon after the loss. The state needs no quarantine from us if it has one that lasts as long as ours would:
-    /// then whoever began it knew of the loss. What was done before the clock was set back does not count.
+    /// then whoever began it knew of the loss. What was done before the clock was set back does not count, nor does a
+    /// beginning that it has not reached again.
     fn quarantine(&self, record: &mut Record, seen: Option<&Watermark>, now: Time) {
         let horizon = self.agreement.horizon.max(record.horizon);
         let is_ahead = self.is_ahead(latest(record), record, now);

@@ -27,13 +27,13 @@ pub(super) fn last_stretch(until: Time) -> Time {
     Time(until.0.saturating_sub(LAST_STRETCH))
 }
 
-/// Blocks until `until`, in a wait that began at `since`; after a long wait, a little longer. Returns whether `until`
-/// has come; if not, the rest is short enough to spin.
-pub(super) fn sleep(clock: Clock, since: Time, until: Time) -> bool {
+/// Blocks until `until`, in a wait that began at `since`; after a long wait, a little longer, unless slots may be over
+/// by then. Returns whether `until` has come; if not, the rest is short enough to spin.
+pub(super) fn sleep(clock: Clock, since: Time, until: Time, has_slots: bool) -> bool {
     let wait = Duration::from_nanos(until.since(since));
     let left = Duration::from_nanos(until.since(clock.now()));
     match left.checked_sub(SPIN) {
-        _ if wait > WORTH_SPINNING => thread::sleep(left + (wait / 1000).min(COURTESY)),
+        _ if wait > WORTH_SPINNING && !has_slots => thread::sleep(left + (wait / 1000).min(COURTESY)),
         Some(sleep) if !sleep.is_zero() => {
             thread::sleep(sleep);
             return clock.now() >= until;

@@ -162,7 +162,8 @@ impl RealWorld {
         let outputs = if self.is_interrupted() { &[] } else { outputs };
         let heard = self.listener.listen(until.map(precise::last_stretch), accepting, outputs);
         heard.unwrap_or_else(|| {
-            let is_due = until.is_none_or(|until| precise::sleep(self.clock, began, until));
+            let has_slots = self.booking.is_some();
+            let is_due = until.is_none_or(|until| precise::sleep(self.clock, began, until, has_slots));
             if is_due { Wake::Due } else { Wake::Soon }
         })
     }

@@ -157,8 +157,8 @@ impl Policy {
         text.split_whitespace().map(rate).collect()
     }
 
-    /// The most slots of an order if slots are far ahead: a few at a time, so that all processes get the same.
-    pub fn far_span(&self) -> u64 {
+    /// The most slots of an order while others book, too, so that all processes get the same.
+    pub fn few(&self) -> u64 {
         self.span.div_ceil(8)
     }
 

@@ -50,7 +50,12 @@ impl KeyClaims {
 
     /// True if a slot can be used only after another answer.
     pub(super) fn has_unconfirmed(&self) -> bool {
-        self.leases.iter().filter_map(|lease| lease.slots.back()).any(|last| !self.confirms(last.at))
+        self.last().is_some_and(|last| !self.confirms(last))
+    }
+
+    /// The instant of the last slot.
+    pub(super) fn last(&self) -> Option<Time> {
+        self.leases.iter().filter_map(|lease| lease.slots.back()).map(|last| last.at).max()
     }
 
     /// The limits have changed, so no slot is good any more.

@@ -1,17 +1,20 @@
 //! Booking for several orders at once: all get the same, as far as they want it.
 
-use super::{BookingRules, Ledger, NEAR};
+use super::{BookingRules, Ledger};
 use crate::store::{Answer, Order, Task, Wanted};
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// The most slots that are booked in turn: it should not take long, as others wait.
 const MAX_SLOTS: u64 = 16384;
+
+/// Of slots that are more nanoseconds ahead than this, each gets only a few: others may ask before they are due.
+const NEAR: u64 = SECOND / 10;
 
 impl BookingRules {
     /// Books for orders at `now`, each as [`BookingRules::book`] does, but no slot before `from`: a few for each in
     /// turn, and more as long as slots are near, or no further ahead than answers take.
     pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
-        let (few, near) = (self.policy.far_span(), NEAR.max(from.since(now)));
+        let (few, near) = (self.policy.few(), NEAR.max(from.since(now)));
         let most = MAX_SLOTS / orders.len().max(1) as u64;
         let part = |wanted: Wanted, has: usize| Wanted {
             count: wanted.count.min((has as u64).saturating_add(few)),
@@ -61,7 +64,7 @@ mod tests {
         {
             for _ in 0..40 {
                 let rules = rules(rate);
-                let few = rules.policy().far_span();
+                let few = rules.policy().few();
                 let (mut now, mut instants) = (Time(1 << 40), Vec::new());
                 let mut ledger = rules.begin(now);
                 for _ in 0..60 {
@@ -100,7 +103,7 @@ mod tests {
     #[test]
     fn of_slots_that_are_far_all_get_a_few() {
         let rules = rules("40/s,algo=interval");
-        let (now, few) = (Time(1 << 40), rules.policy().far_span());
+        let (now, few) = (Time(1 << 40), rules.policy().few());
         let gap = rules.policy().quotas[0].terms.period / 40;
         for (answers_take, near) in [(0, NEAR / gap), (500_000_000, 500_000_000 / gap)] {
             let from = now.saturating_add(answers_take);
@@ -119,7 +122,7 @@ mod tests {
         for count in [40, 300] {
             let orders = vec![Order::new(Key::new(), [1], 1000); count];
             let answers = rules.deal(&mut rules.begin(now), now, now, &orders);
-            let (few, part) = (rules.policy().far_span(), MAX_SLOTS / count as u64);
+            let (few, part) = (rules.policy().few(), MAX_SLOTS / count as u64);
             let most = answers.iter().map(|answer| answer.slots.len() as u64).max();
             assert_eq!(most, Some(part.next_multiple_of(few)));
         }
@@ -134,7 +137,7 @@ mod tests {
         let answers = rules.deal(&mut ledger, now, now, &orders);
         assert_eq!(answers.iter().map(|answer| answer.slots.len()).collect::<Vec<_>>(), [100, 3, 400]);
         let far = rules.deal(&mut ledger, now, now, &[orders[2].clone(), orders[2].clone()]);
-        let few = usize::try_from(rules.policy().far_span()).unwrap();
+        let few = usize::try_from(rules.policy().few()).unwrap();
         let got: Vec<_> = far.iter().map(|answer| answer.slots.len()).collect();
         assert!(got.iter().sum::<usize>() >= 297 && got[0].abs_diff(got[1]) <= few, "{got:?}");
     }
@@ -146,7 +149,7 @@ mod tests {
         let mut ledger = rules.begin(now);
         let report = Order::new(Key::new(), [1], 0).with(Task::Late(9, now));
         let answers = rules.deal(&mut ledger, now, now, &[report, Order::new(Key::new(), [1], 1)]);
-        assert!(rules.policy().far_span() < 9);
+        assert!(rules.policy().few() < 9);
         assert_eq!(answers[0].overruns.costs, [9].into());
     }
 }

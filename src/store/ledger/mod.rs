@@ -24,8 +24,8 @@ use crate::time::{SECOND, Time, Wall};
 /// The nanoseconds after which a process may ask again at the earliest.
 pub(super) const PAUSE: u64 = SECOND / 1000;
 
-/// Slots that are more nanoseconds ahead than this are given out a few at a time: others were booked before them.
-pub(super) const NEAR: u64 = SECOND / 10;
+/// The nanoseconds by which the clocks of a process and of the store may differ in what they say of a slot.
+const DRIFT: u64 = SECOND / 1000;
 
 /// The numbers of all limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -235,7 +235,9 @@ impl BookingRules {
 
     /// Books the slots that an answer lacks, until the order has to ask again.
     fn book_new(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
-        let mut lacking = wanted.count - answer.slots.len() as u64;
+        let others_book = ledger.newest > now.saturating_add(wanted.held).saturating_add(DRIFT);
+        let most = if others_book { self.policy.few() } else { u64::MAX };
+        let mut lacking = most.min(wanted.count - answer.slots.len() as u64);
         let mut is_first = true;
         let from = self.soonest(now, wanted);
         while lacking > 0 {
@@ -245,7 +247,6 @@ impl BookingRules {
             }
             if std::mem::take(&mut is_first) {
                 self.leave_queue(ledger, costs, wanted.turn);
-                lacking = self.share(lacking, at.since(now));
             }
             lacking -= 1;
             self.book_at(ledger, at, costs);
@@ -362,11 +363,6 @@ impl BookingRules {
     fn ask_again(&self, now: Time, at: Time) -> Time {
         let never = Some(at).filter(|at| *at == Time::NEVER);
         never.unwrap_or_else(|| Time(at.0.saturating_sub(self.policy.horizon)).max(now.saturating_add(PAUSE)))
-    }
-
-    /// The number of slots that one process gets of `count`, if the first is `ahead` nanoseconds ahead.
-    fn share(&self, count: u64, ahead: u64) -> u64 {
-        if ahead <= NEAR { count } else { count.min(self.policy.far_span()) }
     }
 
     fn slot(&self, at: Time) -> Slot {

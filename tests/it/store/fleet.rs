@@ -204,7 +204,7 @@ const CALM: Faults = Faults { delay: MILLI, lateness: MILLI / 2, ..Faults::NONE 
 /// goes to whoever comes first.
 fn shares(rate: &str, processes: usize, seconds: u64) -> (Vec<usize>, u64) {
     let (start, end) = (1000 * MILLI, seconds * 1000 * MILLI);
-    let items = 30 * seconds;
+    let items = 45 * seconds;
     let releases = run(&[&format!("-r{rate}")], processes, items, 0, 3, CALM);
     let of = |process| {
         releases.iter().filter(move |leave| leave.process == process && (start..end).contains(&leave.at))
@@ -223,9 +223,13 @@ fn shares(rate: &str, processes: usize, seconds: u64) -> (Vec<usize>, u64) {
 #[test]
 fn all_get_the_same() {
     // Slots fit within the horizon, or there are turns beyond it.
-    for (rate, processes, seconds, pause) in
-        [("10/100ms", 5, 4, 1), ("100/200ms", 40, 4, 2), ("1/s", 12, 60, 14)]
-    {
+    for (rate, processes, seconds, pause) in [
+        ("10/100ms", 5, 4, 1),
+        ("100/200ms", 40, 4, 2),
+        ("1/s", 12, 60, 14),
+        ("100/s,algo=interval", 4, 4, 1),
+        ("200/s,algo=bucket,burst=20", 6, 4, 1),
+    ] {
         let (shares, longest) = shares(rate, processes, seconds);
         let (least, most) = (shares.iter().min().expect("one"), shares.iter().max().expect("one"));
         println!("{rate}: {shares:?}, {longest} ns");

@@ -40,7 +40,7 @@ fn order(costs: &[u64], count: u64) -> Order {
 }
 
 fn with_turn(count: u64, turn: Option<Turn>) -> Order {
-    order(&[1], 0).with(Task::Book(Wanted { count, within: u64::MAX, turn, ahead: 0 }))
+    order(&[1], 0).with(Task::Book(Wanted { count, within: u64::MAX, turn, ..Wanted::default() }))
 }
 
 /// A state: its rules and ledger.

@@ -81,7 +81,7 @@ impl Client {
     /// Returns the number of slots it got.
     fn check_booking(&mut self, answers: &[u8], count: u64) -> usize {
         let costs = vec![1; self.policy.quotas.len()];
-        let task = Task::Book(Wanted { count, within: u64::MAX, ahead: 0, turn: self.turn });
+        let task = Task::Book(Wanted { count, within: u64::MAX, turn: self.turn, ..Wanted::default() });
         let order = Order::new(self.key.clone(), costs, count).with(task);
         // Every connection gives the same answers.
         let (ours, _theirs): (Vec<_>, Vec<_>) = (0..3).map(|_| answering(answers)).unzip();

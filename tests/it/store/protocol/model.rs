@@ -336,7 +336,8 @@ impl Protocol {
         // A count of 0 asks only for overruns.
         let count = self.terms.policy.span.saturating_sub(process.slots.count());
         let within = if process.waits { u64::MAX } else { 0 };
-        let order = order(count).with(Task::Book(Wanted { count, within, ahead: 0, turn: process.turn }));
+        let order =
+            order(count).with(Task::Book(Wanted { count, within, turn: process.turn, ..Wanted::default() }));
         let mut next = state.clone();
         self.send(&mut next, index, order);
         steps.push((Action::Ask(index), next));

@@ -155,7 +155,7 @@ fn a_bucket_owes_what_was_overrun() {
 }
 
 fn wanting(count: u64, within: u64, turn: Option<Turn>) -> Order {
-    some(0).with(Task::Book(Wanted { count, within, ahead: 0, turn }))
+    some(0).with(Task::Book(Wanted { count, within, turn, ..Wanted::default() }))
 }
 
 /// Mostly 1; sometimes a high cost, or 0 under some limits.

@@ -230,7 +230,8 @@ impl<V: Vault> VaultStore<V> {
                 Some(request) => self.queue(key, loaded, request),
                 None => self.attempt(key, loaded, may_lag, &mut act),
             };
-            if !matches!(result, Ok(Attempt::Done(..))) {
+            // A newer value is swapped next.
+            if !matches!(result, Ok(Attempt::Done(..) | Attempt::Again(_))) {
                 self.vault.release();
             }
             loaded = match result? {

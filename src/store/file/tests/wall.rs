@@ -2,6 +2,27 @@
 
 use super::*;
 
+/// As in another time namespace, or one that is set just then.
+#[test]
+fn whoever_was_not_the_first_to_begin_a_state_goes_on_with_it_whatever_its_clock_shows() {
+    let stage = Stage::new();
+    let vault = FileVault::with(stage.setting.clone(), &stage.path(), stage.clock());
+    let mut late = VaultStore::new(vault, policy(), &[], Reserve::LOCAL);
+    let mut attempts = 0;
+    let begun = late.update(b"", |_| {
+        attempts += 1;
+        if attempts == 1 {
+            show(-3600);
+            assert_eq!(stage.open().book(&order(1)).expect("booked").slots.len(), 1);
+            show(0);
+        }
+        assert!(attempts < 3, "it does not see what the other one has begun");
+    });
+    begun.expect("a state");
+    let instants = late.book(&order(4)).expect("booked").slots.into_iter().map(|slot| slot.at);
+    assert_eq!(instants.collect::<Vec<_>>(), [1000, 1000, 1000, 1010].map(|at| Time(at * SECOND)));
+}
+
 /// The second limit keeps slots 620 s apart.
 #[test]
 fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {

@@ -81,7 +81,7 @@ impl Pacing {
 
     /// The nanoseconds by which a slot is ordered or checked before it is due.
     pub(super) fn lead(&self) -> u64 {
-        LEAD.saturating_add(self.took)
+        LEAD.saturating_add(self.took.max(self.ahead))
     }
 
     /// The number of slots to ask for at once: enough for 50 ms, for many times that if they come too slowly, or for

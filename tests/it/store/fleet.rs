@@ -11,7 +11,10 @@ use std::collections::BTreeMap;
 
 use fastrand::Rng;
 
-use crate::simulated::fleet::{Arrivals, Faults, Release, Slots, run, run_lines, run_with_slots};
+use crate::simulated::fleet::{
+    Arrivals, Batch, Faults, Release, Slots, run, run_lines, run_over, run_with_slots,
+};
+use crate::simulated::vault::{InMemory, Trouble};
 use crate::simulated::{Simulation, block};
 use crate::support::seeds;
 
@@ -235,6 +238,24 @@ fn all_get_the_same() {
         println!("{rate}: {shares:?}, {longest} ns");
         assert!(least * 10 >= most * 7 || most - least <= 1, "{rate}: {shares:?}");
         assert!(longest <= pause * 1000 * MILLI, "{rate}: nothing for {longest} ns");
+    }
+}
+
+/// All of them find their slots over when it answers again, 5 s after the start.
+#[test]
+fn the_full_rate_is_reached_soon_after_a_store_has_kept_all_waiting() {
+    for rate in ["20/500ms", "100/s", "1000/s", "100/s,algo=interval", "300/s,algo=bucket,burst=9"] {
+        let arrivals = vec![vec![(0, "x".to_owned()); 3000].into(); 3];
+        let stops = [(2000 * MILLI, Trouble::Stop(3000 * MILLI))].into();
+        let args = [&format!("-r{rate}")[..]];
+        let (batches, _) =
+            run_over(Box::new(InMemory::default()), stops, &args, arrivals, 0, 3, CALM).without_errors();
+        let in_second = |second: u64| {
+            let of_second = |batch: &&Batch| batch.release.start / (1000 * MILLI) == second;
+            batches.iter().filter(of_second).map(|batch| batch.release.lines.len()).sum::<usize>()
+        };
+        let rates = [1, 6, 7, 8, 9].map(in_second);
+        assert!(rates.iter().all(|after| after * 10 >= rates[0] * 8), "{rate}: {rates:?}");
     }
 }
 

@@ -1,7 +1,7 @@
 //! The one lock in front of a state: `flock`, which the system releases when a process ends; and who holds it.
 
-use std::fs::{self, File, TryLockError};
-use std::io::ErrorKind;
+use std::fs::{self, File, Metadata, TryLockError};
+use std::io::{self, ErrorKind};
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
@@ -60,14 +60,13 @@ impl Lock {
                 return Ok(lock);
             }
             if waited >= patience {
-                let (path, patience, holder) = (path.display(), patience.as_secs(), describe_holder(file));
-                let error = anyhow!("{path}: locked for more than {patience} s by {holder}");
-                return Err(StoreError { exit: Exit::StoreAway, error });
+                return Err(kept(patience, path, &file.metadata()));
             }
             if waited >= Duration::from_secs(BEFORE_WARNING)
                 && let Some(warn) = warn.take()
             {
-                warn(format!("{}: locked by {}; waiting for it", path.display(), describe_holder(file)));
+                let holder = describe_holder(&file.metadata());
+                warn(format!("{}: locked by {holder}; waiting for it", path.display()));
             }
             let start = Instant::now();
             thread::sleep(pause);
@@ -77,8 +76,15 @@ impl Lock {
     }
 }
 
+/// Says that the file at `path` has been locked for all of `patience`.
+pub(super) fn kept(patience: Duration, path: &Path, file: &io::Result<Metadata>) -> StoreError {
+    let (path, patience, holder) = (path.display(), patience.as_secs(), describe_holder(file));
+    let error = anyhow!("{path}: locked for more than {patience} s by {holder}");
+    StoreError { exit: Exit::StoreAway, error }
+}
+
 /// The holder of the lock, and what to do about it.
-fn describe_holder(file: &File) -> String {
+fn describe_holder(file: &io::Result<Metadata>) -> String {
     match holder(file) {
         Some(pid) if is_stopped(pid) => {
             format!("process {pid}, which is stopped: resume it with 'kill -CONT {pid}', or end it")
@@ -88,36 +94,41 @@ fn describe_holder(file: &File) -> String {
     }
 }
 
-/// The process that holds the lock of `file`, if the system reports it.
-pub(super) fn holder(file: &File) -> Option<u32> {
-    let name = name(file)?;
+/// The process that keeps `file` locked, if the system reports it.
+pub(super) fn holder(file: &io::Result<Metadata>) -> Option<u32> {
+    let name = name(file.as_ref().ok()?);
     // While processes come and go, the list may have gaps.
     (0..10).find_map(|_| holder_in(&fs::read_to_string("/proc/locks").ok()?, &name))
 }
 
-/// The name of a file in the system's list of locks.
+/// The name of a file in the system's list of locks, if it has one.
 #[cfg(target_os = "linux")]
-fn name(file: &File) -> Option<String> {
+fn name(file: &Metadata) -> String {
     use std::os::unix::fs::MetadataExt;
 
     use nix::sys::stat::{major, minor};
 
-    let metadata = file.metadata().ok()?;
-    let (device, inode) = (metadata.dev(), metadata.ino());
-    Some(format!("{:02x}:{:02x}:{inode}", major(device), minor(device)))
+    let (device, inode) = (file.dev(), file.ino());
+    format!("{:02x}:{:02x}:{inode}", major(device), minor(device))
 }
 
 #[cfg(not(target_os = "linux"))]
-fn name(_: &File) -> Option<String> {
-    None
+fn name(_: &Metadata) -> String {
+    String::new()
 }
 
 /// Lines look like `1: FLOCK  ADVISORY  WRITE 1234 fe:00:5678 0 EOF`; those that wait have an arrow after the number.
+///
+/// SQLite has locks of its own. If another program has one of these, whoever has ours waits for it, too.
 fn holder_in(locks: &str, file: &str) -> Option<u32> {
     let locks = locks.lines().map(|line| line.split_ascii_whitespace().collect::<Vec<_>>());
-    locks
-        .filter(|fields| fields.get(1) == Some(&"FLOCK") && fields.get(5) == Some(&file))
-        .find_map(|fields| fields[4].parse().ok().filter(|pid| *pid > 0))
+    let locks: Vec<_> = locks.filter(|fields| fields.get(5) == Some(&file)).collect();
+    let holders = |kind| {
+        let such = locks.iter().filter(move |fields| fields[1] == kind);
+        such.filter_map(|fields| fields[4].parse::<u32>().ok().filter(|pid| *pid > 0))
+    };
+    let ours = holders("FLOCK").next();
+    holders("POSIX").find(|pid| Some(*pid) != ours).or(ours)
 }
 
 /// True if a process has been stopped, as by ^Z.
@@ -147,11 +158,15 @@ mod tests {
     #[test]
     fn the_holder_is_found() {
         let locks = "1: FLOCK  ADVISORY  WRITE 11 fe:00:5678 0 EOF\n\
-                     2: POSIX  ADVISORY  WRITE 12 fe:00:56 0 EOF\n\
+                     2: POSIX  ADVISORY  WRITE 14 fe:00:56 1073741826 1073742335\n\
                      3: -> FLOCK  ADVISORY  WRITE 13 fe:00:56 0 EOF\n\
                      4: FLOCK  ADVISORY  WRITE 14 fe:00:56 0 EOF\n";
         assert_eq!(holder_in(locks, "fe:00:56"), Some(14));
         assert_eq!(holder_in(locks, "fe:01:56"), None);
+        // The holder of our lock waits for another program.
+        let waits = format!("5: POSIX  ADVISORY  READ 15 fe:00:56 1073741826 1073742335\n{locks}");
+        assert_eq!(holder_in(&waits, "fe:00:56"), Some(15));
+        assert_eq!(holder_in(&waits[..60], "fe:00:56"), Some(15));
         // A holder in another pid namespace.
         assert_eq!(holder_in("1: FLOCK  ADVISORY  WRITE 0 fe:00:56 0 EOF\n", "fe:00:56"), None);
     }

@@ -290,7 +290,7 @@ impl Vault for FileVault {
         if self.is_at_hand()? {
             return Ok(Some(LockStatus::Free));
         }
-        let holder = lock::holder(&self.found().file);
+        let holder = lock::holder(&self.found().file.metadata());
         let held = |pid| LockStatus::Held { pid, is_stopped: lock::is_stopped(pid) };
         Ok(Some(holder.map_or(LockStatus::Free, held)))
     }

@@ -1,5 +1,6 @@
 //! Messages for a state that cannot be used, and what to do about it.
 
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -7,6 +8,7 @@ use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{self, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_WRITE};
 
+use super::lock;
 use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::store::flaw::Flaw;
@@ -70,7 +72,7 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
             return unusable(path, Flaw::Damaged);
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            (Exit::StoreAway, "another program keeps it locked")
+            return lock::kept(lock::TIMEOUT, path, &fs::metadata(path));
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             (Exit::BadStore, "cannot write to it, or next to it")

@@ -63,6 +63,9 @@ impl<'a> Driver<'a> {
                 Action::Retire { first, next } => self.retire(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, now, until, accepting),
                 Action::Finish(exit) => {
+                    if self.world.has_begun_item() {
+                        schedule.end_in_item();
+                    }
                     if self.finish(schedule) {
                         write_metrics(self.world, self.reporter, &mut self.metrics, schedule, Some(exit));
                         return exit;

@@ -87,6 +87,11 @@ impl Listener {
         }
     }
 
+    /// True if a part of an item was read, and the rest may still come.
+    pub(super) fn has_begun_item(&self) -> bool {
+        self.is_fed && self.reader.has_begun_item()
+    }
+
     fn end(&mut self, error: Option<Error>) -> Wake {
         self.is_fed = false;
         Wake::End(error)

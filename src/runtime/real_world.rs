@@ -232,6 +232,10 @@ impl World for RealWorld {
         self.watches_reader && stdout_reader::is_gone(Some(Duration::ZERO))
     }
 
+    fn has_begun_item(&self) -> bool {
+        self.listener.has_begun_item()
+    }
+
     fn give_store(&mut self, order: Order) {
         if let Some(booking) = &self.booking {
             booking.take(order);

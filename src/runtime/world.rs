@@ -58,6 +58,11 @@ pub trait World {
         false
     }
 
+    /// True if a part of an item was read that is not whole.
+    fn has_begun_item(&self) -> bool {
+        false
+    }
+
     /// Has the store do a task, after all that it was given before. A world without a store does none.
     fn give_store(&mut self, _order: Order) {}
 }

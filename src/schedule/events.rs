@@ -47,6 +47,11 @@ impl Schedule {
         self.lanes.end(now, &self.gate);
     }
 
+    /// The run ends in the midst of an item: what was read of it is left.
+    pub fn end_in_item(&mut self) {
+        self.input.begin_last();
+    }
+
     /// The awaited instant has come, and all that arrived by then was reported, if the wait accepted input.
     pub fn due(&mut self) {
         self.is_due = self.listens;

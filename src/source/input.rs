@@ -62,6 +62,8 @@ struct Totals {
     bytes: u64,
     /// The number of these items that are blank and left out.
     blank: u64,
+    /// 1 if a part of another item was read, and no more will be.
+    begun: u64,
     /// The arrival of the newest item.
     newest: Time,
     /// The numbers of items passed over: those already done, and blank ones.
@@ -194,9 +196,14 @@ impl Input {
         self.totals.items
     }
 
-    /// The number of items put in, without blank ones that are left out.
+    /// The number of items put in, without blank ones that are left out; and one whose end will not be read.
     pub(crate) fn read(&self) -> u64 {
-        self.totals.items - self.totals.blank
+        self.totals.items - self.totals.blank + self.totals.begun
+    }
+
+    /// Notes that a part of an item was read, and no more will be.
+    pub(crate) fn begin_last(&mut self) {
+        self.totals.begun = 1;
     }
 
     /// The number of the next item to take, or else of the next one to be put in.

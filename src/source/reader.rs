@@ -109,6 +109,11 @@ impl<R: Read> Reader<R> {
         !self.ended && !self.has_unseen && self.failed.is_none()
     }
 
+    /// True if bytes were read of a record that is not whole.
+    pub(crate) fn has_begun_item(&self) -> bool {
+        self.filled > 0 && self.head.is_none()
+    }
+
     /// Reads once, ahead of the first segment. Returns true if the input is empty.
     ///
     /// # Errors

@@ -13,7 +13,7 @@ use nix::unistd::Pid;
 
 use crate::support::{
     Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, is_ignored,
-    keeps_its_pace_after_a_stop, needs_program, numbers, sh, sh_command, text,
+    keeps_its_pace_after_a_stop, needs_program, numbers, sh, sh_command, text, throttle,
 };
 
 /// One item per hour: the first has left, and the others wait.
@@ -117,6 +117,21 @@ fn a_signal_ends_a_run_that_waits_for_input() {
         text(&output.stderr),
         "throttle: ended by SIGTERM: 1 item released, 0 read and not released\n"
     );
+}
+
+/// What was read of it is lost, if it came from a pipe.
+#[test]
+fn an_item_of_which_a_part_was_read_is_told_of() {
+    let mut running = Running::throttle(&[UNLIMITED]);
+    running.write("1\n2");
+    assert_eq!(running.line(), "1\n");
+    let told = "throttle: ended by SIGTERM: 1 item released, 1 read and not released\n";
+    assert_eq!(text(&end_by(running, SIGTERM).stderr), told);
+    for (args, items) in [(&["-d\\n"][..], "1\n2"), (&["-0"], "a\0b"), (&["--csv"], "n\n1\n\"2\n2")] {
+        let args = [&[UNLIMITED], args, &["--", "sh", "-c", "exit 255"]].concat();
+        let ended = throttle(&args).write_stdin(items).output().unwrap();
+        assert!(text(&ended.stderr).ends_with("ended early: 1 item read and not released\n"), "{items}");
+    }
 }
 
 #[test]

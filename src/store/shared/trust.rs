@@ -97,6 +97,9 @@ impl<V: Vault> VaultStore<V> {
         let is_another = seen.is_some_and(|seen| record.succeeds(&seen));
         let is_silent = record.quarantine.is_some_and(|last| self.rules.end_of_quarantine(last) > now);
         let told = why.or_else(|| (is_another && is_silent).then(|| self.vault.loss()));
+        // The state's own record may be an old one.
+        let has_other_keys = own.into_iter().chain(&found).any(has_other_keys);
+        let told = told.map(|why| if has_other_keys { "its limits got another key" } else { why });
         self.memory.loss = self.memory.loss.or(told);
         Ok(Entry { key, value, found, record })
     }
@@ -332,6 +335,11 @@ impl<V: Vault> VaultStore<V> {
         let horizon = self.agreement.horizon.max(record.horizon);
         slot > now.saturating_add(horizon).saturating_add(self.rules.policy().validity)
     }
+}
+
+/// True if it is in quarantine as its limits were replaced by ones with another key.
+fn has_other_keys(record: &Record) -> bool {
+    record.quarantine == Some(record.changed.saturating_add(record.horizon))
 }
 
 /// The latest instant that something is booked for, or may have been.

@@ -295,6 +295,20 @@ fn what_waits_follows_a_change_of_limits() {
     });
 }
 
+/// It is not known what was released for which of the new keys.
+#[test]
+fn what_another_key_costs_is_told_with_its_cause() {
+    for_each_state(|state| {
+        let mut job = Running::throttle(&["-s", state, "-r9/s,key=col:1"]);
+        job.write("a x\n");
+        assert_eq!(job.line(), "a x\n");
+        throttle(&["-s", state, "--set-limits", "-r9/s,key=col:2"]).assert().success();
+        job.write("a x\n");
+        let told = job.error_line();
+        assert!(told.contains("its limits got another key: nothing is released until"), "{told}");
+    });
+}
+
 /// Each key has its own limit, which outlives the run.
 #[test]
 fn keys_are_shared_as_well() {

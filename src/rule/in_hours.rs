@@ -60,6 +60,11 @@ pub struct RuleInHours {
 }
 
 impl RuleInHours {
+    /// True unless it is outside its hours.
+    pub fn is_asked(&self, at: Time) -> bool {
+        self.hours.as_ref().is_none_or(|hours| hours.contain(at))
+    }
+
     /// The first instant, at or after `ask.since`, at which a release is allowed.
     pub fn earliest(&self, state: &AnyState, ask: Ask) -> Time {
         let free = self.hours.as_ref().map(|hours| hours.first_free(ask.eligible_at, self.late));
@@ -83,7 +88,7 @@ impl RuleInHours {
     }
 
     fn waive_debt(&self, state: &mut AnyState, at: Time) {
-        if self.hours.as_ref().is_some_and(|hours| !hours.contain(at)) {
+        if !self.is_asked(at) {
             self.rule.waive_debt(state);
         }
     }

@@ -82,7 +82,7 @@ impl Policy {
         Policy {
             validity: rates.iter().map(|rate| rate.margin).min().unwrap_or(0),
             horizon: horizon_of(&rates),
-            span: rates.iter().filter(|rate| rate.count > 0).map(span).min().unwrap_or(MAX_SLOTS),
+            span: bounding(&rates).into_iter().map(span).min().unwrap_or(MAX_SLOTS),
             text: rates.iter().map(text).collect::<Vec<_>>().join(" "),
             quotas: rates.iter().map(quota).collect(),
             rates,
@@ -164,8 +164,13 @@ impl Policy {
 
     /// The most slots of an order if answers take long: a quarter of the smallest count.
     fn longest_span(&self) -> u64 {
-        let counts = self.quotas.iter().map(|quota| quota.terms.count).filter(|count| *count > 0);
-        counts.map(|count| (count / 4).clamp(1, MAX_SLOTS)).min().unwrap_or(MAX_SLOTS)
+        bounding(&self.rates).into_iter().map(|rate| quarter(rate.count)).min().unwrap_or(MAX_SLOTS)
+    }
+
+    /// The most slots of an order under the limit with this index, if it is not asked about all items at all times.
+    pub fn most_at_once(&self, limit: usize) -> Option<u64> {
+        let rate = self.rates.get(limit).filter(|rate| rate.count > 0 && !is_general(rate));
+        rate.map(|rate| quarter(rate.count))
     }
 }
 
@@ -189,6 +194,22 @@ fn quota(rate: &Rate) -> Quota {
 /// soon. After a loss of the state, this much may have been booked without anyone knowing.
 fn horizon(rate: &Rate) -> u64 {
     rate.period.saturating_mul(5).clamp(SECOND, 3600 * SECOND)
+}
+
+/// The limits that bound all orders: those that are asked about all items at all times, or else all of them. The others
+/// bound an order when it is booked.
+fn bounding(rates: &[Rate]) -> Vec<&Rate> {
+    let limits = rates.iter().filter(|rate| rate.count > 0);
+    let general: Vec<_> = limits.clone().filter(|rate| is_general(rate)).collect();
+    if general.is_empty() { limits.collect() } else { general }
+}
+
+fn is_general(rate: &Rate) -> bool {
+    rate.during.is_none() && rate.only.is_none()
+}
+
+fn quarter(count: u64) -> u64 {
+    (count / 4).clamp(1, MAX_SLOTS)
 }
 
 /// The longest horizon.
@@ -290,6 +311,18 @@ mod tests {
         };
         assert_eq!(span(&both), span(&both[1..]));
         assert_eq!(span(&both[..1]), (MAX_SLOTS, MAX_SLOTS));
+    }
+
+    /// Otherwise a distant server would keep a rate low at times at which nothing asks for that.
+    #[test]
+    fn what_is_not_always_asked_bounds_only_what_it_is_asked_about() {
+        for partial in ["40/s,during=09:00-17:00,tz=UTC", "40/s,key=col:1,only=a"] {
+            let both = policy(&[partial, "400/s"]);
+            assert_eq!((both.span, both.longest_span()), (20, 100), "{partial}");
+            assert_eq!([0, 1].map(|limit| both.most_at_once(limit)), [Some(10), None]);
+            let alone = policy(&[partial]);
+            assert_eq!((alone.span, alone.longest_span()), (2, 10), "{partial}");
+        }
     }
 
     #[test]

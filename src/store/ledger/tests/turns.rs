@@ -2,7 +2,8 @@
 
 use super::super::turns::LONGEST_QUEUE;
 use super::*;
-use crate::store::Turn;
+use crate::config::Rate;
+use crate::store::{Reserve, Turn};
 
 /// 1 in 10 s, with a horizon of 20 s.
 fn one_in_ten_seconds() -> Books {
@@ -67,6 +68,18 @@ fn while_others_book_each_gets_a_few_at_a_time() {
     // The fourth holds the last slot, 150 ms ahead; the next ones do not, although they hold some.
     let held = [0, 0, 0, 150_000_000, 150_000_000, 0].map(&mut got);
     assert_eq!(held, [10, 3, 3, 10, 3, 3]);
+}
+
+/// From 00:00 to 00:10.
+#[test]
+fn in_its_hours_a_limit_bounds_what_is_booked_at_once() {
+    let rates = ["40/s,during=00:00-00:10,tz=UTC", "400/s"].map(|rate| rate.parse::<Rate>().unwrap());
+    let rules = BookingRules::new(Policy::new(&rates, Reserve::LOCAL));
+    let minutes = [0, 9, 10, 11].map(|minute| Time(minute * 60 * SECOND));
+    let got = minutes.map(|now| rules.book(&mut rules.begin(now), now, &order(&[1, 1], 100)).slots.len());
+    assert_eq!(got, [10, 10, 100, 100]);
+    let others = rules.book(&mut rules.begin(Time(0)), Time(0), &order(&[0, 1], 100));
+    assert_eq!(others.slots.len(), 100);
 }
 
 /// Instants are in nanoseconds; the pause is a millisecond.

@@ -41,9 +41,21 @@ pub struct Learned {
     pub attempts: u64,
     /// The number of attempts that were throttled.
     pub throttled: u64,
-    /// The last answer.
+    /// The last answer, and the end of the last pause that a server asked for.
     answered_at: Time,
+    held_until: Time,
     since: Since,
+}
+
+/// What a server said to an attempt.
+#[derive(Clone, Copy, Debug)]
+pub struct Said {
+    /// The instant of the attempt.
+    pub started: Time,
+    /// It throttled it.
+    pub is_throttled: bool,
+    /// The end of the pause that it asked for; the origin if for none.
+    pub held_until: Time,
 }
 
 /// What became of attempts since one was first throttled after a success. All is halved when it is more than is needed.
@@ -131,6 +143,7 @@ impl Learning {
             attempts: 0,
             throttled: 0,
             answered_at: Time::ZERO,
+            held_until: Time::ZERO,
             since: Since::default(),
         };
         self.keys.entry(key.into()).or_insert_with(new)
@@ -146,27 +159,31 @@ impl Learning {
         if let Some(last) = learned.cubic.last().filter(|_| learned.cubic.peak().is_some()) {
             // A server that asks for a pause saves up what it will serve after that, so the pause counts; time in which
             // commands ran does not.
-            let from = if was_held { last } else { last.max(ask.eligible_at).max(learned.answered_at) };
+            // What waited for its end is eligible then.
+            let was_paused = ask.eligible_at <= learned.held_until;
+            let idle_until = if was_paused { Time::ZERO } else { ask.eligible_at };
+            let from = if was_held { last } else { last.max(idle_until).max(learned.answered_at) };
             learned.since.used += now.since(from);
         }
         learned.cubic.released(now, was_held);
         self.follow(&rule, key, state, now);
     }
 
-    /// Notes at `now` whether an attempt of this cost, which was made at `started`, was throttled.
+    /// Notes at `now` what a server said to an attempt of this cost.
     pub(super) fn answered(
         &mut self,
         key: &[u8],
         state: &mut AnyState,
-        (started, now): (Time, Time),
+        now: Time,
         cost: u64,
-        is_throttled: bool,
+        &Said { started, is_throttled, held_until }: &Said,
     ) -> bool {
         let rule = self.rule(key);
         let learned = self.learned(key);
         learned.attempts += 1;
         learned.throttled += u64::from(is_throttled);
         learned.answered_at = now;
+        learned.held_until = learned.held_until.max(held_until);
         let has_fallen = learned.cubic.answered(started, now, is_throttled);
         if learned.cubic.peak().is_some() {
             let Since { served, throttled, cost: sum, used } = &mut learned.since;
@@ -233,7 +250,8 @@ mod tests {
             if let Some((started, is_throttled)) = answers.front().copied().filter(is_answered) {
                 answers.pop_front();
                 now = now.max(started + SECOND / 20);
-                limit.answered((&request, 1), Time(started), Time(now), is_throttled);
+                let said = Said { started: Time(started), is_throttled, held_until: Time::ZERO };
+                limit.answered((&request, 1), Time(now), &said);
                 continue;
             }
             now = at.0;
@@ -317,11 +335,14 @@ mod tests {
     fn what_is_served_is_counted_over_the_time_in_which_the_limit_or_the_server_held_items_back() {
         let mut learning = Learning::of(&rate("1..100/s,cost=col:2")).unwrap();
         let mut state = learning.rule(b"").unused();
+        let mut held_until = 0;
         let mut sent = |learning: &mut Learning, at: u64, eligible_at: u64, took: u64, is_throttled: bool| {
+            held_until = if at == 23 { 33 } else { 0 };
             let (at, eligible_at) = (Time(at * SECOND), Time(eligible_at * SECOND));
             learning.commit(b"", &mut state, at, Ask { eligible_at, cost: 2 });
             let answered = Time(at.0 + took * SECOND);
-            learning.answered(b"", &mut state, (at, answered), 2, is_throttled);
+            let said = Said { started: at, is_throttled, held_until: Time(held_until * SECOND) };
+            learning.answered(b"", &mut state, answered, 2, &said);
         };
         sent(&mut learning, 0, 0, 0, true);
         sent(&mut learning, 10, 0, 0, true);
@@ -330,7 +351,7 @@ mod tests {
         sent(&mut learning, 21, 0, 0, true);
         // The rate is 1/s: of the others, more than two seconds are not its.
         for (at, eligible_at, took, used) in
-            [(23, 21, 0, 2), (33, 23, 0, 12), (50, 49, 0, 13), (60, 50, 9, 23), (70, 60, 0, 24)]
+            [(23, 21, 0, 2), (33, 33, 0, 12), (50, 49, 0, 13), (60, 50, 9, 23), (70, 60, 0, 24)]
         {
             sent(&mut learning, at, eligible_at, took, false);
             assert_eq!(learning.learned(b"").since.used, used * SECOND, "{at}");

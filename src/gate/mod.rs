@@ -35,7 +35,7 @@ pub(crate) use self::accounts::Accounts;
 pub use self::change::predecessor;
 pub(crate) use self::evict::Eviction;
 pub use self::last_release::last_release;
-pub use self::learning::Learned;
+pub use self::learning::{Learned, Said};
 pub use self::limit::{Availability, Limit};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
@@ -391,11 +391,10 @@ impl Gate {
         }
     }
 
-    /// Notes at `now` whether a release that was made at `started` was throttled by a server, for limits whose rate is
-    /// to be found.
-    pub fn learn(&mut self, now: Time, request: &Request, started: Time, is_throttled: bool) {
+    /// Notes at `now` what a server said to a release, for limits whose rate is to be found.
+    pub fn learn(&mut self, now: Time, request: &Request, said: &Said) {
         let limits = self.charged_by(request);
-        let fallen = limits.map(|(limit, cost)| limit.answered((request, cost), started, now, is_throttled));
+        let fallen = limits.map(|(limit, cost)| limit.answered((request, cost), now, said));
         if fallen.fold(false, |any, fallen| any | fallen) {
             self.answers_change(Time::NEVER);
         }

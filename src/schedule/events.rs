@@ -8,7 +8,7 @@ use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
 use crate::charge::Charge;
 use crate::config::{Halt, HaltOn, OnLimit, Rate, check_shared, keys};
 use crate::exit::{End, Exit, JobEnd};
-use crate::gate::{Answer, Order, Request, Reservations};
+use crate::gate::{Answer, Order, Request, Reservations, Said};
 use crate::source::{Batch, LONG_LINE, Segment, Unfit};
 use crate::time::{SECOND, Time, Wall};
 
@@ -148,7 +148,9 @@ impl Schedule {
         // What fails otherwise says nothing of a rate that is to be found.
         let is_throttled = self.jobs.retry().is_throttled(ended);
         if is_throttled || ended.end == End::Exited(0) {
-            self.gate.learn(now, &attempt.request(), attempt.started, is_throttled);
+            let held_until = self.jobs.hold(ended).map_or(Time::ZERO, |held| now.saturating_add(held));
+            let said = Said { started: attempt.started, is_throttled, held_until };
+            self.gate.learn(now, &attempt.request(), &said);
         }
         let is_shared = self.hold(now, ended, &attempt);
         if let Some(said) = ended.unread.clone() {

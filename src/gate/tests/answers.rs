@@ -147,7 +147,12 @@ impl Lanes {
                     0 => gate.withdraw(&job.request()),
                     answer => {
                         gate.finish(now, &job.request());
-                        gate.learn(now, &job.request(), started, answer == 1);
+                        let held_until = now.saturating_add(u64::from(answer == 2) * SECOND);
+                        gate.learn(
+                            now,
+                            &job.request(),
+                            &Said { started, is_throttled: answer == 1, held_until },
+                        );
                     }
                 }
             }

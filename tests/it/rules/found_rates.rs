@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fastrand::Rng;
-use throttle::gate::{Gate, Pending, Request, Scope};
+use throttle::gate::{Gate, Pending, Request, Said, Scope};
 use throttle::time::{SECOND, Time, Wall};
 
 use self::servers::{AwsClient, Server};
@@ -60,7 +60,8 @@ impl Client for Throttle {
     }
 
     fn answered(&mut self, started: Time, now: Time, is_throttled: bool) {
-        self.0.learn(now, &Self::request(now), started, is_throttled);
+        let said = Said { started, is_throttled, held_until: Time::ZERO };
+        self.0.learn(now, &Self::request(now), &said);
     }
 
     fn rate(&self) -> f64 {
@@ -244,7 +245,9 @@ fn each_key_has_a_rate_of_its_own() {
             let mut pending = Pending::default();
             if at <= now && gate.admit(&mut pending, now, &request, 1).is_ok() {
                 gate.commit(&mut pending, now, 1, false, |_, _, _| ());
-                gate.learn(Time(now.0 + 1), &request, now, keys[0].as_slice() == b"a");
+                let is_throttled = keys[0].as_slice() == b"a";
+                let said = Said { started: now, is_throttled, held_until: Time::ZERO };
+                gate.learn(Time(now.0 + 1), &request, &said);
             }
         }
         now = Time(now.0 + SECOND / 10);

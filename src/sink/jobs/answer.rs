@@ -1,5 +1,8 @@
 //! What a worker answers: a line that ends its item.
 
+use std::time::SystemTime;
+
+use super::dialects::wait;
 use crate::config::{Answers, parse_duration};
 use crate::exit::{End, JobEnd};
 
@@ -22,7 +25,10 @@ impl<'a> Answer<'a> {
         let (status, rest) = field(line);
         let status = status.bytes().all(|byte| byte.is_ascii_digit()).then(|| status.parse().ok())??;
         let (asks, after) = field(rest);
-        let hold = asks.strip_prefix("wait=").and_then(|wait| parse_duration(wait).ok());
+        let hold = asks.strip_prefix("wait=").and_then(|asked| {
+            let as_in_http = || wait(asked, SystemTime::now());
+            parse_duration(asked).ok().or_else(as_in_http)
+        });
         Some(Answer { status, hold, text: if hold.is_some() { after } else { rest } })
     }
 
@@ -47,7 +53,7 @@ mod tests {
     #[test]
     fn an_answer_may_begin_with_a_status_and_ask_for_a_hold() {
         let second = Some(SECOND);
-        let table: [(&str, Option<(u8, Option<u64>, &str)>); 16] = [
+        let table: [(&str, Option<(u8, Option<u64>, &str)>); 17] = [
             ("0\ttext\n", Some((0, None, "text\n"))),
             ("22\tnot found\n", Some((22, None, "not found\n"))),
             ("255\t\n", Some((255, None, "\n"))),
@@ -57,6 +63,7 @@ mod tests {
             ("75\twait=0.5\t\n", Some((75, Some(SECOND / 2), "\n"))),
             ("75\twait=1\n", Some((75, second, ""))),
             ("0\twait=1\tit is done\n", Some((0, second, "it is done\n"))),
+            ("75\twait=Sun, 06 Nov 1994 08:49:37 GMT\tx\n", Some((75, Some(0), "x\n"))),
             ("75\twait=soon\tx\n", Some((75, None, "wait=soon\tx\n"))),
             ("75\twait=-1\tx\n", Some((75, None, "wait=-1\tx\n"))),
             ("256\tx\n", None),

@@ -5,6 +5,7 @@ use std::fmt;
 use super::policy::{Policy, Quota};
 use super::reserve::{MILLISECOND, Reserve, prescribed};
 use crate::config::{Rate, format_duration};
+use crate::time::SECOND;
 
 /// The cost of the reserve for one limit.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -17,6 +18,8 @@ pub struct Reach {
     pub late: u64,
     /// The `margin=`, in nanoseconds, with which 95 % can be reached.
     pub cheaper: u64,
+    /// No shorter margin is possible, as the server is too far away.
+    pub is_distant: bool,
 }
 
 impl Policy {
@@ -26,7 +29,8 @@ impl Policy {
             // Slots are never closer than releases.
             let share = u128::from(rate.period) * 1000 / u128::from(quota.terms.period);
             let permille = u64::try_from(share).unwrap_or(1000);
-            Reach { rate: rate.clone(), permille, late: self.validity, cheaper: prescribed(rate) / 19 }
+            let (late, cheaper) = (self.validity, prescribed(rate) / 19);
+            Reach { rate: rate.clone(), permille, late, cheaper, is_distant: false }
         };
         rates.iter().zip(&self.quotas).map(reach)
     }
@@ -42,8 +46,16 @@ impl Reach {
         // With a shorter margin, more slots would be lost to late wake-ups than it saves.
         let is_of_gaps = prescribed(&self.rate) < self.rate.period;
         let least = if is_of_gaps { Reserve::LOCAL.floor } else { MILLISECOND };
+        let accrues = self.rate.algorithm.spec().accrues;
+        if self.is_distant {
+            let period = format_duration((20 * self.late).next_multiple_of(SECOND / 10));
+            return format!(
+                "give the limit{} over {period} or more",
+                if accrues { " with algo=sliding," } else { "" }
+            );
+        }
         if self.cheaper < least {
-            let advice = if self.rate.algorithm.spec().accrues {
+            let advice = if accrues {
                 "give the limit with algo=sliding, over 100ms or more"
             } else {
                 "give the limit over a longer period"
@@ -116,8 +128,16 @@ mod tests {
         for (text, permille, cheaper, expected) in table {
             let rate = rate(text);
             let expected = format!("{rate}: {expected}");
-            let told = Reach { rate, permille, late: MILLISECOND, cheaper }.to_string();
+            let told = Reach { rate, permille, late: MILLISECOND, cheaper, is_distant: false }.to_string();
             assert_eq!(told, expected, "{text}, {cheaper}");
+        }
+        for (text, advice) in [
+            ("9/s", "give the limit over 1s300ms or more"),
+            ("9/s,algo=interval", "give the limit with algo=sliding, over 1s300ms or more"),
+        ] {
+            let (rate, late) = (rate(text), 63_700 * us);
+            let told = Reach { rate, permille: 940, late, cheaper: 52 * MILLISECOND, is_distant: true };
+            assert!(told.to_string().ends_with(&format!("63ms700us late: {advice}")), "{told}");
         }
     }
 }

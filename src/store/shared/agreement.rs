@@ -13,7 +13,7 @@ pub(super) struct Agreement {
     pub(super) horizon: u64,
     /// The limits as the user gave them, if there is a margin to choose, until they are told how much can be reached.
     rates: Vec<Rate>,
-    reserve: Reserve,
+    pub(super) reserve: Reserve,
     /// The state's limits are replaced if they are others.
     pub(super) replaces: bool,
     /// The state's [`Record::revision`]; `None` before it was looked at.

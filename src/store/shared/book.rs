@@ -146,8 +146,10 @@ impl<V: Vault> VaultStore<V> {
 
     /// Reports, once, limits of which little can be reached, if the state has chosen the margins.
     fn warn_of_reach(&mut self) {
-        let rates = self.agreement.take_untold();
-        let low = self.rules.policy().reach(&rates).filter(Reach::is_low);
-        low.for_each(|reach| (self.warn)(reach.to_string()));
+        let (rates, policy) = (self.agreement.take_untold(), self.rules.policy());
+        for reach in policy.reach(&rates).filter(Reach::is_low) {
+            let is_distant = self.agreement.reserve.margin(&reach.rate) < policy.validity;
+            (self.warn)(Reach { is_distant, ..reach }.to_string());
+        }
     }
 }

@@ -108,7 +108,8 @@ impl History {
 /// What a process remembers of a record.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Watermark {
-    epoch: u64,
+    /// The history that it was of.
+    pub epoch: u64,
     writes: u64,
     mark: u32,
     /// The newest slot.

@@ -61,6 +61,7 @@ pub struct Wanted {
     pub ahead: u64,
     /// The nanoseconds until the last slot that the process holds. If there are later ones, others book slots, too, and
     /// it gets only a few at a time, so that all get the same.
+    #[cfg_attr(feature = "cli", serde(default))]
     pub held: u64,
     /// The turn in the last answer, if the order was turned away.
     pub turn: Option<Turn>,

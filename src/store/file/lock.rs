@@ -101,7 +101,7 @@ pub(super) fn holder(file: &io::Result<Metadata>) -> Option<u32> {
     (0..10).find_map(|_| holder_in(&fs::read_to_string("/proc/locks").ok()?, &name))
 }
 
-/// The name of a file in the system's list of locks, if it has one.
+/// The name of a file in the system's list of locks; none where there is no such list.
 #[cfg(target_os = "linux")]
 fn name(file: &Metadata) -> String {
     use std::os::unix::fs::MetadataExt;

@@ -35,7 +35,7 @@ impl BookingRules {
                     has > 0 && (has as u64) < wanted.count.min(most) && answer.ask_again.is_none();
                 if may_get_more && self.earliest(ledger, from, &order.costs).since(from) <= near {
                     self.book_new(ledger, from, &order.costs, part(wanted, has), answer);
-                    is_over = false;
+                    is_over &= answer.slots.len() == has;
                 }
             }
         }

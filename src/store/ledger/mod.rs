@@ -236,10 +236,11 @@ impl BookingRules {
     /// Books the slots that an answer lacks, until the order has to ask again.
     fn book_new(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
         let others_book = ledger.newest > now.saturating_add(wanted.held).saturating_add(DRIFT);
-        let most = if others_book { self.policy.few() } else { u64::MAX };
+        let few = if others_book { self.policy.few() } else { u64::MAX };
         let asked = self.debits(costs).filter(|debit| debit.rule.is_asked(now));
-        let most = asked.filter_map(|debit| self.policy.most_at_once(debit.limit)).fold(most, u64::min);
-        let mut lacking = most.min(wanted.count - answer.slots.len() as u64);
+        let most =
+            asked.filter_map(|debit| self.policy.most_at_once(debit.limit)).fold(wanted.count, u64::min);
+        let mut lacking = most.saturating_sub(answer.slots.len() as u64).min(few);
         let mut is_first = true;
         let from = self.soonest(now, wanted);
         while lacking > 0 {

@@ -98,10 +98,19 @@ impl<V: Vault> VaultStore<V> {
         let is_silent = record.quarantine.is_some_and(|last| self.rules.end_of_quarantine(last) > now);
         let told = why.or_else(|| (is_another && is_silent).then(|| self.vault.loss()));
         // The state's own record may be an old one.
-        let has_other_keys = own.into_iter().chain(&found).any(has_other_keys);
-        let told = told.map(|why| if has_other_keys { "its limits got another key" } else { why });
+        let is_another_key = own.into_iter().chain(&found).any(|record| self.got_other_keys(record, now));
+        let told = told.map(|why| if is_another_key { "its limits got another key" } else { why });
         self.memory.loss = self.memory.loss.or(told);
         Ok(Entry { key, value, found, record })
+    }
+
+    /// True if a record is in quarantine as its limits were replaced by ones with another key, which begins a history
+    /// of the state that we have not seen yet.
+    fn got_other_keys(&self, record: &Record, now: Time) -> bool {
+        let last = record.changed.saturating_add(record.horizon);
+        let is_in_quarantine = record.quarantine == Some(last) && self.rules.end_of_quarantine(last) > now;
+        let seen = self.memory.known.get(&b""[..]);
+        is_in_quarantine && seen.is_none_or(|seen| seen.epoch < record.changed.0)
     }
 
     /// Why a record cannot be trusted, if it cannot.
@@ -335,11 +344,6 @@ impl<V: Vault> VaultStore<V> {
         let horizon = self.agreement.horizon.max(record.horizon);
         slot > now.saturating_add(horizon).saturating_add(self.rules.policy().validity)
     }
-}
-
-/// True if it is in quarantine as its limits were replaced by ones with another key.
-fn has_other_keys(record: &Record) -> bool {
-    record.quarantine == Some(record.changed.saturating_add(record.horizon))
 }
 
 /// The latest instant that something is booked for, or may have been.

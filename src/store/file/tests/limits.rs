@@ -9,6 +9,32 @@ impl Stage {
     }
 }
 
+/// As long as that is the cause: not of a later loss, nor of one in the meantime.
+#[test]
+fn another_key_is_told_as_what_it_is() {
+    for (waited, is_lost, expected) in
+        [(0, false, "got another key"), (1, true, "was removed"), (500, true, "was removed")]
+    {
+        let stage = Stage::new();
+        let mut store = stage.try_open(policy_of("4/10s,key=col:1")).expect("a state");
+        let mut told = |changes| {
+            let order = Order { changes, ..at_once(1) };
+            store.book(&order).expect("booked").warning.unwrap_or_default()
+        };
+        assert_eq!(told(0), "");
+        stage.wait(SECOND);
+        stage.set_limits("4/10s,key=col:2");
+        if is_lost {
+            assert!(told(1).contains("got another key"));
+            stage.wait(waited * SECOND);
+            told(1);
+            fs::remove_file(stage.path()).expect("removed");
+        }
+        let last = told(1);
+        assert!(last.contains(expected), "{last}");
+    }
+}
+
 /// By day; the key is evicted the day after, and then the limits are replaced by some that know no calendar.
 #[test]
 fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the_wall_clock() {

@@ -80,6 +80,12 @@ fn in_its_hours_a_limit_bounds_what_is_booked_at_once() {
     assert_eq!(got, [10, 10, 100, 100]);
     let others = rules.book(&mut rules.begin(Time(0)), Time(0), &order(&[0, 1], 100));
     assert_eq!(others.slots.len(), 100);
+    let orders = vec![order(&[1, 1], 100); 2];
+    let got = minutes.map(|now| {
+        let answers = rules.deal(&mut rules.begin(now), now, now, &orders);
+        answers.iter().map(|answer| answer.slots.len()).collect::<Vec<_>>()
+    });
+    assert_eq!(got, [[10, 10], [10, 10], [100, 100], [100, 100]]);
 }
 
 /// Instants are in nanoseconds; the pause is a millisecond.

@@ -81,6 +81,7 @@ fn a_pause_lets_nothing_through_and_then_everything() {
     let Some(mut frozen) = Frozen::start() else { return };
     // 2033-05-18 is a Wednesday, and it is 03:33:20.
     let limits = ["0/s,during=Wed@03:00-05:00,tz=UTC,margin=1s", "3/h,during=03:00-06:00,tz=UTC,margin=1s"];
+    // Without their texts, no limit bounds how much is booked at once.
     let mut store = frozen.store("web", Policy { span: 100, rates: Vec::new(), ..policy(&limits) });
     let midnight = frozen.micros() / DAY * DAY;
     let mut book = |frozen: &mut Frozen, at: u64, count, cost: u64| {

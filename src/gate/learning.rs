@@ -47,9 +47,9 @@ pub struct Learned {
     since: Since,
 }
 
-/// What a server said to an attempt.
+/// What a server answered to an attempt.
 #[derive(Clone, Copy, Debug)]
-pub struct Said {
+pub struct Feedback {
     /// The instant of the attempt.
     pub started: Time,
     /// It throttled it.
@@ -157,9 +157,8 @@ impl Learning {
         let learned = self.learned(key);
         let was_held = now.since(allowed) <= learned.gap();
         if let Some(last) = learned.cubic.last().filter(|_| learned.cubic.peak().is_some()) {
-            // A server that asks for a pause saves up what it will serve after that, so the pause counts; time in which
-            // commands ran does not.
-            // What waited for its end is eligible then.
+            // A server that asks for a pause saves up what it will serve after that, so the pause counts, at whose end
+            // what waited becomes eligible; time in which commands ran does not.
             let was_paused = ask.eligible_at <= learned.held_until;
             let idle_until = if was_paused { Time::ZERO } else { ask.eligible_at };
             let from = if was_held { last } else { last.max(idle_until).max(learned.answered_at) };
@@ -169,14 +168,14 @@ impl Learning {
         self.follow(&rule, key, state, now);
     }
 
-    /// Notes at `now` what a server said to an attempt of this cost.
+    /// Notes at `now` what a server answered to an attempt of this cost.
     pub(super) fn answered(
         &mut self,
         key: &[u8],
         state: &mut AnyState,
         now: Time,
         cost: u64,
-        &Said { started, is_throttled, held_until }: &Said,
+        &Feedback { started, is_throttled, held_until }: &Feedback,
     ) -> bool {
         let rule = self.rule(key);
         let learned = self.learned(key);
@@ -250,8 +249,8 @@ mod tests {
             if let Some((started, is_throttled)) = answers.front().copied().filter(is_answered) {
                 answers.pop_front();
                 now = now.max(started + SECOND / 20);
-                let said = Said { started: Time(started), is_throttled, held_until: Time::ZERO };
-                limit.answered((&request, 1), Time(now), &said);
+                let feedback = Feedback { started: Time(started), is_throttled, held_until: Time::ZERO };
+                limit.answered((&request, 1), Time(now), &feedback);
                 continue;
             }
             now = at.0;
@@ -335,14 +334,13 @@ mod tests {
     fn what_is_served_is_counted_over_the_time_in_which_the_limit_or_the_server_held_items_back() {
         let mut learning = Learning::of(&rate("1..100/s,cost=col:2")).unwrap();
         let mut state = learning.rule(b"").unused();
-        let mut held_until = 0;
         let mut sent = |learning: &mut Learning, at: u64, eligible_at: u64, took: u64, is_throttled: bool| {
-            held_until = if at == 23 { 33 } else { 0 };
+            let held_until = if at == 23 { 33 } else { 0 };
             let (at, eligible_at) = (Time(at * SECOND), Time(eligible_at * SECOND));
             learning.commit(b"", &mut state, at, Ask { eligible_at, cost: 2 });
             let answered = Time(at.0 + took * SECOND);
-            let said = Said { started: at, is_throttled, held_until: Time(held_until * SECOND) };
-            learning.answered(b"", &mut state, answered, 2, &said);
+            let feedback = Feedback { started: at, is_throttled, held_until: Time(held_until * SECOND) };
+            learning.answered(b"", &mut state, answered, 2, &feedback);
         };
         sent(&mut learning, 0, 0, 0, true);
         sent(&mut learning, 10, 0, 0, true);

@@ -5,7 +5,7 @@ mod evict;
 use std::borrow::Cow;
 
 use super::accounts::Accounts;
-use super::learning::{Learned, Learning, Said};
+use super::learning::{Feedback, Learned, Learning};
 use super::memory::Memory;
 use super::sums::Sums;
 use super::{Opening, Request};
@@ -241,12 +241,17 @@ impl Limit {
         running.add(self.accounts.key(account), ask.cost);
     }
 
-    /// Notes at `now` what a server said to an attempt. Returns whether the rate has fallen.
-    pub(super) fn answered(&mut self, (request, cost): (&Request, u64), now: Time, said: &Said) -> bool {
+    /// Notes at `now` what a server answered to an attempt. Returns whether the rate has fallen.
+    pub(super) fn answered(
+        &mut self,
+        (request, cost): (&Request, u64),
+        now: Time,
+        feedback: &Feedback,
+    ) -> bool {
         let Some(mut learning) = self.learning.take() else { return false };
         let account = self.account(self.key_of(request), now);
         let (key, state) = self.accounts.entry(account);
-        let has_fallen = learning.answered(key, state, now, cost, said);
+        let has_fallen = learning.answered(key, state, now, cost, feedback);
         self.learning = Some(learning);
         has_fallen
     }

@@ -35,7 +35,7 @@ pub(crate) use self::accounts::Accounts;
 pub use self::change::predecessor;
 pub(crate) use self::evict::Eviction;
 pub use self::last_release::last_release;
-pub use self::learning::{Learned, Said};
+pub use self::learning::{Feedback, Learned};
 pub use self::limit::{Availability, Limit};
 #[cfg(test)]
 pub(crate) use self::opening::ASKED;
@@ -391,10 +391,10 @@ impl Gate {
         }
     }
 
-    /// Notes at `now` what a server said to a release, for limits whose rate is to be found.
-    pub fn learn(&mut self, now: Time, request: &Request, said: &Said) {
+    /// Notes at `now` what a server answered to a release, for limits whose rate is to be found.
+    pub fn learn(&mut self, now: Time, request: &Request, feedback: &Feedback) {
         let limits = self.charged_by(request);
-        let fallen = limits.map(|(limit, cost)| limit.answered((request, cost), now, said));
+        let fallen = limits.map(|(limit, cost)| limit.answered((request, cost), now, feedback));
         if fallen.fold(false, |any, fallen| any | fallen) {
             self.answers_change(Time::NEVER);
         }

@@ -64,7 +64,7 @@ impl<'a> Driver<'a> {
                 Action::Wait { until, accepting } => self.wait(schedule, now, until, accepting),
                 Action::Finish(exit) => {
                     if self.world.has_begun_item() {
-                        schedule.end_in_item();
+                        schedule.leave_begun_item();
                     }
                     if self.finish(schedule) {
                         write_metrics(self.world, self.reporter, &mut self.metrics, schedule, Some(exit));

@@ -87,7 +87,7 @@ impl Listener {
         }
     }
 
-    /// True if a part of an item was read, and the rest may still come.
+    /// True if only a part of an item was read so far.
     pub(super) fn has_begun_item(&self) -> bool {
         self.is_fed && self.reader.has_begun_item()
     }

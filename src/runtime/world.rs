@@ -58,7 +58,7 @@ pub trait World {
         false
     }
 
-    /// True if a part of an item was read that is not whole.
+    /// True if only a part of an item was read so far.
     fn has_begun_item(&self) -> bool {
         false
     }

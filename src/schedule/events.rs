@@ -8,7 +8,7 @@ use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
 use crate::charge::Charge;
 use crate::config::{Halt, HaltOn, OnLimit, Rate, check_shared, keys};
 use crate::exit::{End, Exit, JobEnd};
-use crate::gate::{Answer, Order, Request, Reservations, Said};
+use crate::gate::{Answer, Feedback, Order, Request, Reservations};
 use crate::source::{Batch, LONG_LINE, Segment, Unfit};
 use crate::time::{SECOND, Time, Wall};
 
@@ -47,9 +47,9 @@ impl Schedule {
         self.lanes.end(now, &self.gate);
     }
 
-    /// The run ends in the midst of an item: what was read of it is left.
-    pub fn end_in_item(&mut self) {
-        self.input.begin_last();
+    /// The run ends although only a part of the next item was read: it is left.
+    pub fn leave_begun_item(&mut self) {
+        self.input.leave_begun_item();
     }
 
     /// The awaited instant has come, and all that arrived by then was reported, if the wait accepted input.
@@ -149,8 +149,8 @@ impl Schedule {
         let is_throttled = self.jobs.retry().is_throttled(ended);
         if is_throttled || ended.end == End::Exited(0) {
             let held_until = self.jobs.hold(ended).map_or(Time::ZERO, |held| now.saturating_add(held));
-            let said = Said { started: attempt.started, is_throttled, held_until };
-            self.gate.learn(now, &attempt.request(), &said);
+            let feedback = Feedback { started: attempt.started, is_throttled, held_until };
+            self.gate.learn(now, &attempt.request(), &feedback);
         }
         let is_shared = self.hold(now, ended, &attempt);
         if let Some(said) = ended.unread.clone() {

@@ -62,7 +62,7 @@ struct Totals {
     bytes: u64,
     /// The number of these items that are blank and left out.
     blank: u64,
-    /// 1 if a part of another item was read, and no more will be.
+    /// 1 if only a part of another item was read, and no more will be.
     begun: u64,
     /// The arrival of the newest item.
     newest: Time,
@@ -196,13 +196,13 @@ impl Input {
         self.totals.items
     }
 
-    /// The number of items put in, without blank ones that are left out; and one whose end will not be read.
+    /// The number of items put in, without blank ones that are left out, and of one that is left in its middle.
     pub(crate) fn read(&self) -> u64 {
         self.totals.items - self.totals.blank + self.totals.begun
     }
 
-    /// Notes that a part of an item was read, and no more will be.
-    pub(crate) fn begin_last(&mut self) {
+    /// Counts an item of which only a part was read, and no more will be.
+    pub(crate) fn leave_begun_item(&mut self) {
         self.totals.begun = 1;
     }
 

@@ -357,7 +357,7 @@ impl Reservations {
         for (key, costs) in claims {
             let known = keys.entry(key.clone()).or_default();
             let heard = known.heard.map(|heard| (heard, known.confirm_from));
-            let held = known.last().map_or(0, |last| last.since(now));
+            let last_in = known.last().map_or(0, |last| last.since(now));
             let lease = known.lease(costs);
             let plan = pacing.plan(now, lease, heard, vacancies);
             let has_slot = !lease.slots.is_empty() && lease.demand.eligible_at <= now;
@@ -371,7 +371,7 @@ impl Reservations {
                     vacancies -= wanted.count;
                     pacing.coming += wanted.count;
                     lease.ordered = Some(Ordered::Coming(now, wanted.count));
-                    let task = Task::Book(Wanted { held, ..wanted });
+                    let task = Task::Book(Wanted { last_in, ..wanted });
                     steps.orders.push(Order::of(key, costs, terms.changes, task));
                 }
             }

@@ -59,10 +59,10 @@ pub struct Wanted {
     /// Slots sooner than this, in nanoseconds after the booking, come too late and are not booked. If it is no less
     /// than `within`, only a slot that is free at once is.
     pub ahead: u64,
-    /// The nanoseconds until the last slot that the process holds. If there are later ones, others book slots, too, and
+    /// The nanoseconds until the last slot that the process has. If there are later ones, others book slots, too, and
     /// it gets only a few at a time, so that all get the same.
     #[cfg_attr(feature = "cli", serde(default))]
-    pub held: u64,
+    pub last_in: u64,
     /// The turn in the last answer, if the order was turned away.
     pub turn: Option<Turn>,
 }

@@ -161,7 +161,7 @@ impl Pacing {
             false if self.replaces_lost(lease) => (count.min(lease.lost), REPLACED_WITHIN, self.ahead),
             false => (count, self.ahead, self.ahead),
         };
-        Wanted { count, within, ahead, turn, held: 0 }
+        Wanted { count, within, ahead, turn, ..Wanted::default() }
     }
 
     /// Notes the answer to an order for this number of slots. Returns what is `ordered` for its claim from now on.

@@ -117,8 +117,8 @@ fn an_order_says_how_far_ahead_the_last_slot_of_its_key_is() {
             within: u64::MAX,
         });
         let orders = claims.want(Time(3), demands.into_iter(), u64::MAX).orders;
-        let held = orders.iter().filter_map(Order::wanted).map(|wanted| wanted.held);
-        assert_eq!(held.collect::<Vec<_>>(), expected);
+        let last_in = orders.iter().filter_map(Order::wanted).map(|wanted| wanted.last_in);
+        assert_eq!(last_in.collect::<Vec<_>>(), expected);
     }
 }
 

@@ -151,7 +151,7 @@ impl Lanes {
                         gate.learn(
                             now,
                             &job.request(),
-                            &Said { started, is_throttled: answer == 1, held_until },
+                            &Feedback { started, is_throttled: answer == 1, held_until },
                         );
                     }
                 }

@@ -21,6 +21,7 @@
 
 mod database;
 mod guard;
+mod holder;
 mod lock;
 mod machine;
 mod refusal;
@@ -104,7 +105,7 @@ impl FileStore {
     /// # Errors
     /// As for [`FileStore::open`], and [`Exit::StoreAway`]: another process has kept it locked for 10 s.
     pub fn reset(path: &Path) -> Result<bool, StoreError> {
-        Database::remove(path, lock::TIMEOUT)
+        Database::remove(path, holder::TIMEOUT)
     }
 }
 
@@ -290,9 +291,9 @@ impl Vault for FileVault {
         if self.is_at_hand()? {
             return Ok(Some(LockStatus::Free));
         }
-        let holder = lock::holder(&self.found().file.metadata());
-        let held = |pid| LockStatus::Held { pid, is_stopped: lock::is_stopped(pid) };
-        Ok(Some(holder.map_or(LockStatus::Free, held)))
+        let pid = holder::find(self.found().file.metadata().ok());
+        let held = |pid| LockStatus::Held { pid, is_stopped: holder::is_stopped(pid) };
+        Ok(Some(pid.map_or(LockStatus::Free, held)))
     }
 
     fn warn_of_waits_by(&mut self, warn: Warn) {
@@ -310,6 +311,6 @@ impl Setting {
             exit: Exit::Error,
             error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
         })?;
-        Ok(Setting { origin, shown, patience: lock::TIMEOUT })
+        Ok(Setting { origin, shown, patience: holder::TIMEOUT })
     }
 }

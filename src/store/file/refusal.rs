@@ -8,7 +8,7 @@ use anyhow::{Error, anyhow};
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{self, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_WRITE};
 
-use super::lock;
+use super::holder;
 use crate::exit::Exit;
 use crate::store::StoreError;
 use crate::store::flaw::Flaw;
@@ -72,7 +72,7 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
             return unusable(path, Flaw::Damaged);
         }
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
-            return lock::kept(lock::TIMEOUT, path, &fs::metadata(path));
+            return holder::kept(holder::TIMEOUT, path, fs::metadata(path).ok());
         }
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             (Exit::BadStore, "cannot write to it, or next to it")

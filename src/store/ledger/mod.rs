@@ -25,7 +25,7 @@ use crate::time::{SECOND, Time, Wall};
 pub(super) const PAUSE: u64 = SECOND / 1000;
 
 /// The nanoseconds by which the clocks of a process and of the store may differ in what they say of a slot.
-const DRIFT: u64 = SECOND / 1000;
+const SKEW: u64 = SECOND / 1000;
 
 /// The numbers of all limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -235,7 +235,7 @@ impl BookingRules {
 
     /// Books the slots that an answer lacks, until the order has to ask again.
     fn book_new(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
-        let others_book = ledger.newest > now.saturating_add(wanted.held).saturating_add(DRIFT);
+        let others_book = ledger.newest > now.saturating_add(wanted.last_in).saturating_add(SKEW);
         let few = if others_book { self.policy.few() } else { u64::MAX };
         let asked = self.debits(costs).filter(|debit| debit.rule.is_asked(now));
         let most =

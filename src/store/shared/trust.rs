@@ -98,8 +98,8 @@ impl<V: Vault> VaultStore<V> {
         let is_silent = record.quarantine.is_some_and(|last| self.rules.end_of_quarantine(last) > now);
         let told = why.or_else(|| (is_another && is_silent).then(|| self.vault.loss()));
         // The state's own record may be an old one.
-        let is_another_key = own.into_iter().chain(&found).any(|record| self.got_other_keys(record, now));
-        let told = told.map(|why| if is_another_key { "its limits got another key" } else { why });
+        let got_other_keys = || own.into_iter().chain(&found).any(|record| self.got_other_keys(record, now));
+        let told = told.map(|why| if got_other_keys() { "its limits got another key" } else { why });
         self.memory.loss = self.memory.loss.or(told);
         Ok(Entry { key, value, found, record })
     }

@@ -15,7 +15,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use fastrand::Rng;
-use throttle::gate::{Gate, Pending, Request, Said, Scope};
+use throttle::gate::{Feedback, Gate, Pending, Request, Scope};
 use throttle::time::{SECOND, Time, Wall};
 
 use self::servers::{AwsClient, Server};
@@ -60,8 +60,8 @@ impl Client for Throttle {
     }
 
     fn answered(&mut self, started: Time, now: Time, is_throttled: bool) {
-        let said = Said { started, is_throttled, held_until: Time::ZERO };
-        self.0.learn(now, &Self::request(now), &said);
+        let feedback = Feedback { started, is_throttled, held_until: Time::ZERO };
+        self.0.learn(now, &Self::request(now), &feedback);
     }
 
     fn rate(&self) -> f64 {
@@ -246,8 +246,8 @@ fn each_key_has_a_rate_of_its_own() {
             if at <= now && gate.admit(&mut pending, now, &request, 1).is_ok() {
                 gate.commit(&mut pending, now, 1, false, |_, _, _| ());
                 let is_throttled = keys[0].as_slice() == b"a";
-                let said = Said { started: now, is_throttled, held_until: Time::ZERO };
-                gate.learn(Time(now.0 + 1), &request, &said);
+                let feedback = Feedback { started: now, is_throttled, held_until: Time::ZERO };
+                gate.learn(Time(now.0 + 1), &request, &feedback);
             }
         }
         now = Time(now.0 + SECOND / 10);

@@ -53,7 +53,7 @@ fn who_keeps_the_lock_is_told() {
     let told = why(first.book(&order(1)));
     assert!(told.contains(&format!("by process {pid}: end it")), "{told}");
     holder.signal(Signal::SIGSTOP);
-    while !lock::is_stopped(pid) {
+    while !holder::is_stopped(pid) {
         thread::sleep(Duration::from_millis(5));
     }
     let told = why(second.book(&order(1)));

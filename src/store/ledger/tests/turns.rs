@@ -61,13 +61,13 @@ fn nobody_waits_for_the_turn_of_one_who_has_left() {
 fn while_others_book_each_gets_a_few_at_a_time() {
     let policy = Policy { span: 20, ..policy(&[quota(Algorithm::Interval, 100, SECOND)]) };
     let mut state = Books::new(policy);
-    let mut got = |held| {
-        let wanted = Wanted { count: 10, within: u64::MAX, held, ..Wanted::default() };
+    let mut got = |last_in| {
+        let wanted = Wanted { count: 10, within: u64::MAX, last_in, ..Wanted::default() };
         state.book(0, &order(&[1], 0).with(Task::Book(wanted))).slots.len()
     };
-    // The fourth holds the last slot, 150 ms ahead; the next ones do not, although they hold some.
-    let held = [0, 0, 0, 150_000_000, 150_000_000, 0].map(&mut got);
-    assert_eq!(held, [10, 3, 3, 10, 3, 3]);
+    // The fourth has the last slot, 150 ms ahead; the next ones do not, although they have some.
+    let counts = [0, 0, 0, 150_000_000, 150_000_000, 0].map(&mut got);
+    assert_eq!(counts, [10, 3, 3, 10, 3, 3]);
 }
 
 /// From 00:00 to 00:10.

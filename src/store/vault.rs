@@ -32,17 +32,39 @@ pub trait Vault: Send {
     /// There is no hope to read them.
     fn load(&mut self, keys: &[&[u8]], may_be_old: bool) -> Result<Loaded, StoreError>;
 
-    /// Replaces the value of a key if it still is the one that was loaded (`None`: there was none), and sends the
-    /// replies. If others are about to do so, waits until it is the turn of this process, or until one of them has
-    /// replied to its request.
+    /// Replaces the value of a key if it still is the one that was loaded, and sends the replies. If others are about
+    /// to do so, waits until it is the turn of this process, or until one of them has replied to its request.
     ///
     /// # Errors
     /// There is no hope to write it. Then it may have been replaced or not.
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError>;
+    fn swap(&mut self, write: &Write) -> Result<Swap, StoreError>;
 
-    /// True if others were about to swap the same value when this process did so last. Then it saves time to write an
-    /// empty value, which only queues.
-    fn is_contended(&self) -> bool {
+    /// The number of values that are loaded and swapped together in about the time of one, as the way to them is what
+    /// takes long.
+    fn at_once(&self) -> usize {
+        1
+    }
+
+    /// Does as [`Vault::load`] for each of these.
+    ///
+    /// # Errors
+    /// As for one.
+    fn load_each(&mut self, each: &[&[&[u8]]], may_be_old: bool) -> Result<Vec<Loaded>, StoreError> {
+        each.iter().map(|keys| self.load(keys, may_be_old)).collect()
+    }
+
+    /// Does as [`Vault::swap`] for each of these, in their order; but as soon as one has come to something, those that
+    /// still wait are [`Swap::Queued`].
+    ///
+    /// # Errors
+    /// As for one.
+    fn swap_each(&mut self, writes: &[Write]) -> Result<Vec<Swap>, StoreError> {
+        writes.iter().map(|write| self.swap(write)).collect()
+    }
+
+    /// True if others were about to swap the value of this key when this process did so last. Then it saves time to
+    /// write an empty value, which only queues.
+    fn is_contended(&self, _key: &[u8]) -> bool {
         false
     }
 
@@ -190,7 +212,13 @@ pub type Waiting = (Value, Value);
 /// What is to be written.
 #[derive(Clone, Copy, Debug)]
 pub struct Write<'a> {
-    /// The new value.
+    /// Under which key.
+    pub key: &'a [u8],
+    /// The value that was loaded; `None` if there was none.
+    pub old: Option<&'a [u8]>,
+    /// When that was, or later, by the clock of the vault: what it is decided by.
+    pub decided: Time,
+    /// The new value. If it is empty, the request only queues.
     pub value: &'a [u8],
     /// It may be forgotten from then on, by the clock of the vault.
     pub idle: Time,
@@ -219,6 +247,8 @@ pub enum Swap {
     Refused(Loaded),
     /// Another process has replied to the request. The value is what was written with the reply, or later.
     Replied(Value, Loaded),
+    /// The request waits. To wait for it, an empty value is written once more.
+    Queued,
 }
 
 /// What the clock of a vault showed at some instant between two of our own.

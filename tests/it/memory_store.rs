@@ -134,21 +134,24 @@ impl Vault for MemoryVault {
         let queue = self.queue();
         let has_turn = self.other.is_none() && keys.last() == Some(&&*queue.key);
         let waiting = (has_turn && !queue.waiting.is_empty()).then(|| queue.waiting.clone());
+        drop(queue);
         let values = self.values();
         let values = keys.iter().map(|key| values.get(*key).cloned()).collect();
         Ok(Loaded { values, reading: self.reading(), suspicion: None, is_old: false, waiting })
     }
 
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError> {
+    fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {
+        let key = write.key;
         if let Some(reply) = self.reply(key, write.request.unwrap_or_default()) {
             return Ok(Swap::Replied(reply, self.load(&[key], false)?));
         }
         let mut values = self.values();
-        if values.get(key).map(Vec::as_slice) != old {
+        if values.get(key).map(Vec::as_slice) != write.old {
             drop(values);
             return self.load(&[key], false).map(Swap::Refused);
         }
         values.insert(key.to_owned(), write.value.to_owned());
+        drop(values);
         if let Some(idle) = self.idle.as_ref().filter(|_| !key.is_empty()) {
             idle.lock()
                 .unwrap_or_else(PoisonError::into_inner)
@@ -156,6 +159,10 @@ impl Vault for MemoryVault {
         }
         self.queue().replies.extend_from_slice(write.replies);
         Ok(Swap::Done(self.reading()))
+    }
+
+    fn at_once(&self) -> usize {
+        usize::MAX
     }
 
     fn keys(&mut self) -> Result<Vec<Value>, StoreError> {
@@ -220,6 +227,10 @@ impl Clone for MemoryStore {
 impl Store for MemoryStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.store.book(order)
+    }
+
+    fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
+        self.store.book_some(orders)
     }
 
     fn give_back(&mut self, order: &Order) -> Result<(), StoreError> {

@@ -223,10 +223,10 @@ impl Vault for FileVault {
         Ok(Loaded { values, reading, suspicion, is_old: false, waiting: None })
     }
 
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError> {
+    fn swap(&mut self, &Write { key, old, value, .. }: &Write) -> Result<Swap, StoreError> {
         if self.lock.is_none() {
             debug_assert!(key.is_empty() && old.is_none());
-            self.database = Database::create(&self.path, self.setting.patience, key, write.value)?;
+            self.database = Database::create(&self.path, self.setting.patience, key, value)?;
             return match self.database {
                 Some(_) => {
                     self.is_replaced = false;
@@ -236,7 +236,7 @@ impl Vault for FileVault {
                 None => self.load(&[key], false).map(Swap::Refused),
             };
         }
-        self.found().write(key, write.value).about(&self.path)?;
+        self.found().write(key, value).about(&self.path)?;
         self.end_unless_gathering()?;
         Ok(Swap::Done(self.reading()))
     }

@@ -6,7 +6,7 @@
 
 use redis::{
     Cmd, ConnectionLike, ErrorKind, FromRedisValue, Parser, RedisError, RedisResult, ServerErrorKind, Value,
-    cmd,
+    cmd, from_redis_value,
 };
 
 use super::failure::{away, meaning, of_presenting, of_stream, refused};
@@ -59,16 +59,32 @@ impl Connection {
         Ok(connection)
     }
 
-    /// Sends a call of a script; and the script, to a server that does not have it.
-    pub(super) fn call<T: FromRedisValue>(&mut self, code: &str, call: &Cmd) -> RedisResult<T> {
-        match call.query(self) {
-            Err(error) if error.kind() == NO_SCRIPT => {
-                // Its reply does not matter: the next answer shows whether it has the script.
-                cmd("SCRIPT").arg("LOAD").arg(code).exec(self)?;
-                call.query(self)
-            }
-            answer => answer,
+    /// Sends calls of a script, together; and the script, to a server that does not have it.
+    pub(super) fn call_each<T: FromRedisValue>(
+        &mut self,
+        code: &str,
+        calls: &[Cmd],
+    ) -> RedisResult<Vec<RedisResult<T>>> {
+        let mut answers = self.send_each(calls)?;
+        let lacks_script =
+            |answer: &RedisResult<T>| matches!(answer, Err(error) if error.kind() == NO_SCRIPT);
+        if answers.iter().any(lacks_script) {
+            // Its reply does not matter: the next answer shows whether it has the script.
+            cmd("SCRIPT").arg("LOAD").arg(code).exec(self)?;
+            let again: Vec<_> = (0..calls.len()).filter(|&at| lacks_script(&answers[at])).collect();
+            let calls: Vec<_> = again.iter().map(|&at| calls[at].clone()).collect();
+            again.into_iter().zip(self.send_each(&calls)?).for_each(|(at, answer)| answers[at] = answer);
         }
+        Ok(answers)
+    }
+
+    fn send_each<T: FromRedisValue>(&mut self, calls: &[Cmd]) -> RedisResult<Vec<RedisResult<T>>> {
+        let packed: Vec<u8> = calls.iter().flat_map(Cmd::get_packed_command).collect();
+        let answers = self.req_packed_commands(&packed, 0, calls.len())?;
+        Ok(answers
+            .into_iter()
+            .map(|answer| from_redis_value(answer.extract_error()?).map_err(Into::into))
+            .collect())
     }
 
     /// Waits until `count` replicas have everything that was written by this connection. Before anything `is_written`,

@@ -12,6 +12,11 @@
 //! all get the same. A process that has the turn and dies loses it a few round trips later; a request whose process
 //! has died is decided on, too, and its slots expire.
 //!
+//! # When it is far away
+//!
+//! Orders for several keys are booked together: all their values are asked for in one round trip, and swapped in the
+//! next one. Slots are good for somewhat longer than that takes; how many calls fit in the rest is learned.
+//!
 //! # The clock
 //!
 //! If the server's clock has been set forward, what was booked before looks older than it is. A process notices if the
@@ -48,12 +53,13 @@ mod tls;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
+use std::slice;
 use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use redis::{RedisResult, Script, cmd, pipe};
+use redis::{Cmd, RedisResult, Script, cmd, pipe};
 
 use self::clock::ServerClock;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
@@ -83,6 +89,9 @@ const TRIALS: usize = 5;
 /// The microseconds that a process may take to decide when it has the turn, besides three round trips.
 const LATENESS: u64 = 50_000;
 
+/// The nanoseconds that each of several calls is expected to take longer.
+const EACH_TAKES: u64 = 200_000;
+
 /// The longest wait for an answer that is asked for only once.
 const ONE_ATTEMPT: Duration = Duration::from_secs(2);
 
@@ -100,23 +109,21 @@ pub struct ServerVault {
     timeout: Duration,
     /// D, and the nanoseconds for which a slot may matter.
     terms: (u64, u64),
-    /// The key that it waits to swap, and the number of its request.
-    queued: Option<(Value, String)>,
-    /// The last swap was refused at first.
-    is_contended: bool,
+    /// The keys that it waits to swap, with the number of its request and whether it has the turn.
+    queued: HashMap<Value, (String, bool)>,
     may_retry: bool,
     /// Since its answers came too late for slots, and when they did last.
     late: Option<(Patience, Instant)>,
     /// The nanoseconds that the fastest answer took.
     shortest: u64,
+    /// The nanoseconds that each of several calls takes longer, on average.
+    each_takes: u64,
     clocks: HashMap<NodeId, ServerClock>,
-    /// The node that keeps a key, and when it was last asked, by our own clock.
-    keepers: HashMap<Value, (NodeId, Time)>,
+    /// What is known of the keeper of each key.
+    keepers: HashMap<Value, Keeper>,
     eviction: Eviction,
     /// The value of the empty key, and when it was read.
     own: Option<(Option<Value>, Reading)>,
-    /// What the clock showed, as far as is known, when it was last decided on a value.
-    decided: Time,
     /// The value that was read or written last.
     last: Option<(Value, Value, Reading)>,
     warn: Warn,
@@ -138,6 +145,16 @@ impl RedisStore {
     ) -> Self {
         VaultStore::new(ServerVault::new(server, timeout, Box::new(now)), policy, &[], Reserve::REMOTE)
     }
+}
+
+/// The keeper of a key.
+#[derive(Clone, Copy)]
+struct Keeper {
+    node: NodeId,
+    /// When it was last asked, by our own clock.
+    asked: Time,
+    /// The last swap was refused at first.
+    is_contended: bool,
 }
 
 /// An answer of the script.
@@ -166,6 +183,7 @@ const OUTCOMES: [Outcome; 5] =
 /// A swap, as the script is told of it.
 #[derive(Clone, Copy, Default)]
 struct Call<'a> {
+    key: &'a [u8],
     /// What the old value begins with.
     begins: &'a [u8],
     /// The new value; empty if it only waits.
@@ -177,6 +195,25 @@ struct Call<'a> {
     replies: &'a [Waiting],
 }
 
+impl<'a> Call<'a> {
+    fn of(write: &Write<'a>, id: &'a str) -> Self {
+        let Write { key, old, decided, value: new, idle, request, replies } = *write;
+        let begins = old.map_or(&b""[..], |old| &old[..VERSION.min(old.len())]);
+        let millis = idle.since(decided).saturating_add(SLACK).div_ceil(1_000_000).min(1 << 52);
+        Call { key, begins, new, millis, id, request: request.unwrap_or_default(), replies }
+    }
+
+    /// As a command. The process may have the turn for this number of microseconds.
+    fn command(&self, script: &str, name: &str, turn: u64) -> Cmd {
+        let Call { key, begins, new, millis, id, request, replies } = *self;
+        let mut command = cmd("EVALSHA");
+        command.arg(script).arg(1).arg(redis_key(name, key));
+        command.arg(begins).arg(new).arg(millis).arg(id).arg(request).arg(turn);
+        replies.iter().for_each(|(id, reply)| _ = command.arg(id).arg(reply));
+        command
+    }
+}
+
 impl ServerVault {
     /// The server, which is tried for `timeout`. `now` shows the time since boot.
     pub fn new(server: Server, timeout: Duration, now: BootClock) -> Self {
@@ -186,16 +223,15 @@ impl ServerVault {
             script: Script::new(SCRIPT).get_hash().to_owned(),
             timeout,
             terms: (0, 0),
-            queued: None,
-            is_contended: false,
+            queued: HashMap::new(),
             may_retry: true,
             late: None,
             shortest: SECOND,
+            each_takes: EACH_TAKES,
             clocks: HashMap::new(),
             keepers: HashMap::new(),
             eviction: Eviction::default(),
             own: None,
-            decided: Time::ZERO,
             last: None,
             warn: Arc::new(drop),
         }
@@ -218,29 +254,71 @@ impl ServerVault {
         })
     }
 
-    /// Reads the value of a key, or swaps it.
-    fn ask(&mut self, key: &[u8], call: Call) -> RedisResult<Answer> {
-        let keeper = self.keepers.get(key).map(|(keeper, _)| *keeper);
-        let key = redis_key(&self.nodes.server.name, key);
-        let Call { begins, new, millis, id, request, replies } = call;
+    /// Reads the values of keys, or swaps them. Those of one node are asked about together.
+    fn ask_each(&mut self, calls: &[Call]) -> RedisResult<Vec<Answer>> {
+        let mut answers: Vec<_> = calls.iter().map(|_| None).collect();
+        let mut by_node: Vec<(Option<NodeId>, Vec<usize>)> = Vec::new();
+        for (at, call) in calls.iter().enumerate() {
+            let node = self.keepers.get(call.key).map(|keeper| keeper.node);
+            match by_node.iter_mut().find(|(other, _)| *other == node) {
+                Some((_, places)) => places.push(at),
+                None => by_node.push((node, vec![at])),
+            }
+        }
+        for (node, places) in by_node {
+            // What is redirected is asked alone.
+            let together = if places.len() > 1 { self.ask_node(node, calls, &places)? } else { vec![None] };
+            for (at, answer) in places.into_iter().zip(together) {
+                answers[at] = answer.map_or_else(
+                    || self.ask_node(node, calls, &[at]).map(|mut answers| answers.remove(0)),
+                    |answer| Ok(Some(answer)),
+                )?;
+            }
+        }
+        let answers: Vec<_> = answers.into_iter().flatten().collect();
+        if answers.len() > 1 {
+            let took = answers.iter().map(|answer| answer.reading.took()).max().unwrap_or_default();
+            let each = took.saturating_sub(self.shortest) / answers.len() as u64;
+            self.each_takes = (self.each_takes * 7 + each) / 8;
+        }
+        Ok(answers)
+    }
+
+    /// Asks the node that keeps the keys of the calls with these numbers. Of several, no answer means to ask for it
+    /// alone.
+    fn ask_node(
+        &mut self,
+        keeper: Option<NodeId>,
+        calls: &[Call],
+        places: &[usize],
+    ) -> RedisResult<Vec<Option<Answer>>> {
         let turn = 3 * self.shortest / 1000 + LATENESS;
-        let mut call = cmd("EVALSHA");
-        call.arg(&self.script).arg(1).arg(&key);
-        call.arg(begins).arg(new).arg(millis).arg(id).arg(request).arg(turn);
-        replies.iter().for_each(|(id, reply)| _ = call.arg(id).arg(reply));
+        let commands: Vec<_> =
+            places.iter().map(|&at| calls[at].command(&self.script, &self.nodes.server.name, turn)).collect();
+        let writes = places.iter().any(|&at| !calls[at].new.is_empty());
         let ServerVault { nodes, now, .. } = self;
         let replicas = nodes.server.replicas;
         nodes.ask(keeper, |node, connection| {
-            if !new.is_empty() {
+            if writes {
                 connection.replicate(replicas, false)?;
             }
             let asked = now();
-            let reply = connection.call(SCRIPT, &call)?;
-            let answer = read(reply, node, asked, now()).ok_or_else(|| away("its reply makes no sense"))?;
-            if matches!(answer.outcome, Outcome::Swapped | Outcome::Replied) {
+            let replies = connection.call_each(SCRIPT, &commands)?;
+            let answered = now();
+            let is_alone = replies.len() == 1;
+            let read = |reply: RedisResult<_>| match reply {
+                Ok(reply) => read(reply, node, asked, answered)
+                    .map(Some)
+                    .ok_or_else(|| away("its reply makes no sense")),
+                Err(error) if is_alone => Err(error),
+                Err(_) => Ok(None),
+            };
+            let answers = replies.into_iter().map(read).collect::<RedisResult<Vec<Option<Answer>>>>()?;
+            let is_written = |answer: &Answer| matches!(answer.outcome, Outcome::Swapped | Outcome::Replied);
+            if answers.iter().flatten().any(is_written) {
                 connection.replicate(replicas, true)?;
             }
-            Ok(answer)
+            Ok(answers)
         })
     }
 
@@ -250,11 +328,13 @@ impl ServerVault {
         self.shortest = self.shortest.min(answer.reading.took());
         let now = Some(answer.reading.shown);
         let answered = answer.reading.answered;
-        let keeper = self.keepers.insert(key.to_owned(), (answer.node, answered));
+        let is_contended = self.is_contended(key);
+        let keeper = Keeper { node: answer.node, asked: answered, is_contended };
+        let before = self.keepers.insert(key.to_owned(), keeper);
         // Nothing matters any more that was written before that.
-        self.eviction.retain(&mut self.keepers, |_, (_, asked)| answered.since(*asked) <= memory);
-        let keeper = keeper.filter(|(keeper, _)| *keeper != answer.node);
-        let keeper = keeper.and_then(|(keeper, _)| self.clocks.get(&keeper));
+        self.eviction.retain(&mut self.keepers, |_, keeper| answered.since(keeper.asked) <= memory);
+        let before = before.filter(|before| before.node != answer.node);
+        let keeper = before.and_then(|before| self.clocks.get(&before.node));
         let may_be_ahead = keeper.is_some_and(|clock| clock.may_be_behind(&answer.reading, validity, memory));
         let clock = self.clocks.entry(answer.node).or_default();
         clock.learn(&answer.reading, validity, memory);
@@ -265,11 +345,21 @@ impl ServerVault {
         may_be_ahead.then_some(Suspicion { why, good_from: now }).or(of_clock)
     }
 
-    fn load_one(&mut self, key: &[u8]) -> Result<(Answer, Option<Suspicion>), StoreError> {
-        let answer = self.persist(|vault| vault.ask(key, Call::default()))?;
-        let suspicion = self.learn(key, &answer);
-        self.note(key, answer.value.as_ref(), answer.reading);
-        Ok((answer, suspicion))
+    /// Reads the values of keys.
+    fn read_each(&mut self, keys: &[&[u8]]) -> Result<Vec<(Answer, Option<Suspicion>)>, StoreError> {
+        let calls: Vec<_> = keys.iter().map(|key| Call { key, ..Call::default() }).collect();
+        let answers = self.persist(|vault| vault.ask_each(&calls))?;
+        let learned = keys.iter().zip(answers).map(|(key, answer)| {
+            let suspicion = self.learn(key, &answer);
+            self.note(key, answer.value.as_ref(), answer.reading);
+            (answer, suspicion)
+        });
+        Ok(learned.collect())
+    }
+
+    /// The nanoseconds that it takes to read the state's own value.
+    fn takes(&mut self) -> Result<u64, StoreError> {
+        Ok(self.read_each(&[b""])?.iter().map(|(answer, _)| answer.reading.took()).sum())
     }
 
     /// Remembers the value of a key.
@@ -280,22 +370,58 @@ impl ServerVault {
         self.last = value.map(|value| (key.to_owned(), value.clone(), reading));
     }
 
-    /// Swaps, or queues and waits until it has the turn or a reply.
-    fn swap_in_turn(
-        &mut self,
-        key: &[u8],
-        mut call: Call,
-    ) -> Result<(Answer, Option<Suspicion>), StoreError> {
+    /// Swaps, or queues and waits until one has the turn or a reply.
+    fn swap_in_turn(&mut self, calls: &mut [Call]) -> Result<Vec<(Answer, Option<Suspicion>)>, StoreError> {
         loop {
-            let answer = self.persist(|vault| vault.ask(key, call))?;
-            let suspicion = self.learn(key, &answer);
-            if answer.outcome != Outcome::Waits {
-                return Ok((answer, suspicion));
+            let answers = self.persist(|vault| vault.ask_each(calls))?;
+            let learned = calls.iter().zip(answers).map(|(call, answer)| {
+                let suspicion = self.learn(call.key, &answer);
+                (answer, suspicion)
+            });
+            let learned: Vec<_> = learned.collect();
+            if learned.iter().any(|(answer, _)| answer.outcome != Outcome::Waits) {
+                return Ok(learned);
             }
-            (call.new, call.replies) = (b"", &[]);
-            let pause = between_looks(self.terms.0).saturating_sub(answer.reading.took());
-            thread::sleep(Duration::from_nanos(pause));
+            calls.iter_mut().for_each(|call| (call.new, call.replies) = (b"", &[]));
+            let took = learned.iter().map(|(answer, _)| answer.reading.took()).max().unwrap_or_default();
+            thread::sleep(Duration::from_nanos(between_looks(self.terms.0).saturating_sub(took)));
         }
+    }
+
+    /// The number of the request for a key: that of one that still waits, or a new one.
+    fn request_id(&mut self, key: &[u8]) -> String {
+        self.queued.remove(key).map_or_else(|| fastrand::u64(..).to_string(), |(id, _)| id)
+    }
+
+    /// What became of a swap.
+    fn swapped(&mut self, write: &Write, id: String, answer: Answer, suspicion: Option<Suspicion>) -> Swap {
+        let Answer { value, reading, outcome, mut told, .. } = answer;
+        let is_swapped = outcome == Outcome::Swapped;
+        let is_contended = !is_swapped || !write.replies.is_empty();
+        self.keepers.entry(write.key.to_owned()).and_modify(|keeper| keeper.is_contended = is_contended);
+        if outcome == Outcome::Waits {
+            self.queued.insert(write.key.to_owned(), (id, false));
+            return Swap::Queued;
+        }
+        let is_doubted = |suspicion: &Suspicion| suspicion.good_from.is_some_and(|from| write.decided < from);
+        if is_swapped && !suspicion.as_ref().is_some_and(is_doubted) {
+            self.note(write.key, Some(&write.value.to_owned()), reading);
+            return Swap::Done(reading);
+        }
+        // What was swapped on a clock that cannot be trusted is not what it was meant to be.
+        let value = if is_swapped { Some(write.value.to_owned()) } else { value };
+        self.note(write.key, value.as_ref(), reading);
+        let mut loaded = Loaded { values: vec![value], reading, suspicion, is_old: false, waiting: None };
+        if outcome == Outcome::Replied {
+            return Swap::Replied(told.pop().unwrap_or_default(), loaded);
+        }
+        if outcome == Outcome::HasTurn {
+            let pairs =
+                told.chunks_exact_mut(2).map(|pair| (mem::take(&mut pair[0]), mem::take(&mut pair[1])));
+            loaded.waiting = Some(pairs.collect());
+            self.queued.insert(write.key.to_owned(), (id, true));
+        }
+        Swap::Refused(loaded)
     }
 
     fn is_recent(&self, reading: &Reading) -> bool {
@@ -317,87 +443,76 @@ fn read(
 }
 
 impl Vault for ServerVault {
-    /// Of several keys, the empty one may have been read up to a second before.
     fn load(&mut self, keys: &[&[u8]], may_be_old: bool) -> Result<Loaded, StoreError> {
-        let is_known = |(known, _, reading): &&(Value, Value, Reading)| {
-            known == keys[keys.len() - 1] && self.is_recent(reading)
-        };
+        Ok(self.load_each(&[keys], may_be_old)?.remove(0))
+    }
+
+    /// Slots are good for more than two round trips: what is left of that is for what each call takes beside the way.
+    fn at_once(&self) -> usize {
+        let left = self.good_for(self.terms.0).saturating_sub(2 * self.shortest);
+        usize::try_from(left / (2 * self.each_takes).max(1)).unwrap_or(usize::MAX).max(8)
+    }
+
+    /// Of several keys, the empty one may have been read up to a second before.
+    fn load_each(&mut self, each: &[&[&[u8]]], may_be_old: bool) -> Result<Vec<Loaded>, StoreError> {
         let may_be_old = may_be_old && self.terms.0 >= SHORT;
+        let is_known = |(known, _, reading): &&(Value, Value, Reading)| {
+            each.iter().any(|keys| keys.ends_with(&[known])) && self.is_recent(reading)
+        };
         let last = self.last.as_ref().filter(|_| may_be_old).filter(is_known).cloned();
-        let own = self.own.as_ref().filter(|(_, reading)| keys.len() > 1 && self.is_recent(reading));
-        let (own, mut suspicion) = match own.map(|(own, _)| own.clone()) {
-            Some(own) => (own, None),
-            None if keys.len() > 1 => {
-                let (answer, suspicion) = self.load_one(keys[0])?;
-                (answer.value, suspicion)
-            }
-            None => (None, None),
+        let is_old = |keys: &[&[u8]]| last.as_ref().is_some_and(|(known, ..)| keys.ends_with(&[known]));
+        let needs_own = each.iter().any(|keys| keys.len() > 1);
+        let own = self.own.as_ref().filter(|(_, reading)| needs_own && self.is_recent(reading));
+        let own = own.map(|(own, _)| own.clone());
+        let missing = each.iter().filter(|keys| !is_old(keys)).map(|keys| keys[keys.len() - 1]);
+        let missing: Vec<_> =
+            (needs_own && own.is_none()).then_some(&b""[..]).into_iter().chain(missing).collect();
+        let mut read = if missing.is_empty() { Vec::new() } else { self.read_each(&missing)? }.into_iter();
+        let (own, of_own) = match own {
+            None if needs_own => read.next().map_or((None, None), |(answer, doubt)| (answer.value, doubt)),
+            own => (own.flatten(), None),
         };
-        let is_old = last.is_some();
-        let (value, reading) = if let Some((_, value, reading)) = last {
-            (Some(value), reading.later((self.now)()))
-        } else {
-            let (answer, of_key) = self.load_one(keys[keys.len() - 1])?;
-            suspicion = of_key.or(suspicion);
-            (answer.value, answer.reading)
+        let load = |keys: &&[&[u8]]| {
+            let old = last.as_ref().filter(|_| is_old(keys));
+            let (value, reading, doubt) = if let Some((_, value, reading)) = old {
+                (Some(value.clone()), reading.later((self.now)()), None)
+            } else {
+                let (answer, doubt) = read.next()?;
+                (answer.value, answer.reading, doubt)
+            };
+            let values = if keys.len() > 1 { vec![own.clone(), value] } else { vec![value] };
+            let suspicion = doubt.or(of_own);
+            Some(Loaded { values, reading, suspicion, is_old: old.is_some(), waiting: None })
         };
-        self.decided = reading.shown;
-        let values = if keys.len() > 1 { vec![own, value] } else { vec![value] };
-        Ok(Loaded { values, reading, suspicion, is_old, waiting: None })
+        Ok(each.iter().filter_map(load).collect())
     }
 
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError> {
-        let old = old.unwrap_or_default();
-        let shown = self.last.as_ref().map_or(Time::ZERO, |(.., reading)| reading.shown);
-        let shown = self.own.as_ref().map_or(shown, |(_, reading)| reading.shown.max(shown));
-        let millis = write.idle.since(shown).saturating_add(SLACK).div_ceil(1_000_000).min(1 << 52);
-        let id = match write.request {
-            Some(_) => {
-                let queued = self.queued.take().filter(|(queued, _)| queued == key);
-                queued.map_or_else(|| fastrand::u64(..).to_string(), |(_, id)| id)
+    fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {
+        loop {
+            let swap = self.swap_each(slice::from_ref(write))?.remove(0);
+            if !matches!(swap, Swap::Queued) {
+                return Ok(swap);
             }
-            None => String::new(),
-        };
-        let call = Call {
-            begins: &old[..VERSION.min(old.len())],
-            new: write.value,
-            millis,
-            id: &id,
-            request: write.request.unwrap_or_default(),
-            replies: write.replies,
-        };
-        let (answer, suspicion) = self.swap_in_turn(key, call)?;
-        let is_doubted = |suspicion: &Suspicion| suspicion.good_from.is_some_and(|from| self.decided < from);
-        let Answer { value, reading, outcome, mut told, .. } = answer;
-        let is_swapped = outcome == Outcome::Swapped;
-        self.is_contended = !is_swapped || !write.replies.is_empty();
-        if is_swapped && !suspicion.as_ref().is_some_and(is_doubted) {
-            self.note(key, Some(&write.value.to_owned()), reading);
-            return Ok(Swap::Done(reading));
         }
-        // What was swapped on a clock that cannot be trusted is not what it was meant to be.
-        let value = if is_swapped { Some(write.value.to_owned()) } else { value };
-        self.note(key, value.as_ref(), reading);
-        self.decided = reading.shown;
-        let mut loaded = Loaded { values: vec![value], reading, suspicion, is_old: false, waiting: None };
-        if outcome == Outcome::Replied {
-            return Ok(Swap::Replied(told.pop().unwrap_or_default(), loaded));
-        }
-        if outcome == Outcome::HasTurn {
-            let pairs =
-                told.chunks_exact_mut(2).map(|pair| (mem::take(&mut pair[0]), mem::take(&mut pair[1])));
-            loaded.waiting = Some(pairs.collect());
-            self.queued = Some((key.to_owned(), id));
-        }
-        Ok(Swap::Refused(loaded))
     }
 
-    fn is_contended(&self) -> bool {
-        self.is_contended
+    fn swap_each(&mut self, writes: &[Write]) -> Result<Vec<Swap>, StoreError> {
+        let id = |write: &Write| write.request.map_or_else(String::new, |_| self.request_id(write.key));
+        let ids: Vec<_> = writes.iter().map(id).collect();
+        let mut calls: Vec<_> = writes.iter().zip(&ids).map(|(write, id)| Call::of(write, id)).collect();
+        let answers = self.swap_in_turn(&mut calls)?;
+        let swaps = writes.iter().zip(ids).zip(answers);
+        Ok(swaps
+            .map(|((write, id), (answer, suspicion))| self.swapped(write, id, answer, suspicion))
+            .collect())
+    }
+
+    fn is_contended(&self, key: &[u8]) -> bool {
+        self.keepers.get(key).is_some_and(|keeper| keeper.is_contended)
     }
 
     fn has_turn(&self, key: &[u8]) -> bool {
-        self.queued.as_ref().is_some_and(|(queued, _)| queued == key)
+        self.queued.get(key).is_some_and(|(_, has_turn)| *has_turn)
     }
 
     fn retry(&mut self, may_retry: bool) {
@@ -412,7 +527,7 @@ impl Vault for ServerVault {
         while took > self.good_for(validity) {
             let why = away(too_long(took, validity, true));
             patience.wait(&self.nodes.server, &*self.warn, &why)?;
-            took = self.load_one(b"")?.0.reading.took();
+            took = self.takes()?;
         }
         self.late = Some((patience, Instant::now()));
         Ok(())
@@ -466,7 +581,7 @@ impl Vault for ServerVault {
     fn least_validity(&mut self, given: Option<u64>) -> Result<u64, StoreError> {
         let mut shortest = u64::MAX;
         for _ in 0..TRIALS {
-            let took = self.load_one(b"")?.0.reading.took();
+            let took = self.takes()?;
             let is_settled = shortest.abs_diff(took) <= took / 8;
             shortest = shortest.min(took);
             if is_settled || given.is_some_and(|given| shortest <= given / ROUND_TRIPS) {

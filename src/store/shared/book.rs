@@ -1,52 +1,37 @@
 //! Books slots, and takes them back.
 
+use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::VaultStore;
-use super::request::{Reply, Request};
+use super::request::{MAX_PARTS, Part, Reply, Request};
 use super::returnable::{BookedIn, Returned};
 use crate::store::ledger::GOOD_FOR;
 use crate::store::vault::{Reading, Vault};
 use crate::store::{Answer, BookedBy, NewLimits, Order, Reach, Slot, Store, StoreError, Task, Warn};
 use crate::time::Time;
 
-/// The most orders that are booked together, while others wait.
-const TOGETHER: usize = 64;
-
 /// Slots that come too late this number of times in a row are no accident.
 const CORRECTIONS: usize = 2;
+
+/// An order whose slots all came too late, with these slots and the clock as of then.
+type Late = (usize, Order, Vec<Returned>, Reading);
 
 impl<V: Vault> Store for VaultStore<V> {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.prepare()?;
-        let mut request = Request { order: order.clone(), returned: Vec::new() };
-        loop {
-            let (Reply { booked_in, answer, .. }, reading) = self.request(&request)?;
-            let is_empty = answer.slots.is_empty();
-            let (mut answer, late) = self.answer(order, booked_in, answer, &reading);
-            if !is_empty && answer.slots.is_empty() {
-                request.returned = self.correct(order, late, &reading)?;
-                continue;
-            }
-            if !is_empty {
-                self.corrections = 0;
-            }
-            self.warn_of_reach();
-            answer.lost = self.memory.takes_void(&order.key);
-            // The answer to a report does not say until when nothing is released; the next answer will.
-            if !answer.slots.is_empty() || answer.ask_again.is_some() {
-                let name = self.vault.name();
-                answer.warning = self.memory.take_loss().map(|why| format!("{name}: {why}"));
-            }
-            return Ok(answer);
-        }
+        Ok(self.book_each(slice::from_ref(order))?.remove(0))
     }
 
     fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
         self.prepare()?;
+        let at_once = self.vault.at_once();
+        if at_once > 1 {
+            return self.book_each(&orders[..orders.len().min(at_once).min(MAX_PARTS)]);
+        }
         self.vault.gather();
-        let answers = self.book_in_time(orders);
+        let answers = self.book_in_time(&orders[..orders.len().min(MAX_PARTS)]);
         let flushed = self.vault.flush();
         answers.and_then(|answers| flushed.map(|()| answers))
     }
@@ -61,33 +46,92 @@ impl<V: Vault> Store for VaultStore<V> {
         if returned.is_empty() && matches!(order.task, Task::GiveBack(_, None)) {
             return Ok(());
         }
-        self.take_back(order, returned)
+        self.take_back(order.clone(), returned)
     }
 }
 
 impl<V: Vault> VaultStore<V> {
-    /// After all slots of an order came too late: returns those that its next booking is to give back. If that was no
-    /// accident, gives them back itself, and waits for faster answers.
-    fn correct(
-        &mut self,
-        order: &Order,
-        late: Vec<Returned>,
-        reading: &Reading,
-    ) -> Result<Vec<Returned>, StoreError> {
-        self.corrections += 1;
-        if self.corrections < CORRECTIONS {
-            return Ok(late);
+    /// Books for orders, together.
+    fn book_each(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
+        let mut answers = vec![Answer::default(); orders.len()];
+        let new = |order: &Order| Part { order: order.clone(), returned: Vec::new() };
+        let mut parts: Vec<_> = orders.iter().map(new).enumerate().collect();
+        while !parts.is_empty() {
+            let (mut late, mut are_any_in_time) = (Vec::new(), false);
+            let booked = self.request_parts(parts)?;
+            let void = self.memory.take_void();
+            for (at, Part { order, .. }, booked_in, answer, reading) in booked {
+                let is_empty = answer.slots.is_empty();
+                let (mut answer, too_late) = self.answer(&order, booked_in, answer, &reading);
+                if !is_empty && answer.slots.is_empty() {
+                    late.push((at, order, too_late, reading));
+                    continue;
+                }
+                are_any_in_time |= !is_empty;
+                answer.lost = void.iter().any(|void| void.is_empty() || *void == order.key);
+                // The answer to a report does not say until when nothing is released; the next answer will.
+                if !answer.slots.is_empty() || answer.ask_again.is_some() {
+                    let name = self.vault.name();
+                    answer.warning = self.memory.take_loss().map(|why| format!("{name}: {why}"));
+                }
+                answers[at] = answer;
+            }
+            parts = self.correct(late, are_any_in_time)?;
         }
-        // Others may use them meanwhile. If that fails, they only count as used.
-        _ = self.take_back(&order.with(Task::GiveBack(Vec::new(), None)), late);
-        self.vault.came_late(reading.took(), self.corrections == CORRECTIONS)?;
-        Ok(Vec::new())
+        self.warn_of_reach();
+        Ok(answers)
+    }
+
+    /// Does what is requested by each part, and tells what was booked and when. The parts are numbered.
+    fn request_parts(
+        &mut self,
+        mut parts: Vec<(usize, Part)>,
+    ) -> Result<Vec<(usize, Part, BookedIn, Answer, Reading)>, StoreError> {
+        parts.sort_by(|(_, one), (_, other)| one.order.key.cmp(&other.order.key));
+        let of_each = parts.chunk_by(|(_, one), (_, other)| one.order.key == other.order.key);
+        let request =
+            |parts: &[(usize, Part)]| Request { parts: parts.iter().map(|(_, part)| part.clone()).collect() };
+        let requests: Vec<_> = of_each.map(request).collect();
+        let replies = self.request_each(&requests)?.into_iter();
+        let answers = replies.flat_map(|(Reply { booked_in, answers, .. }, reading)| {
+            answers.into_iter().map(move |answer| (booked_in, answer, reading))
+        });
+        let booked = parts.into_iter().zip(answers);
+        Ok(booked
+            .map(|((at, part), (booked_in, answer, reading))| (at, part, booked_in, answer, reading))
+            .collect())
+    }
+
+    /// The parts that book anew after slots came too late, and give these back. If that was no accident, gives them
+    /// back itself, and waits for faster answers.
+    fn correct(&mut self, late: Vec<Late>, are_any_in_time: bool) -> Result<Vec<(usize, Part)>, StoreError> {
+        if are_any_in_time {
+            self.corrections = 0;
+        }
+        let Some(took) = late.iter().map(|(.., reading)| reading.took()).max() else { return Ok(Vec::new()) };
+        self.corrections += 1;
+        let is_accident = self.corrections < CORRECTIONS;
+        let mut parts = Vec::new();
+        for (at, order, too_late, _) in late {
+            let returned = if is_accident {
+                too_late
+            } else {
+                // Others may use them meanwhile. If that fails, they only count as used.
+                _ = self.take_back(order.with(Task::GiveBack(Vec::new(), None)), too_late);
+                Vec::new()
+            };
+            parts.push((at, Part { order, returned }));
+        }
+        if !is_accident {
+            self.vault.came_late(took, self.corrections == CORRECTIONS)?;
+        }
+        Ok(parts)
     }
 
     /// Takes back slots, with one attempt: twice would be too often, and the answer to an attempt may be lost.
-    fn take_back(&mut self, order: &Order, returned: Vec<Returned>) -> Result<(), StoreError> {
+    fn take_back(&mut self, order: Order, returned: Vec<Returned>) -> Result<(), StoreError> {
         self.vault.retry(false);
-        let done = self.request(&Request { order: order.clone(), returned });
+        let done = self.request_each(&[Request { parts: vec![Part { order, returned }] }]);
         self.vault.retry(true);
         done.map(drop)
     }
@@ -135,7 +179,7 @@ impl<V: Vault> VaultStore<V> {
     fn book_in_time(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
         let (begun, longest) = (Instant::now(), Duration::from_nanos(self.rules.policy().validity / 16));
         let mut answers = Vec::new();
-        for order in orders.iter().take(TOGETHER) {
+        for order in orders {
             answers.push(self.book(order)?);
             if begun.elapsed() > longest {
                 break;

@@ -11,6 +11,7 @@ mod book;
 mod queue;
 mod request;
 mod returnable;
+mod swap;
 mod trust;
 
 use std::sync::Arc;
@@ -18,24 +19,19 @@ use std::sync::Arc;
 use anyhow::anyhow;
 
 use self::agreement::Agreement;
-use self::queue::Messages;
-use self::request::{Reply, Request};
 use self::returnable::Returnable;
 use self::trust::Memory;
 use super::flaw::Flaw;
 use super::ledger::BookingRules;
 use super::record::Record;
-use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
+use super::vault::{Loaded, Reading, Suspicion, Value, Vault};
 use super::{Policy, Reserve, StoreError, Warn};
 use crate::config::Rate;
 use crate::exit::Exit;
-use crate::time::{SECOND, Time};
+use crate::time::Time;
 
 /// The number of new keys that are added between two evictions of idle ones.
 const BETWEEN_EVICTIONS: u32 = 1024;
-
-/// The nanoseconds, besides those that a key may matter, for which the limits of keys are on record.
-const CLAIM: u64 = 10 * SECOND;
 
 /// Limits that are kept in a vault, as one process uses them.
 pub struct VaultStore<V> {
@@ -69,35 +65,6 @@ struct Entry<'a> {
     value: Option<Value>,
     found: Option<Record>,
     record: Record,
-}
-
-/// When values were read, and whether that may be older than it says.
-#[derive(Clone, Copy)]
-struct Read {
-    reading: Reading,
-    is_old: bool,
-    /// Others wait until something is written.
-    is_awaited: bool,
-}
-
-enum Attempt<T> {
-    Done(T, Reading),
-    Again(Loaded),
-    /// By another process.
-    Replied(Value, Loaded),
-    Reload,
-    /// The state's own record may be an old one.
-    Lagging,
-}
-
-impl<T> Attempt<T> {
-    /// With the state's own value before the newer one of a key, as a load of both has it.
-    fn with_own(mut self, own: Option<Value>) -> Self {
-        if let Attempt::Again(newer) | Attempt::Replied(_, newer) = &mut self {
-            newer.values.insert(0, own);
-        }
-        self
-    }
 }
 
 impl<V: Vault> VaultStore<V> {
@@ -200,150 +167,6 @@ impl<V: Vault> VaultStore<V> {
         held: Option<Time>,
     ) -> Booking<'a> {
         Booking { rules: &self.rules, record, reading, held, changes: self.agreement.changes }
-    }
-
-    /// Changes the record of `key` by `act`, which is called again if another process was faster. Also returns the
-    /// clock as of then.
-    pub(super) fn update<T>(
-        &mut self,
-        key: &[u8],
-        mut act: impl FnMut(&mut Booking<'_>) -> T,
-    ) -> Result<(T, Reading), StoreError> {
-        let alone = || Messages { request: Some(Value::new()), replies: Vec::new() };
-        self.swap(key, None, |booking, _| (act(booking), alone()), |_| None)
-    }
-
-    /// Changes the record of `key` by `act`, which is also told of the requests that wait, or takes what another
-    /// process has replied to the `request`.
-    fn swap<T>(
-        &mut self,
-        key: &[u8],
-        request: Option<&Request>,
-        mut act: impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Messages),
-        replied: impl Fn(Reply) -> Option<T>,
-    ) -> Result<(T, Reading), StoreError> {
-        let keys: &[&[u8]] = if key.is_empty() { &[b""] } else { &[b"", key] };
-        let (mut loaded, mut may_lag) = (self.vault.load(keys, true)?, true);
-        let mut queues = request.filter(|_| self.vault.is_contended());
-        loop {
-            let result = match queues.take() {
-                Some(request) => self.queue(key, loaded, request),
-                None => self.attempt(key, loaded, may_lag, &mut act),
-            };
-            // A newer value is swapped next.
-            if !matches!(result, Ok(Attempt::Done(..) | Attempt::Again(_))) {
-                self.vault.release();
-            }
-            loaded = match result? {
-                Attempt::Done(done, reading) => return Ok((done, reading)),
-                Attempt::Replied(wire, newer) => {
-                    match self.reply_to(request, key, &wire, &newer)?.and_then(&replied) {
-                        Some(done) => return Ok((done, newer.reading)),
-                        None => newer,
-                    }
-                }
-                Attempt::Again(newer) => newer,
-                Attempt::Reload => self.vault.load(keys, false)?,
-                Attempt::Lagging => {
-                    may_lag = false;
-                    let own = self.vault.load(&[b""], false);
-                    self.vault.release();
-                    own.and_then(|_| self.vault.load(keys, false))?
-                }
-            };
-        }
-    }
-
-    fn attempt<T>(
-        &mut self,
-        key: &[u8],
-        loaded: Loaded,
-        may_lag: bool,
-        act: &mut impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Messages),
-    ) -> Result<Attempt<T>, StoreError> {
-        let Loaded { values, reading, suspicion, is_old, waiting } = loaded;
-        let read = Read { reading, is_old, is_awaited: waiting.is_some() };
-        let (now, mut values, waiting) = (reading.shown, values.into_iter(), waiting.unwrap_or_default());
-        let suspicion = suspicion.or(self.doubt.take());
-        let mut own = self.entry(b"", values.next().flatten(), &reading, suspicion, None)?;
-        let held = own.record.hold.in_force(now);
-        if key.is_empty() {
-            let done = act(&mut self.booking(&mut own.record, &reading, held), &waiting);
-            let idle = self.rules.idle_at(&own.record.ledger).max(own.record.hold.until);
-            own.record.idle = own.record.idle.max(idle);
-            if self.rules.policy().key().is_some() {
-                self.keep_on_record(&mut own.record, now);
-            }
-            return self.write(&mut own, read, done);
-        }
-        self.keep_on_record(&mut own.record, now);
-        let value = values.next().flatten();
-        if own.is_changed() || value.is_none() && self.evicts(&mut own.record, now)? {
-            return self.write_own(&mut own, reading);
-        }
-        self.remember(b"", &own.record, now);
-        let suspicion = suspicion.filter(|suspicion| suspicion.good_from.is_some());
-        let mut entry = self.entry(key, value, &reading, suspicion, Some(&own.record))?;
-        if may_lag && entry.is_ahead_of(&own.record) {
-            return Ok(Attempt::Lagging);
-        }
-        let done = act(&mut self.booking(&mut entry.record, &reading, held), &waiting);
-        entry.record.idle = self.rules.idle_at(&entry.record.ledger);
-        if entry.record.idle > own.record.idle {
-            // Otherwise nobody would know any more that the key is used.
-            own.record.idle = entry.record.idle.saturating_add(CLAIM);
-            return self.write_own(&mut own, reading);
-        }
-        Ok(self.write(&mut entry, read, done)?.with_own(own.value))
-    }
-
-    /// Writes the state's own record before that of a key.
-    fn write_own<T>(&mut self, own: &mut Entry<'_>, reading: Reading) -> Result<Attempt<T>, StoreError> {
-        let read = Read { reading, is_old: false, is_awaited: false };
-        self.write(own, read, ((), Messages::default())).map(|_| Attempt::Reload)
-    }
-
-    /// Swaps the value that was found for the record, if they differ or others wait.
-    fn write<T>(
-        &mut self,
-        entry: &mut Entry<'_>,
-        read: Read,
-        (done, Messages { request, replies }): (T, Messages),
-    ) -> Result<Attempt<T>, StoreError> {
-        let Read { reading, is_old, is_awaited } = read;
-        if !entry.is_changed() && !is_awaited && !self.vault.has_turn(entry.key) {
-            if is_old {
-                return Ok(Attempt::Reload);
-            }
-            self.remember(entry.key, &entry.record, reading.shown);
-            self.vault.release();
-            return Ok(Attempt::Done(done, reading));
-        }
-        let Entry { key, value, record, .. } = entry;
-        let new = record.encode(key, reading.shown);
-        let write = Write { value: &new, idle: record.idle, request: request.as_deref(), replies: &replies };
-        Ok(match self.vault.swap(key, value.as_deref(), &write)? {
-            // The clock was set back meanwhile. The next attempt finds it out.
-            Swap::Done(reading) if self.is_ahead(record.ledger.newest, record, reading.shown) => {
-                Attempt::Reload
-            }
-            Swap::Done(reading) => {
-                self.remember(key, record, reading.shown);
-                Attempt::Done(done, reading)
-            }
-            Swap::Refused(newer) => Attempt::Again(newer),
-            Swap::Replied(reply, newer) => Attempt::Replied(reply, newer),
-        })
-    }
-
-    /// Keeps the limits of keys on record for as long as a key may matter.
-    fn keep_on_record(&self, own: &mut Record, now: Time) {
-        let matters = self.rules.end_of_quarantine(now.saturating_add(self.agreement.horizon)).since(now);
-        let claim = matters.saturating_add(CLAIM);
-        let until = now.saturating_add(claim);
-        if own.idle.since(now) < claim / 2 || own.idle < own.hold.until {
-            own.idle = until.max(own.hold.until.saturating_add(claim));
-        }
     }
 
     /// Evicts idle keys now and then. If the wall clock is set back, it may show again a period in which they were

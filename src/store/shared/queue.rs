@@ -1,10 +1,9 @@
 //! When many processes swap the record of a key: one decides for all that wait, and replies to them.
 
 use super::request::{Reply, Request};
-use super::{Attempt, Booking, VaultStore};
+use super::{Booking, VaultStore};
 use crate::store::StoreError;
-use crate::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
-use crate::time::Time;
+use crate::store::vault::{Loaded, Reading, Suspicion, Value, Vault, Waiting};
 
 /// The encoded request to others, and the replies to theirs.
 #[derive(Default)]
@@ -14,33 +13,19 @@ pub(super) struct Messages {
 }
 
 impl<V: Vault> VaultStore<V> {
-    /// Does what is requested, or lets another process do it. Also returns the clock as of then.
-    pub(super) fn request(&mut self, request: &Request) -> Result<(Reply, Reading), StoreError> {
-        let decide = |booking: &mut Booking<'_>, waiting: &[Waiting]| {
+    /// Does what is requested, each for a key of its own, or lets other processes do it. Also returns the clock as of
+    /// then.
+    pub(super) fn request_each(&mut self, requests: &[Request]) -> Result<Vec<(Reply, Reading)>, StoreError> {
+        let decide = |at: usize, booking: &mut Booking<'_>, waiting: &[Waiting]| {
+            let request = &requests[at];
             let wire = request.encode(booking.changes, &booking.record.limits, booking.reading);
             let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
             let (reply, replies) = booking.decide(request, &others);
             let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
             (reply, Messages { request: Some(wire), replies })
         };
-        self.swap(&request.order.key, Some(request), decide, Some)
-    }
-
-    /// Lets others decide, or waits for the turn to do so.
-    pub(super) fn queue<T>(
-        &mut self,
-        key: &[u8],
-        mut loaded: Loaded,
-        request: &Request,
-    ) -> Result<Attempt<T>, StoreError> {
-        let wire = request.encode(self.agreement.changes, &self.rules.policy().text, &loaded.reading);
-        let write = Write { value: b"", idle: Time::ZERO, request: Some(&wire), replies: &[] };
-        let attempt = match self.vault.swap(key, None, &write)? {
-            Swap::Done(_) => Attempt::Reload,
-            Swap::Refused(newer) => Attempt::Again(newer),
-            Swap::Replied(reply, newer) => Attempt::Replied(reply, newer),
-        };
-        Ok(if key.is_empty() { attempt } else { attempt.with_own(loaded.values.swap_remove(0)) })
+        let wanted: Vec<_> = requests.iter().map(|request| (request.key(), Some(request))).collect();
+        self.swap_each(&wanted, decide, Some)
     }
 
     /// What another process has replied to the request, if this one would have decided so, too: it may know of a loss
@@ -74,7 +59,8 @@ impl<V: Vault> VaultStore<V> {
             self.remember(key, &entry.record, reading.shown);
             own = Some(entry.record);
         }
-        let last = reply.answer.slots.last().map_or(reply.decided, |slot| slot.at);
+        let slots = reply.answers.iter().flat_map(|answer| &answer.slots);
+        let last = slots.map(|slot| slot.at).max().unwrap_or(reply.decided);
         Ok(own.is_some_and(|record| {
             (record.epoch(), record.revision, record.wall) == reply.booked_in
                 && !self.is_ahead(last, &record, reply.decided)

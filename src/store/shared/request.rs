@@ -17,11 +17,19 @@ const MAX_SLOTS: u64 = 1000;
 /// The most instants in a request or a reply.
 const MAX_INSTANTS: u64 = 8 * MAX_SLOTS;
 
-/// What a process wants of a record.
+/// The most parts of a request.
+pub(super) const MAX_PARTS: usize = 256;
+
+/// What a process wants of a record: at least one part.
 #[derive(Clone, Debug)]
 pub(super) struct Request {
+    pub(super) parts: Vec<Part>,
+}
+
+/// An order, and the slots of its costs that are given back with it.
+#[derive(Clone, Debug)]
+pub(super) struct Part {
     pub(super) order: Order,
-    /// The slots of these costs that it gives back.
     pub(super) returned: Vec<Returned>,
 }
 
@@ -32,58 +40,82 @@ pub(super) struct Reply {
     pub(super) booked_in: BookedIn,
     /// When it was decided.
     pub(super) decided: Time,
-    pub(super) answer: Answer,
+    /// One for each part.
+    pub(super) answers: Vec<Answer>,
 }
 
-/// A request on its way: the checksum of the limits that it is made for, its costs and task, and the instants that it
-/// gives back, with what they were booked in. An array without names, as many wait in a small value.
-type WireRequest = (u32, Box<[u64]>, Task, Vec<(BookedIn, String)>);
+/// A request on its way: the checksum of the limits that it is made for, and its parts. An array without names, as many
+/// wait in a small value.
+type WireRequest = (u32, Vec<WirePart>);
 
-/// A reply on its way: what slots are booked in, when it was decided, and the fields of its answer, the slots as packed
-/// instants.
-type WireReply =
-    (BookedIn, Time, String, Option<Time>, Option<Time>, Option<Turn>, Option<Time>, Overruns, Option<Wall>);
+/// Costs, a task, and the instants that are given back, with what they were booked in.
+type WirePart = (Box<[u64]>, Task, Vec<(BookedIn, String)>);
+
+/// A reply on its way: what slots are booked in, when it was decided, and the answers.
+type WireReply = (BookedIn, Time, Vec<WireAnswer>);
+
+/// The fields of an answer, the slots as packed instants.
+type WireAnswer = (String, Option<Time>, Option<Time>, Option<Turn>, Option<Time>, Overruns, Option<Wall>);
 
 impl Request {
+    /// The key of all its parts.
+    pub(super) fn key(&self) -> &[u8] {
+        &self.parts[0].order.key
+    }
+
     /// The encoded request, with all instants on the clock of the vault, for these limits, after this number of
     /// changes: whoever has not heard of the last one needs to learn of it.
     pub(super) fn encode(&self, changes: u64, limits: &str, reading: &Reading) -> Value {
-        let Order { costs, task, .. } = &self.order;
-        if self.order.changes != changes {
+        if self.parts.iter().any(|part| part.order.changes != changes) {
             return Value::new();
         }
-        let alike = self.returned.chunk_by(|one, next| one.booked_in == next.booked_in);
-        let instants = |alike: &[Returned]| pack_instants(alike.iter().map(|returned| returned.at));
-        let returned: Vec<_> = alike.map(|alike| (alike[0].booked_in, instants(alike))).collect();
-        let wire = (crc32fast::hash(limits.as_bytes()), costs, on_its_clock(task, reading), returned);
+        let parts: Vec<WirePart> = self.parts.iter().map(|part| part.on_its_way(reading)).collect();
+        let wire: WireRequest = (crc32fast::hash(limits.as_bytes()), parts);
         serde_json::to_vec(&wire).expect("it has string keys only")
     }
 
     /// Whether this could be what was decided on it.
     pub(super) fn may_be_replied(&self, reply: &Reply) -> bool {
-        let Answer { slots, ask_again, .. } = &reply.answer;
-        let Wanted { count, .. } = self.order.wanted().unwrap_or_default();
-        slots.len() as u64 <= count && (count == 0 || !slots.is_empty() || ask_again.is_some())
+        let may_be = |(Part { order, .. }, Answer { slots, ask_again, .. }): (&Part, &Answer)| {
+            let Wanted { count, .. } = order.wanted().unwrap_or_default();
+            slots.len() as u64 <= count && (count == 0 || !slots.is_empty() || ask_again.is_some())
+        };
+        self.parts.len() == reply.answers.len() && self.parts.iter().zip(&reply.answers).all(may_be)
+    }
+}
+
+impl Part {
+    fn on_its_way(&self, reading: &Reading) -> WirePart {
+        let Order { costs, task, .. } = &self.order;
+        let alike = self.returned.chunk_by(|one, next| one.booked_in == next.booked_in);
+        let instants = |alike: &[Returned]| pack_instants(alike.iter().map(|returned| returned.at));
+        let returned = alike.map(|alike| (alike[0].booked_in, instants(alike))).collect();
+        (costs.clone(), on_its_clock(task, reading), returned)
     }
 }
 
 impl Reply {
     fn encode(&self) -> Value {
-        let Answer { slots, ask_again, next, turn, held, overruns, booked_by, .. } = &self.answer;
-        let slots = pack_instants(slots.iter().map(|slot| slot.at));
-        let wall = booked_by.and_then(|by| if let BookedBy::Wall(wall) = by { Some(wall) } else { None });
-        let wire = (self.booked_in, self.decided, slots, ask_again, next, turn, held, overruns, wall);
+        let answer = |answer: &Answer| {
+            let Answer { slots, ask_again, next, turn, held, overruns, booked_by, .. } = answer;
+            let slots = pack_instants(slots.iter().map(|slot| slot.at));
+            let wall = booked_by.and_then(|by| if let BookedBy::Wall(wall) = by { Some(wall) } else { None });
+            (slots, *ask_again, *next, *turn, *held, overruns.clone(), wall)
+        };
+        let wire: WireReply = (self.booked_in, self.decided, self.answers.iter().map(answer).collect());
         serde_json::to_vec(&wire).expect("it has string keys only")
     }
 
     /// Reads the reply to a request. `None` if the request was not decided on.
     pub(super) fn decode(wire: &[u8]) -> Option<Self> {
-        let wire: WireReply = serde_json::from_slice(wire).ok()?;
-        let (booked_in, decided, slots, ask_again, next, turn, held, overruns, wall) = wire;
-        let slots = unpack_instants(&slots)?.into_iter().map(|at| Slot { at, until: at }).collect();
-        let booked_by = wall.map(BookedBy::Wall);
-        let answer = Answer { slots, ask_again, next, turn, held, overruns, booked_by, ..Answer::default() };
-        Some(Reply { booked_in, decided, answer })
+        let (booked_in, decided, answers): WireReply = serde_json::from_slice(wire).ok()?;
+        let answer = |(slots, ask_again, next, turn, held, overruns, wall): WireAnswer| {
+            let slots = unpack_instants(&slots)?.into_iter().map(|at| Slot { at, until: at }).collect();
+            let booked_by = wall.map(BookedBy::Wall);
+            Some(Answer { slots, ask_again, next, turn, held, overruns, booked_by, ..Answer::default() })
+        };
+        let answers = answers.into_iter().map(answer).collect::<Option<_>>()?;
+        Some(Reply { booked_in, decided, answers })
     }
 }
 
@@ -92,35 +124,56 @@ impl Booking<'_> {
     /// another that cannot be decided on here gets an empty one.
     pub(super) fn decide(&mut self, own: &Request, others: &[&[u8]]) -> (Reply, Vec<Value>) {
         let read: Vec<_> = others.iter().map(|wire| self.read(wire)).collect();
-        read.iter().flatten().chain([own]).for_each(|request| self.take_back(request));
-        let own = self.current(&own.order);
-        let own = own.map(|order| order.with(on_its_clock(&order.task, self.reading)));
-        let theirs = read.iter().flatten().map(|request| self.current(&request.order));
-        let orders: Vec<_> = [own].into_iter().chain(theirs).collect();
-        let placed: Vec<_> = orders.iter().flatten().cloned().collect();
-        let mut answers = self.answers(&placed).into_iter();
+        let parts: Vec<_> =
+            [own].into_iter().chain(read.iter().flatten()).flat_map(|request| &request.parts).collect();
+        parts.iter().for_each(|part| self.take_back(part));
+        let orders: Vec<_> = parts.iter().map(|part| self.current(&part.order)).collect();
+        // Those of others are on the clock of the vault already.
+        let ours = own.parts.len();
+        let placed: Vec<_> = orders
+            .iter()
+            .enumerate()
+            .filter_map(|(at, order)| {
+                let order = order.as_ref()?;
+                Some(if at < ours {
+                    order.with(on_its_clock(&order.task, self.reading))
+                } else {
+                    order.clone()
+                })
+            })
+            .collect();
+        let mut answers = self.answers(&placed, parts.len() > ours).into_iter();
         let (booked_in, decided) = (self.booked_in(), self.reading.shown);
         let unanswered = Answer { held: self.held_until(), ..Answer::default() };
-        let mut replies = orders.iter().map(|order| {
-            let answer = order.as_ref().and_then(|_| answers.next()).unwrap_or_else(|| unanswered.clone());
-            Reply { booked_in, decided, answer }
-        });
-        let own = replies.next().expect("there is one for each order");
+        let mut answers = orders
+            .iter()
+            .map(|order| order.as_ref().and_then(|_| answers.next()).unwrap_or_else(|| unanswered.clone()));
+        let mut reply = |request: &Request| Reply {
+            booked_in,
+            decided,
+            answers: answers.by_ref().take(request.parts.len()).collect(),
+        };
+        let own = reply(own);
         let reply_to = |request: &Option<Request>| {
-            request
-                .as_ref()
-                .and_then(|_| replies.next())
-                .map_or_else(|| b"-".to_vec(), |reply| reply.encode())
+            request.as_ref().map_or_else(|| b"-".to_vec(), |request| reply(request).encode())
         };
         (own, read.iter().map(reply_to).collect())
     }
 
     /// Reads the request of another process. `None` if only that one can decide on it.
     fn read(&self, wire: &[u8]) -> Option<Request> {
-        let (limits, costs, mut task, packed): WireRequest = serde_json::from_slice(wire).ok()?;
-        let quotas = &self.rules.policy().quotas;
+        let (limits, parts): WireRequest = serde_json::from_slice(wire).ok()?;
         let is_possible = limits == crc32fast::hash(self.record.limits.as_bytes())
-            && costs.len() == quotas.len()
+            && (1..=MAX_PARTS).contains(&parts.len());
+        let parts = parts.into_iter().filter(|_| is_possible).map(|part| self.read_part(part));
+        let request = Request { parts: parts.collect::<Option<_>>()? };
+        let instants = request.parts.iter().map(|part| part.returned.len() as u64).sum::<u64>();
+        (is_possible && instants <= MAX_INSTANTS).then_some(request)
+    }
+
+    fn read_part(&self, (costs, mut task, packed): WirePart) -> Option<Part> {
+        let quotas = &self.rules.policy().quotas;
+        let is_possible = costs.len() == quotas.len()
             && costs.iter().any(|&cost| cost > 0)
             && costs.iter().zip(quotas).all(|(&cost, quota)| cost <= quota.most());
         if let Task::Book(Wanted { count, .. }) | Task::Late(count, _) = &mut task {
@@ -134,12 +187,12 @@ impl Booking<'_> {
             }
         }
         let order = Order { key: Key::new(), costs, changes: self.changes, task };
-        is_possible.then_some(Request { order, returned })
+        is_possible.then_some(Part { order, returned })
     }
 
-    /// Takes back what a request gives back: slots that were booked in the same history, under the same limits and by
-    /// the same wall clock, and a turn.
-    fn take_back(&mut self, Request { order, returned }: &Request) {
+    /// Takes back what is given back: slots that were booked in the same history, under the same limits and by the same
+    /// wall clock, and a turn.
+    fn take_back(&mut self, Part { order, returned }: &Part) {
         let (booked_in, now) = (self.booked_in(), self.reading.shown);
         let Booking { rules, record, .. } = self;
         let slots = returned.iter().filter(|returned| returned.booked_in == booked_in);
@@ -162,18 +215,19 @@ impl Booking<'_> {
         }
     }
 
-    /// Books for orders, which were placed in this order.
-    fn answers(&mut self, orders: &[Order]) -> Vec<Answer> {
+    /// Books for orders, which were placed in this order, some of them by `others`.
+    fn answers(&mut self, orders: &[Order], others: bool) -> Vec<Answer> {
         let (rules, now, held) = (self.rules, self.reading.shown, self.held_until());
         let ledger = &mut self.record.ledger;
         if let ([order], None) = (orders, held) {
             return vec![rules.book(ledger, now, order)];
         }
         if held.is_none() {
-            // What is due before it is known of is of no use.
+            // What is due before another process knows of it is of no use.
             let validity = rules.policy().validity;
             let on_the_way = self.reading.took().saturating_mul(2).saturating_add(between_looks(validity));
-            return rules.deal(ledger, now, now.saturating_add(on_the_way.min(validity)), orders);
+            let from = if others { now.saturating_add(on_the_way.min(validity)) } else { now };
+            return rules.deal(ledger, now, from, orders);
         }
         let mut answer = |order: &Order| match held.zip(order.wanted()) {
             Some((until, wanted)) => rules.answer_held(ledger, now, until, wanted),
@@ -246,9 +300,12 @@ mod tests {
         Record::new(&rules().policy().text, Origin::default(), Wall::EPOCH, Time(5), ledger)
     }
 
+    fn request(order: Order, returned: Vec<Returned>) -> Request {
+        Request { parts: vec![Part { order, returned }] }
+    }
+
     fn nothing() -> Request {
-        let order = Order::new(Key::new(), [1], 0).with(Task::GiveBack(Vec::new(), None));
-        Request { order, returned: Vec::new() }
+        request(Order::new(Key::new(), [1], 0).with(Task::GiveBack(Vec::new(), None)), Vec::new())
     }
 
     fn reading(shown: u64) -> Reading {
@@ -275,7 +332,7 @@ mod tests {
             let reply = Reply {
                 booked_in: (random.u64(..), random.u64(..), Wall::EPOCH),
                 decided: Time(random.u64(..)),
-                answer,
+                answers: vec![answer; random.usize(1..4)],
             };
             let wire = reply.encode();
             assert!(!wire.iter().any(|byte| b"\t\n".contains(byte)));
@@ -302,7 +359,7 @@ mod tests {
                 _ => (Task::Book(Wanted { count, within, ..Wanted::default() }), Vec::new()),
             };
             let order = Order::new(Key::new(), [random.u64(1..3)], 0).with(task);
-            let request = Request { order, returned };
+            let request = request(order, returned);
             let reading = Reading { asked: Time(100), answered: Time(100), ..reading(now) };
             let booking =
                 |record| Booking { rules: &rules, record, reading: &reading, held: None, changes: 0 };
@@ -310,7 +367,7 @@ mod tests {
             let wire = request.encode(0, &theirs.limits, &reading);
             let (_, replies) = booking(&mut theirs).decide(&nothing(), &[&wire]);
             let reply = Reply::decode(&replies[0]).expect("a reply");
-            let slots = |reply: &Reply| reply.answer.slots.iter().map(|slot| slot.at).collect::<Vec<_>>();
+            let slots = |reply: &Reply| reply.answers[0].slots.iter().map(|slot| slot.at).collect::<Vec<_>>();
             assert_eq!(slots(&own), slots(&reply), "{request:?}");
             assert_eq!(own.booked_in, reply.booked_in);
             assert_eq!(ours.ledger, theirs.ledger, "{request:?}");
@@ -326,7 +383,7 @@ mod tests {
         let mut booking =
             Booking { rules: &rules, record: &mut record, reading: &reading, held: None, changes: 0 };
         let order = |costs: &[u64]| Order::new(Key::new(), costs, 1);
-        let request = |order| Request { order, returned: Vec::new() };
+        let request = |order| request(order, Vec::new());
         let limits = &rules.policy().text;
         let table = [
             request(order(&[1])).encode(0, "8/s", &reading),
@@ -348,8 +405,9 @@ mod tests {
         let (rules, reading) = (rules(), reading(7));
         let mut record = record(rules.begin(Time(5)));
         let returned = vec![Returned { booked_in: (1, 0, Wall::EPOCH), at: Time(3) }];
-        let request = Request { order: Order::new(Key::new(), [1], 4), returned };
-        let reply = Reply { booked_in: (1, 0, Wall::EPOCH), decided: Time(2), answer: Answer::default() };
+        let request = request(Order::new(Key::new(), [1], 4), returned);
+        let answers = vec![Answer::default()];
+        let reply = Reply { booked_in: (1, 0, Wall::EPOCH), decided: Time(2), answers };
         for wire in [request.encode(0, &record.limits, &reading), reply.encode()] {
             for _ in 0..5000 {
                 let mut wire = wire.clone();

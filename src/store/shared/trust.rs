@@ -41,9 +41,9 @@ impl Memory {
         self.loss.take()
     }
 
-    /// True if slots of this key were booked in a state that is gone. Forgets that, for all keys.
-    pub(super) fn takes_void(&mut self, key: &Key) -> bool {
-        mem::take(&mut self.void).iter().any(|void| void.is_empty() || void == key)
+    /// The keys whose slots were booked in a state that is gone; the empty one stands for all. Forgets them.
+    pub(super) fn take_void(&mut self) -> Vec<Key> {
+        mem::take(&mut self.void)
     }
 }
 

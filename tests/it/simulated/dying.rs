@@ -19,12 +19,12 @@ impl<V: Vault> Vault for Dying<V> {
         self.vault.load(keys, may_be_old)
     }
 
-    fn swap(&mut self, key: &[u8], old: Option<&[u8]>, write: &Write) -> Result<Swap, StoreError> {
+    fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {
         if self.swaps == 0 {
             return Err(StoreError { exit: Exit::Error, error: anyhow!("it has died") });
         }
         self.swaps -= 1;
-        self.vault.swap(key, old, write)
+        self.vault.swap(write)
     }
 
     fn has_turn(&self, key: &[u8]) -> bool {

@@ -15,7 +15,7 @@ use throttle::config::{Config, Rate};
 use throttle::exit::Exit;
 use throttle::gate::BookingTerms;
 use throttle::runtime::{Event, Wait, Wake, World};
-use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store, Task};
+use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store, StoreError, Task};
 use throttle::time::{Time, Wall};
 
 use super::vault::{Change, InMemory, Trouble, Vault};
@@ -499,10 +499,14 @@ impl Member {
         }
         while let Some((_, order)) = pop_due(&mut self.orders, |(at, _)| *at <= now) {
             let Some(order) = self.unless_refused(order) else { continue };
-            match &order.task {
-                Task::GiveBack(slots, _) => self.take_back(&order, slots),
-                _ => self.deliver(order),
+            if let Task::GiveBack(slots, _) = &order.task {
+                self.take_back(&order, slots);
+                continue;
             }
+            let due = |(at, order): &(u64, Order)| *at <= now && !matches!(order.task, Task::GiveBack(..));
+            let others = std::iter::from_fn(|| Some(pop_due(&mut self.orders, due)?.1));
+            let orders = [order].into_iter().chain(others).collect();
+            self.deliver(orders);
         }
         if let Some((_, answer)) = pop_due(&mut self.answers, |(at, _)| *at <= now) {
             if let Event::Booked(_, Ok(Answer { limits: Some(limits), .. })) = &answer {
@@ -521,10 +525,21 @@ impl Member {
         Some(Wake::Input(block(arrival, &[line])))
     }
 
-    /// An order has reached the store.
-    fn deliver(&mut self, order: Order) {
+    /// Orders have reached the store. It may answer only the first of them.
+    fn deliver(&mut self, mut orders: Vec<Order>) {
+        let answers = self.fleet.state().stores[self.process].book_some(&orders);
+        let answers = answers.map_or_else(|error| vec![Err(error)], |all| all.into_iter().map(Ok).collect());
+        let now = self.fleet.now();
+        orders
+            .split_off(answers.len())
+            .into_iter()
+            .rev()
+            .for_each(|order| self.orders.push_front((now, order)));
+        orders.into_iter().zip(answers).for_each(|(order, answer)| self.answered(order, answer));
+    }
+
+    fn answered(&mut self, order: Order, answer: Result<Answer, StoreError>) {
         let (now, mut state) = (self.fleet.now(), self.fleet.state());
-        let answer = state.stores[self.process].book(&order);
         state.hear(now, self.process);
         state.slots.booked += answer.as_ref().map_or(0, |answer| answer.slots.len() as u64);
         let mut wanted = order.wanted().unwrap_or_default().count;

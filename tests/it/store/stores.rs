@@ -2,6 +2,8 @@
 //!
 //! Slots are judged by the worst case: the earlier release as late as it may be, the later one as early.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use std::thread;
 use std::time::Duration;
 
@@ -10,10 +12,13 @@ use predicates::str::contains;
 
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
-use throttle::store::{Admin, FileStore, Order, Policy, RedisStore, Slot, Store, Task, Wanted, admin};
+use throttle::store::{
+    Admin, FileStore, Order, Policy, RedisStore, Reserve, Slot, Store, Task, Wanted, admin,
+};
 use throttle::time::Time;
 
 use crate::memory_store::MemoryStore;
+use crate::random::for_each_seed;
 use crate::store::redis::client::{PATIENT, now, policy, rate};
 use crate::store::redis::server::RedisServer;
 use crate::support::{Directory, Running, throttle};
@@ -168,6 +173,81 @@ fn orders_for_many_keys_are_booked_together() {
             let second = stores[1].book(&left[answers.len() - 1]).expect("booked");
             assert_eq!(second.slots, [], "{store}");
             left = &left[answers.len()..];
+        }
+    });
+}
+
+/// Random orders, some of them for the same key.
+fn some_orders(random: &mut fastrand::Rng) -> Vec<Order> {
+    let one = |random: &mut fastrand::Rng| {
+        let within = [0, SECOND, u64::MAX][random.usize(..3)];
+        let wanted = Wanted { count: random.u64(1..4), within, ..Wanted::default() };
+        Order::new(Key::from_slice(&[random.u8(b'a'..b'e')]), [random.u64(1..4)], 0).with(Task::Book(wanted))
+    };
+    (0..random.usize(1..12)).map(|_| one(random)).collect()
+}
+
+/// In a crowd in which each asks for several keys and costs at a time.
+#[test]
+fn no_window_is_over_whatever_is_booked_together() {
+    let random = fastrand::Rng::new();
+    println!("again with seed {}", random.get_seed());
+    for_each_store(|store, open| {
+        let policy = policy(&["20/2s,key=col:1,margin=1s"]);
+        let stores = [(); 4].map(|()| open("crowd", policy.clone()));
+        let book = |mut store: Box<dyn Store>, mut random: fastrand::Rng| {
+            let mut slots = Vec::new();
+            for _ in 0..15 {
+                let orders = some_orders(&mut random);
+                let mut left = &orders[..];
+                while !left.is_empty() {
+                    let answers = store.book_some(left).expect("booked");
+                    let (answered, rest) = left.split_at(answers.len());
+                    for (order, answer) in answered.iter().zip(answers) {
+                        assert!(answer.slots.len() as u64 <= order.wanted().expect("an order").count);
+                        slots.extend(
+                            answer.slots.iter().map(|slot| (order.key.clone(), *slot, order.costs[0])),
+                        );
+                    }
+                    left = rest;
+                }
+            }
+            slots
+        };
+        let mut slots: Vec<_> = thread::scope(|scope| {
+            let start = |store| scope.spawn(|| book(store, random.clone().fork()));
+            stores.map(start).into_iter().flat_map(|thread| thread.join().expect("slots")).collect()
+        });
+        slots.sort_unstable_by_key(|(key, slot, _)| (key.clone(), slot.at));
+        for (at, (key, first, _)) in slots.iter().enumerate() {
+            let window = slots[at..]
+                .iter()
+                .take_while(|(other, slot, _)| other == key && slot.at.0 < first.until.0 + 2 * SECOND);
+            let used: u64 = window.map(|(.., cost)| cost).sum();
+            assert!(used <= 20, "{store}: {used} from {first:?} on");
+        }
+        assert!(slots.len() >= 80, "{store}: only {}", slots.len());
+    });
+}
+
+/// Nothing in it depends on what else is asked for.
+#[test]
+fn keys_get_the_same_together_as_alone() {
+    for_each_seed(300, |random| {
+        let clock = Arc::new(AtomicU64::new(1000 * SECOND));
+        let store = || {
+            let shown = Arc::clone(&clock);
+            let rate = "4/10s,key=col:1".parse().expect("a rate");
+            MemoryStore::new(Policy::new(&[rate], Reserve::LOCAL), move || Time(shown.load(Relaxed)))
+        };
+        let (mut together, mut alone) = (store(), store());
+        for _ in 0..20 {
+            clock.fetch_add(random.u64(..5 * SECOND), Relaxed);
+            let mut orders = some_orders(random);
+            orders.sort_by(|one, other| one.key.cmp(&other.key));
+            orders.dedup_by(|one, other| one.key == other.key);
+            let expected: Vec<_> = orders.iter().map(|order| alone.book(order).expect("booked")).collect();
+            assert_eq!(together.book_some(&orders).expect("booked"), expected, "{orders:?}");
         }
     });
 }

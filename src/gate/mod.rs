@@ -504,15 +504,23 @@ impl Gate {
         slots: &Reservations,
     ) -> (Vec<Demand<'a>>, Time) {
         let (mut allowed, mut opens, mut trial) = (Vec::new(), Time::NEVER, Pending::default());
+        let mut is_cut = false;
         for demand in demands {
+            // What follows in a lane waits for what is before it.
+            if mem::replace(&mut is_cut, false) && demand.before > 0 {
+                is_cut = true;
+                continue;
+            }
             if let Ok(count) = self.available(&mut trial, now, &demand.request, demand.count) {
                 // A slot that is far off takes nothing away from releases that may go before it.
                 if slots.may_go_soon(now, &demand.request) {
                     trial.add(Admitted { eligible_at: now, count, taken: None });
                 }
+                is_cut = count < demand.count;
                 allowed.push(Demand { count, ..demand });
                 continue;
             }
+            is_cut = true;
             let at = self.opening(Scope::Local, &demand.request, now).from;
             // Otherwise it is only held up by what is allowed above.
             opens = if at > now { opens.min(at) } else { opens };

@@ -26,6 +26,10 @@ pub(super) struct Lease {
 pub(super) struct TotalDemand {
     /// The number of slots.
     pub(super) count: u64,
+    /// The number of those that are needed soon.
+    pub(super) near: u64,
+    /// All are for releases that others of the lane go before.
+    pub(super) follows: bool,
     /// Slots that end before this are of no use.
     pub(super) eligible_at: Time,
     /// Slots further ahead than this, in nanoseconds, are of no use.
@@ -33,11 +37,13 @@ pub(super) struct TotalDemand {
 }
 
 impl Lease {
-    /// Adds what a lane wants. Returns whether it is the first.
-    pub(super) fn need(&mut self, demand: &Demand) -> bool {
-        let TotalDemand { count, eligible_at, within } = self.demand;
+    /// Adds what a lane wants, and what of it is `near`. Returns whether it is the first.
+    pub(super) fn need(&mut self, demand: &Demand, near: u64) -> bool {
+        let TotalDemand { count, eligible_at, within, follows, .. } = self.demand;
         self.demand = TotalDemand {
             count: count + demand.count,
+            near: self.demand.near + near,
+            follows: (follows || count == 0) && demand.before > 0,
             eligible_at: if count == 0 {
                 demand.request.eligible_at
             } else {

@@ -55,6 +55,8 @@ pub struct Demand<'a> {
     pub count: u64,
     /// A slot further ahead than this, in nanoseconds, is of no use.
     pub within: u64,
+    /// The number of other releases of the lane that go before them.
+    pub before: u64,
 }
 
 /// The steps needed to release waiting items in time.
@@ -303,6 +305,11 @@ impl Reservations {
         self.pacing.most()
     }
 
+    /// The most kinds of releases of each lane for which slots are booked at the same time.
+    pub fn most_kinds(&self) -> usize {
+        self.pacing.most_kinds()
+    }
+
     /// True if a release like this might get a slot soon. Otherwise its next slot, or its next order, is far off.
     pub(super) fn may_go_soon(&self, now: Time, request: &Request) -> bool {
         let soon = now.saturating_add(self.pacing.lead());
@@ -341,8 +348,9 @@ impl Reservations {
     /// Adds what a lane wants. Returns its key and costs, if it is the first that wants slots for these.
     fn need(&mut self, demand: &Demand) -> Option<(Key, Arc<[u64]>)> {
         let (key, costs) = (Key::from(self.key_of(&demand.request)), self.costs(&demand.request));
+        let near = self.pacing.near(demand);
         let lease = self.of(&key).lease(costs);
-        let is_first = lease.need(demand);
+        let is_first = lease.need(demand, near);
         let costs = Arc::clone(&lease.costs);
         is_first.then_some((key, costs))
     }
@@ -354,12 +362,18 @@ impl Reservations {
         let taken = if is_bounded { self.until(soon).saturating_add(self.pacing.coming) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
         let Reservations { by_key, keys, pacing, terms, .. } = self;
+        let mut stalled = None;
         for (key, costs) in claims {
             let known = keys.entry(key.clone()).or_default();
             let heard = known.heard.map(|heard| (heard, known.confirm_from));
-            let last_in = known.last().map_or(0, |last| last.since(now));
+            let last = known.last();
+            let last_in = last.map_or(0, |last| last.since(now));
             let lease = known.lease(costs);
-            let plan = pacing.plan(now, lease, heard, vacancies);
+            // A slot is of no use as long as those before it in the lane have none.
+            if lease.demand.follows && stalled == Some(key) {
+                continue;
+            }
+            let plan = pacing.plan(now, lease, last, heard, vacancies);
             let has_slot = !lease.slots.is_empty() && lease.demand.eligible_at <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
             if has_slot || plan.is_ok() {
@@ -375,6 +389,8 @@ impl Reservations {
                     steps.orders.push(Order::of(key, costs, terms.changes, task));
                 }
             }
+            let is_served = !lease.slots.is_empty() || matches!(lease.ordered, Some(Ordered::Coming(..)));
+            stalled = if is_served { stalled } else { Some(key) };
         }
     }
 

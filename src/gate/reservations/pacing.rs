@@ -1,8 +1,8 @@
 //! The size and timing of orders for slots.
 
-use super::BookingTerms;
 use super::lease::{Lease, TotalDemand};
 use super::order::{Answer, Ordered, Turn, Wanted};
+use super::{BookingTerms, Demand};
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds by which the next slots are ordered before the last one held is due; more if answers take longer.
@@ -22,6 +22,9 @@ const REPLACED_WITHIN: u64 = SECOND;
 
 /// After an answer that came in time, slots are booked less far ahead, by one part in this many.
 const DECAY: u64 = 16;
+
+/// The most kinds of releases of a lane for which slots are booked at the same time.
+const MAX_KINDS: usize = 64;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
@@ -100,8 +103,20 @@ impl Pacing {
         2 * self.longest_span
     }
 
-    /// The slots to order of what a key's lease needs, when only `vacancies` more slots can be used. `heard` is the
-    /// instant at which the store last answered for the key, as of which slots before another instant are good.
+    /// The most kinds of releases of a lane for which slots are booked at the same time. What does not wait is decided
+    /// one by one.
+    pub(super) fn most_kinds(&self) -> usize {
+        if self.waits { MAX_KINDS } else { 1 }
+    }
+
+    /// The part of a demand for which slots are ordered now: that of two orders for its lane.
+    pub(super) fn near(&self, demand: &Demand) -> u64 {
+        demand.count.min((2 * self.span()).saturating_sub(demand.before))
+    }
+
+    /// The slots to order of what a key's lease needs, when only `vacancies` more slots can be used. `last` is the
+    /// instant of the last slot of the key; `heard` that at which the store last answered for it, as of which slots
+    /// before another instant are good.
     ///
     /// # Errors
     /// There is nothing to order now; with the instant at which to look again, if there is one.
@@ -109,18 +124,20 @@ impl Pacing {
         &self,
         now: Time,
         lease: &Lease,
+        last: Option<Time>,
         heard: Option<Heard>,
         vacancies: u64,
     ) -> Result<Wanted, Option<Time>> {
-        let TotalDemand { count, eligible_at, .. } = lease.demand;
+        let TotalDemand { near, follows, eligible_at, .. } = lease.demand;
         let held = lease.slots.len() as u64;
-        let lacking = count.min(2 * self.span()).saturating_sub(held).min(vacancies).min(self.span());
+        let lacking = near.min(2 * self.span()).saturating_sub(held).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, lease, heard);
         }
         let look = heard.map_or(Time(u64::MAX), |(heard, _)| heard.saturating_add(LONGEST_UNASKED));
         // An item that backs off needs no slot before `eligible_at`.
-        let last = lease.slots.back().map(|last| Time(last.at.0.saturating_sub(self.lead())));
+        let last = if follows { last } else { lease.slots.back().map(|last| last.at) };
+        let last = last.map(|last| Time(last.0.saturating_sub(self.lead())));
         let when = last.map_or(eligible_at, |last| eligible_at.max(last));
         let (when, turn) = match lease.ordered {
             Some(Ordered::Coming(..)) => return Err(None),
@@ -154,7 +171,9 @@ impl Pacing {
     }
 
     fn wanted(&self, lease: &Lease, count: u64, turn: Option<Turn>) -> Wanted {
-        let TotalDemand { within, .. } = lease.demand;
+        let TotalDemand { within, follows, .. } = lease.demand;
+        // What is before it may take all that is near.
+        let within = if follows { within.min(2 * self.lead()) } else { within };
         // Half of a short wait is left for the answer itself.
         let (count, within, ahead) = match self.waits {
             true => (count, within, self.ahead.min(within / 2)),
@@ -234,11 +253,12 @@ mod tests {
         vacancies: u64,
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
-        let demand = TotalDemand { count, eligible_at: SECONDS[1], within: u64::MAX };
+        let demand =
+            TotalDemand { count, near: count, follows: false, eligible_at: SECONDS[1], within: u64::MAX };
         let heard = Some((now, None)).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, ..Lease::default() };
-        let Wanted { count, .. } = pacing.plan(now, &lease, heard, vacancies)?;
+        let Wanted { count, .. } = pacing.plan(now, &lease, None, heard, vacancies)?;
         pacing.coming += count;
         *ordered = Some(Ordered::Coming(now, count));
         Ok(count)
@@ -378,13 +398,19 @@ mod tests {
         ];
         let pacing = pacing(20, 30);
         let lease = |count, eligible_at, at: &[u64], ordered| {
-            let demand = TotalDemand { count, eligible_at: Time(eligible_at), within: u64::MAX };
+            let demand = TotalDemand {
+                count,
+                near: count,
+                follows: false,
+                eligible_at: Time(eligible_at),
+                within: u64::MAX,
+            };
             let slots = at.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();
             Lease { costs: [1].into(), demand, slots, ordered, ..Lease::default() }
         };
         let plan = |now, lease: &Lease, confirm_from: Option<u64>| {
             let heard = Some((Time(0), confirm_from.map(Time)));
-            let planned = pacing.plan(Time(now), lease, heard, 99).map(|wanted| wanted.count);
+            let planned = pacing.plan(Time(now), lease, None, heard, 99).map(|wanted| wanted.count);
             planned.map_err(|again| again.map(|at| at.0))
         };
         for (now, first, confirm_from, expected) in table {

@@ -115,6 +115,7 @@ fn an_order_says_how_far_ahead_the_last_slot_of_its_key_is() {
             request: request(3, costs, keys),
             count: 3,
             within: u64::MAX,
+            before: 0,
         });
         let orders = claims.want(Time(3), demands.into_iter(), u64::MAX).orders;
         let last_in = orders.iter().filter_map(Order::wanted).map(|wanted| wanted.last_in);
@@ -177,6 +178,37 @@ fn what_arrived_before_a_slot_is_free_is_refused() {
     assert_eq!(claims.keys.len(), 0);
 }
 
+/// The instants of which are in the order of the lane, or later ones would be of no use.
+#[test]
+fn what_follows_in_a_lane_is_booked_with_it_as_long_as_that_has_slots() {
+    // Its cost, the number of such releases, and of those before them.
+    let lane = [([2], 1, 0), ([1], 50, 1), ([3], 1, 30), ([2], 9, 39), ([4], 9, 48)];
+    let wanted = |claims: &mut Reservations, lane: &[([u64; 1], u64, u64)]| {
+        let demand = |(costs, count, before)| Demand {
+            request: request(1, costs, &[]),
+            count,
+            within: u64::MAX,
+            before,
+        };
+        let demands = lane.iter().map(|(costs, count, before)| demand((costs, *count, *before)));
+        let Steps { orders, again, .. } = claims.want(Time(1), demands, u64::MAX);
+        let orders = orders.iter().filter_map(|order| Some((order.costs[0], order.wanted()?.count)));
+        (orders.collect::<Vec<_>>(), again)
+    };
+    // Two orders of 20 at most.
+    assert_eq!(wanted(&mut shared(1), &lane), (vec![(2, 2), (1, 20), (3, 1)], None));
+    let mut turned_away = shared(1);
+    assert_eq!(wanted(&mut turned_away, &lane[..1]), (vec![(2, 1)], None));
+    let answer = Answer { ask_again: Some(Time(SECOND)), ..Answer::default() };
+    turned_away.heard(Time(1), &Order::new(Key::new(), [2], 1), &answer);
+    assert_eq!(wanted(&mut turned_away, &lane), (vec![], Some(Time(SECOND))));
+    for (first, expected) in [(5, vec![(1, 20), (3, 1)]), (SECOND, vec![])] {
+        let mut claims = shared(1);
+        put(&mut claims, &Key::new(), &[2], &[(first, first)]);
+        assert_eq!(wanted(&mut claims, &lane[..3]).0, expected);
+    }
+}
+
 #[test]
 fn lanes_that_are_charged_the_same_need_slots_together() {
     let [zero, one, two] = [0, 1, 2].map(Time);
@@ -186,11 +218,11 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
     let wanted = [(&cheap, 2, two, 4), (&dear, 1, zero, 0), (&cheap, 2, one, 3), (&cheap, 1, two, 0)];
     for (costs, count, eligible_at, within) in wanted {
         let request = Request { eligible_at, costs, keys: &[], waits: true };
-        firsts.extend(claims.need(&Demand { request, count, within }));
+        firsts.extend(claims.need(&Demand { request, count, within, before: 0 }));
     }
     assert_eq!(firsts, [(Key::new(), Arc::clone(&cheap)), (Key::new(), Arc::clone(&dear))]);
     let mut needed = |key: &[u8], costs: &[u64]| {
-        let TotalDemand { count, eligible_at, within } = claims.of(&key.into()).lease(costs).demand;
+        let TotalDemand { count, eligible_at, within, .. } = claims.of(&key.into()).lease(costs).demand;
         (count, eligible_at, within)
     };
     assert_eq!(needed(&[], &cheap), (5, one, 4));
@@ -246,8 +278,12 @@ fn orders_that_were_turned_away_are_made_again_one_by_one() {
             claims.heard(Time(1), &Order::new(key.clone(), [1], 1), &answer);
         }
         let mut want = |now| {
-            let demands =
-                keys.each_ref().map(|key| Demand { request: request(0, &[1], key), count: 1, within: 9 });
+            let demands = keys.each_ref().map(|key| Demand {
+                request: request(0, &[1], key),
+                count: 1,
+                within: 9,
+                before: 0,
+            });
             let steps = claims.want(Time(now), demands.into_iter(), 9);
             (steps.orders.len(), steps.again)
         };
@@ -395,7 +431,7 @@ fn what_lacks_a_slot_waits_for_the_limit_once_the_store_has_said_so() {
         (limit, until)
     };
     let want = |claims: &mut Reservations, now| {
-        let demand = Demand { request: request(0, &[0, 1], &[]), count: 1, within: 9 };
+        let demand = Demand { request: request(0, &[0, 1], &[]), count: 1, within: 9, before: 0 };
         assert_eq!(claims.want(Time(now), [demand].into_iter(), 9).orders.len(), 1);
     };
     assert_eq!(blocked(&claims, [0, 1]), (None, None));
@@ -445,7 +481,7 @@ fn turns_are_given_up_at_the_end() {
 fn the_end_waits_for_an_answer_for_a_while() {
     let mut slots = shared(1);
     assert_eq!(slots.last_answer(Time(0)), None);
-    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX };
+    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX, before: 0 };
     assert_eq!(slots.want(Time(1), [demand].into_iter(), 9).orders.len(), 1);
     assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
     assert_eq!(slots.last_answer(Time(8)), None);
@@ -473,7 +509,7 @@ fn slots_are_given_up_once_the_wall_clock_is_set() {
     let version = slots.version();
     slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
     assert!(count(&slots) == 0 && slots.version() > version);
-    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX };
+    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX, before: 0 };
     let orders = slots.want(Time(4), [demand].into_iter(), 9).orders;
     // The first one had begun.
     assert_eq!(orders[0], order(1).with(Task::GiveBack(vec![booked[1]], None)));

@@ -114,13 +114,22 @@ impl Lane {
         self.waiting.iter().enumerate().find(|(_, items)| items.segment.attempt() == 1)
     }
 
-    /// The number of items at the front that are charged the same, up to `most`.
-    pub(crate) fn alike(&self, most: u64) -> u64 {
-        let Some(front) = self.front() else { return 0 };
-        let alike = self.waiting().take_while(|items| items.charge == front.charge);
-        // Each has an item at least.
-        let parts = alike.take(usize::try_from(most).unwrap_or(usize::MAX));
-        parts.map(|items| items.segment.items()).sum::<u64>().min(most)
+    /// The items at the front that are charged the same, and those after them, up to `most` items with the same keys:
+    /// the first of each such run, with the number of items in it and before it.
+    pub(crate) fn runs(&self, most: u64) -> impl Iterator<Item = (&Items, u64, u64)> {
+        let (mut parts, mut before) = (self.waiting().peekable(), 0);
+        let keys = self.front().map(|front| &front.charge.keys);
+        std::iter::from_fn(move || {
+            let first = parts.next_if(|part| before < most && Some(&part.charge.keys) == keys)?;
+            let mut items = first.segment.items();
+            while let Some(next) = parts.next_if(|part| before + items < most && part.charge == first.charge)
+            {
+                items += next.segment.items();
+            }
+            let run = (first, items.min(most - before), before);
+            before += items;
+            Some(run)
+        })
     }
 
     /// The number of items in the next release, as far as it is formed.

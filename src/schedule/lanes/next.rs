@@ -1,10 +1,9 @@
 //! Finds the next lane by the answers of the gate, which are kept as long as they stand.
 
-use super::Lanes;
 use super::turns::{Group, Kept, Place, Position};
+use super::{Lane, Lanes};
 use crate::config::OnLimit;
 use crate::gate::{Blocked, Demand, Gate, Kind, News, Opening, Request, Scope};
-use crate::source::Items;
 use crate::time::Time;
 
 /// The most waiting lanes that are asked which of them is the first to release, unless that must be exact.
@@ -215,28 +214,31 @@ impl Lanes {
         told.collect::<Option<Vec<_>>>()?.into_iter().min()
     }
 
-    /// The next release of each lane, for a store to book slots, with the number of releases like it, up to `most`.
-    /// None waits beyond `latest`.
+    /// The next releases of each lane, for a store to book slots: up to `most`, in up to `runs` runs of such that are
+    /// alike. None waits beyond `latest`.
     pub(crate) fn demands(
         &self,
         now: Time,
         latest: Option<Time>,
         most: u64,
+        runs: usize,
     ) -> impl Iterator<Item = Demand<'_>> {
         let batcher = &self.batcher;
-
-        self.occupied().filter_map(move |lane| {
-            let is_taken = |front: &&Items| front.segment.first() < batcher.capacity.before;
-            let (front, eligible_at) = lane.front().filter(is_taken).zip(lane.eligible_at())?;
-            let sums = batcher.sums_costs();
-            // The costs of the batch after this one are not known yet.
-            let open = lane.composed()?;
-            let batch = batcher.most_items();
-            let count = if sums { 1 } else { lane.alike(most.saturating_mul(batch)).div_ceil(batch) };
-            let request = Request { eligible_at, costs: &open.costs, keys: &front.charge.keys, waits: true };
-            let latest = latest.into_iter().chain(self.deadline_of(&front.segment)).min();
-            let within = latest.map_or(u64::MAX, |latest| latest.since(now));
-            Some(Demand { request, count, within })
+        let batch = batcher.most_items();
+        // The costs of the batch after this one are not known yet.
+        let runs = if batch > 1 { 1 } else { runs };
+        let is_taken =
+            |lane: &&Lane| lane.front().is_some_and(|front| front.segment.first() < batcher.capacity.before);
+        let known = |lane| Some((lane, Lane::eligible_at(lane)?, Lane::composed(lane)?));
+        self.occupied().filter(is_taken).filter_map(known).flat_map(move |(lane, eligible_at, open)| {
+            lane.runs(most.saturating_mul(batch)).take(runs).map(move |(first, items, before)| {
+                let count = if batcher.sums_costs() { 1 } else { items.div_ceil(batch) };
+                let costs = if before == 0 { &open.costs } else { &first.charge.costs };
+                let request = Request { eligible_at, costs, keys: &first.charge.keys, waits: true };
+                let latest = latest.into_iter().chain(self.deadline_of(&first.segment)).min();
+                let within = latest.map_or(u64::MAX, |latest| latest.since(now));
+                Demand { request, count, within, before }
+            })
         })
     }
 

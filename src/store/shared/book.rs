@@ -1,5 +1,6 @@
 //! Books slots, and takes them back.
 
+use std::collections::HashSet;
 use std::slice;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -26,12 +27,18 @@ impl<V: Vault> Store for VaultStore<V> {
 
     fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
         self.prepare()?;
+        let orders = &orders[..orders.len().min(MAX_PARTS)];
         let at_once = self.vault.at_once();
         if at_once > 1 {
-            return self.book_each(&orders[..orders.len().min(at_once).min(MAX_PARTS)]);
+            let mut keys = HashSet::new();
+            let rest = orders.iter().position(|order| {
+                keys.insert(&order.key);
+                keys.len() > at_once
+            });
+            return self.book_each(&orders[..rest.unwrap_or(orders.len())]);
         }
         self.vault.gather();
-        let answers = self.book_in_time(&orders[..orders.len().min(MAX_PARTS)]);
+        let answers = self.book_in_time(orders);
         let flushed = self.vault.flush();
         answers.and_then(|answers| flushed.map(|()| answers))
     }

@@ -227,7 +227,13 @@ impl<'a> Driver<'a> {
     /// Collects the commands that have ended, with an instant read after that.
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
-        let ended = jobs.reap();
+        let (ended, now) = (jobs.reap(), self.world.now());
+        // A signal may bring the ends of other commands, and all outputs are printed together.
+        for ended in &ended {
+            if let Err(error) = self.record_end(schedule, now, ended) {
+                schedule.fail(Exit::Error, error);
+            }
+        }
         // Ctrl-C and a reader that goes away end commands, too. That is no failure, and nothing more is started.
         self.apply_signal(schedule);
         if ended.iter().any(|ended| ended.end != End::Exited(0)) && self.world.has_lost_reader() {
@@ -235,9 +241,6 @@ impl<'a> Driver<'a> {
         }
         let now = self.world.now();
         for ended in ended {
-            if let Err(error) = self.record_end(schedule, now, &ended) {
-                schedule.fail(Exit::Error, error);
-            }
             schedule.job_ended(now, &ended);
             if schedule.is_tried_again(ended.first) {
                 self.sink.jobs().into_iter().for_each(|jobs| jobs.supersede(ended.first));
@@ -359,6 +362,11 @@ fn write_metrics(
 
 #[cfg(test)]
 mod tests {
+    use std::cell::RefCell;
+    use std::collections::VecDeque;
+    use std::fs;
+    use std::rc::Rc;
+
     use super::*;
     use crate::cli;
     use crate::sink::{Ends, RunningJobs};
@@ -471,5 +479,123 @@ mod tests {
             .with_commands(config.command.as_ref().unwrap(), 7);
         let (mut world, mut sink, reporter) = (Late::default(), Overdue::default(), Reporter::default());
         assert_eq!(Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule), TERM);
+    }
+
+    /// Two commands that end with 0, one after the other, while a signal comes.
+    #[derive(Default)]
+    struct Pair {
+        events: VecDeque<Event>,
+        running: VecDeque<u64>,
+        unprinted: Vec<u64>,
+        has_input: bool,
+    }
+
+    impl Pair {
+        fn new() -> Self {
+            let events = [Event::Exited, Event::Exited, Event::Stop(TERM)].into();
+            Pair { events, has_input: true, ..Pair::default() }
+        }
+    }
+
+    /// What the commands do, and the world around them.
+    struct Shared(Rc<RefCell<Pair>>);
+
+    impl World for Shared {
+        fn now(&self) -> Time {
+            Time(9)
+        }
+
+        fn wall(&mut self) -> Wall {
+            Wall::EPOCH
+        }
+
+        fn wait(&mut self, _: Wait) -> Wake {
+            let has_input = std::mem::take(&mut self.0.borrow_mut().has_input);
+            match has_input {
+                true => Wake::Input(Segment::of(b"a\nb\n".to_vec(), 2, Time(9))),
+                false => Wake::Event(self.happened().expect("something to wait for")),
+            }
+        }
+
+        fn happened(&mut self) -> Option<Event> {
+            self.0.borrow_mut().events.pop_front()
+        }
+
+        fn is_interrupted(&self) -> bool {
+            // From the end of the first one on.
+            matches!(self.0.borrow().events.len(), 1 | 2)
+        }
+    }
+
+    impl Sink for Shared {
+        fn capacity(&self) -> Capacity {
+            let vacancies = 2 - self.0.borrow().running.len() as u64;
+            Capacity { vacancies, at_once: 1, ..Capacity::UNLIMITED }
+        }
+
+        fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
+            self.0.borrow_mut().running.push_back(batch.first());
+            Sent::All
+        }
+
+        fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
+            Some(self)
+        }
+    }
+
+    impl RunningJobs for Shared {
+        fn has_started(&mut self, _: Time) {}
+
+        fn reap(&mut self) -> Ends {
+            let mut pair = self.0.borrow_mut();
+            let ended = pair.running.pop_front();
+            pair.unprinted.extend(ended);
+            ended.map(|first| JobEnd::new(first, End::Exited(0))).into_iter().collect()
+        }
+
+        fn captures(&self) -> bool {
+            false
+        }
+
+        fn outputs(&self) -> Pipes<'_> {
+            Pipes::new()
+        }
+
+        fn retire(&mut self, _: u64, _: u64) {}
+
+        fn supersede(&mut self, _: u64) {}
+
+        fn flush(&mut self) -> Flushed {
+            Flushed { printed: self.0.borrow_mut().unprinted.drain(..).collect(), ..Flushed::default() }
+        }
+
+        fn signal(&mut self, _: Signal) {}
+
+        fn deadline(&self) -> Option<Time> {
+            None
+        }
+
+        fn enforce(&mut self, _: Time) {}
+    }
+
+    /// The end of the second one is found while the signal is waited for, and both outputs are printed then.
+    #[test]
+    fn commands_that_end_as_a_signal_comes_are_logged() {
+        let args = ["throttle", "-r9/s", "-j2", "--", "cmd"];
+        let config = cli::parse(args.map(Into::into)).unwrap();
+        let rates = config.limits.given().unwrap();
+        let mut schedule = Schedule::new(&config, rates, Time(9), Wall::EPOCH)
+            .with_commands(config.command.as_ref().unwrap(), 7);
+        let directory = tempfile::tempdir().unwrap();
+        let path = directory.path().join("log");
+        let log = JobLog::open(&path, None, false).unwrap();
+        let pair = Rc::new(RefCell::new(Pair::new()));
+        let (mut world, mut sink, reporter) =
+            (Shared(Rc::clone(&pair)), Shared(Rc::clone(&pair)), Reporter::default());
+        let driver = Driver::new(&mut world, &mut sink, &reporter);
+        let mut driver = driver.noting(Some((log, Delimiter::new(b"\n"))), None);
+        assert_eq!(driver.run(&mut schedule), TERM);
+        let log = fs::read_to_string(&path).unwrap();
+        assert_eq!(log.lines().filter(|line| !line.starts_with('#')).count(), 3, "a head and two: {log}");
     }
 }

@@ -44,6 +44,8 @@ pub(super) struct Worker {
     /// True once it has printed something without an item.
     is_faulty: bool,
     pub(super) deadline: Deadline,
+    /// When to tell that it would not take an item, if it has not ended by then.
+    pub(super) refusal: Deadline,
 }
 
 /// An item that a worker has been given.
@@ -100,6 +102,7 @@ impl Worker {
             is_dismissed: false,
             is_faulty: false,
             deadline: Deadline::default(),
+            refusal: Deadline::default(),
         }
     }
 

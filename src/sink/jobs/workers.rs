@@ -141,7 +141,7 @@ impl Workers {
     }
 
     /// Gives `batch`, an item, to the worker with this index.
-    fn give(&mut self, index: usize, batch: &Batch) -> io::Result<Sent> {
+    fn give(&mut self, now: Time, index: usize, batch: &Batch) -> io::Result<Sent> {
         let mut bytes = self.delimiter.complete(batch.segments().first().map_or(&[], Segment::bytes));
         let head = &self.running[index].head;
         if !head.is_empty() {
@@ -151,7 +151,12 @@ impl Workers {
             self.run.timeout.and_then(|nanos| Instant::now().checked_add(Duration::from_nanos(nanos)));
         let worker = &mut self.running[index];
         match worker.deliver(&bytes, &mut self.buffer, &self.interrupt, limit)? {
-            Delivery::Refused { began: false } => return Ok(Sent::Busy { pause: PAUSE, why: None }),
+            Delivery::Refused { began: false } => {
+                // It has ended, or it never may.
+                worker.deadline.set(now, self.run.timeout);
+                worker.refusal.set(now, Some(HINT_AFTER));
+                return Ok(Sent::Busy { pause: PAUSE, why: None });
+            }
             // It must not take a part of the item for the whole.
             Delivery::Interrupted => {
                 self.parent.signal(worker.pid, Signal::SIGKILL);
@@ -221,7 +226,8 @@ impl Workers {
         let mut worker = self.running.swap_remove(index);
         self.slots.free(worker.slot);
         let counted = self.parent.end(pid, &worker.deadline, end);
-        if !worker.has_answered && !worker.deadline.has_passed && !worker.is_dismissed {
+        let is_about_item = worker.deadline.has_passed && worker.item.is_some();
+        if !worker.has_answered && !is_about_item && !worker.is_dismissed {
             self.count_unanswered(&worker, end);
         }
         let Some(item) = worker.item.take() else {
@@ -286,9 +292,9 @@ impl Sink for Workers {
         Capacity { vacancies, before, at_once: 1, ..Capacity::UNLIMITED }
     }
 
-    fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
+    fn send(&mut self, now: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
         let sent = match self.idle() {
-            Ok(index) => self.give(index, batch),
+            Ok(index) => self.give(now, index, batch),
             Err(error) => return self.refuse(batch, error),
         };
         self.shortage.over();
@@ -369,13 +375,20 @@ impl RunningJobs for Workers {
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.running.iter().filter_map(|worker| worker.deadline.at).chain(self.first_answer.at).min()
+        let of_workers = self.running.iter().flat_map(|worker| [worker.deadline.at, worker.refusal.at]);
+        of_workers.flatten().chain(self.first_answer.at).min()
     }
 
     fn enforce(&mut self, now: Time) {
         for worker in &mut self.running {
             let signal = worker.deadline.signal(now);
             signal.into_iter().for_each(|signal| self.parent.signal(worker.pid, signal));
+            if worker.refusal.at.take_if(|at| *at <= now).is_some() {
+                self.told.push(format!(
+                    "{} has closed its standard input and has not ended: it gets no more items",
+                    worker.name()
+                ));
+            }
         }
         if self.first_answer.at.is_some_and(|at| at <= now) {
             self.first_answer = Deadline { at: None, has_passed: true };

@@ -177,6 +177,20 @@ fn a_worker_that_buffers_its_answers_is_noticed() {
 
 /// The limit holds at the writes to workers; with `from=exit`, at their answers.
 #[test]
+fn a_worker_that_reads_no_more_does_not_keep_the_run() {
+    let closes = "read x; exec <&-; echo $x; exec sleep 60";
+    let told = "throttle: worker 1 was killed by SIGTERM\n".repeat(2);
+    let timed = throttle(&worker(&["--worker", "--timeout", "0.3"], closes)).write_stdin("1\n2\n").assert();
+    timed.success().stdout("1\n2\n").stderr(told);
+    let mut running = Running::throttle(&worker(&["--worker"], closes));
+    running.write("1\n2\n");
+    assert_eq!(running.line(), "1\n");
+    let told = "throttle: worker 1 has closed its standard input and has not ended: it gets no more items\n";
+    assert_eq!(running.error_line(), told);
+    running.signal(Signal::SIGTERM);
+}
+
+#[test]
 fn limits_hold_for_the_items_of_workers() {
     let stamp = "while read -r x; do sleep 0.05; date +%s.%N; done";
     for (rate, gap) in [("1/100ms", 0.1), ("1/100ms,from=exit", 0.15)] {

@@ -25,7 +25,10 @@ pub(super) fn no_command(typed: &Typed) -> Option<String> {
         return Some(format!("{name} is a limit, not a command: did you mean -r {name}?"));
     }
     which::is_file(Path::new(command), false).then(|| {
-        format!("{name} is a file and cannot be run: to read items from it, use <{name} or -a {name}")
+        format!(
+            "{name} is a file and cannot be run: to read items from it, use <{name} or -a {name}; to run it, chmod \
+             +x {name}"
+        )
     })
 }
 
@@ -74,14 +77,14 @@ pub(super) fn shell_line(typed: &Typed) -> Option<String> {
     }
     let (line, name) = (words.join(" "), quoted(&typed.command[..1]));
     let shell = if line.split(' ').next().is_some_and(is_function) { "bash" } else { "sh" };
-    if shell == "sh" && !line.contains(|c| SPECIAL.contains(c)) {
+    if shell == "sh" && !line.contains(|c| SPECIAL.contains(c)) && !is_assignment(&line) {
         return Some(format!(
             "there is no program {name}: do not quote a program and its arguments as one word: write -- {line}"
         ));
     }
-    let script = match typed.has_pipe {
-        true => quoted(&[shell, "-c", &line, shell].map(OsString::from)),
-        false => as_script(shell, &line, typed.placeholder),
+    let script = match typed.has_items {
+        true => as_script(shell, &line, typed.placeholder, typed.are_many),
+        false => quoted(&[shell, "-c", &line, shell].map(OsString::from)),
     };
     Some(format!("there is no program {name}, and no shell is used: write -- {script}"))
 }
@@ -90,8 +93,12 @@ pub(super) fn shell_line(typed: &Typed) -> Option<String> {
 pub(super) fn shell_function(typed: &Typed) -> Option<String> {
     let name = typed.command.first()?.to_str()?;
     let is_builtin = || BUILTINS.split(' ').any(|builtin| builtin == name) && !is_found(name.as_ref());
+    if is_assignment(name) && !is_found(name.as_ref()) {
+        return Some(format!("{name} is for a shell: write -- env {}", quoted(typed.command)));
+    }
     let (shell, what) = match name {
         _ if is_function(name) => ("bash", "function of bash"),
+        "let" | "source" if is_builtin() => ("bash", "builtin of bash"),
         _ if is_builtin() => ("sh", "builtin of the shell"),
         _ => return None,
     };
@@ -102,6 +109,13 @@ pub(super) fn shell_function(typed: &Typed) -> Option<String> {
 /// Builtins for which there may be no program.
 const BUILTINS: &str = "alias bg cd eval exec exit export fg hash jobs let local read set shift source trap type \
                         ulimit umask unset wait";
+
+/// Reports whether a command begins with the assignment of a variable.
+fn is_assignment(line: &str) -> bool {
+    let name = line.split_once('=').map_or("", |(name, _)| name);
+    let is_first = |c: char| c.is_ascii_alphabetic() || c == '_';
+    name.starts_with(is_first) && name.chars().all(|c| is_first(c) || c.is_ascii_digit())
+}
 
 /// Reports whether bash has exported a function of this name, and there is no such program.
 fn is_function(name: &str) -> bool {

@@ -12,7 +12,10 @@ pub(super) struct Typed<'a> {
     pub(super) is_marked: bool,
     pub(super) command: &'a [OsString],
     pub(super) placeholder: Option<&'a OsStr>,
-    pub(super) has_pipe: bool,
+    /// Items become arguments of the command.
+    pub(super) has_items: bool,
+    /// A command gets several items.
+    pub(super) are_many: bool,
 }
 
 impl<'a> Typed<'a> {
@@ -22,6 +25,8 @@ impl<'a> Typed<'a> {
         let is_marked = last == "--";
         let options = if is_marked { others } else { before };
         let placeholder = cli.commands.placeholder.as_deref();
-        Typed { options, is_marked, command, placeholder, has_pipe: cli.commands.pipe }
+        let has_items = !cli.commands.pipe && cli.commands.worker.is_none() && !cli.control.once;
+        let are_many = cli.commands.batch.is_some_and(|batch| batch.items.get() > 1);
+        Typed { options, is_marked, command, placeholder, has_items, are_many }
     }
 }

@@ -107,10 +107,11 @@ impl Config {
     /// Warnings about what the user may not have meant, except with limits.
     pub fn warnings(&self) -> impl Iterator<Item = String> {
         let state = self.shared.as_ref().and_then(|shared| shared.state.warning());
-        let of_command = self.command.iter().flat_map(|run| {
+        let are_many = self.queue.batch.items.get() > 1;
+        let of_command = self.command.iter().flat_map(move |run| {
             let [first, second] = match run.stdin {
                 Feed::Items => [placeholders::pipe_warning(&run.template), None],
-                _ => [script::warning(&run.template), placeholders::warning(&run.template)],
+                _ => [script::warning(&run.template, are_many), placeholders::warning(&run.template)],
             };
             let backoff = run.retry.backoff.as_ref().and_then(Backoff::warning);
             let headers = placeholders::headers_warning(run, self.limits.has_range());

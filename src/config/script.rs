@@ -18,20 +18,34 @@ struct Script<'a> {
     shell: &'a str,
 }
 
-/// Warns of a script that items become part of, or that gets an item as its name instead of as its argument.
-pub(super) fn warning(template: &Template) -> Option<String> {
+/// Warns of a script that items become part of, or that gets an item as its name instead of as its argument. If they
+/// `are_many`, a command gets several items.
+pub(super) fn warning(template: &Template, are_many: bool) -> Option<String> {
     let script = Script::of(template)?;
-    script.code_warning().or_else(|| script.name_warning())
+    script.code_warning(are_many).or_else(|| script.name_warning())
 }
 
-/// A line for a shell, as the arguments that run it: with its first argument instead of `placeholder`, or else at the
+/// A line for a shell, as the arguments that run it: with arguments instead of places for items, or else an item at the
 /// end.
-pub(crate) fn as_script(shell: &str, line: &str, placeholder: Option<&OsStr>) -> String {
+pub(crate) fn as_script(shell: &str, line: &str, placeholder: Option<&OsStr>, are_many: bool) -> String {
     let template = Template::new(&[line.into()], placeholder);
-    let is_appended = template.args().len() > 1;
-    let mut script = in_shell(&template.args()[0], |_| argument(shell, 1));
-    script.extend_from_slice(if is_appended { b" \"$1\"" } else { b"" });
-    quoted(&[shell.into(), "-c".into(), OsString::from_vec(script), shell.into()])
+    let mut arguments = Arguments { shell, before: 0, are_many, places: Vec::new() };
+    let mut script = arguments.fill(&template.args()[0]);
+    if template.args().len() > 1 {
+        script.extend_from_slice(format!(" \"{}\"", arguments.argument(&Piece::Item)).as_bytes());
+    }
+    let line = [shell.into(), "-c".into(), OsString::from_vec(script), shell.into()];
+    quoted(&[&line[..], &arguments.given(&template)].concat())
+}
+
+/// The arguments of a script that stand in the places of items and their parts.
+struct Arguments<'a> {
+    shell: &'a str,
+    /// The number of other arguments before them.
+    before: usize,
+    /// A command gets several items.
+    are_many: bool,
+    places: Vec<&'a Piece>,
 }
 
 impl<'a> Script<'a> {
@@ -60,7 +74,7 @@ impl<'a> Script<'a> {
     }
 
     /// Items, or parts of them, in the script; not if each item is a script.
-    fn code_warning(&self) -> Option<String> {
+    fn code_warning(&self, are_many: bool) -> Option<String> {
         if matches!(self.pieces(), [piece] if piece.is_of_item()) {
             return None;
         }
@@ -70,26 +84,15 @@ impl<'a> Script<'a> {
             after.push(self.shell.into());
         }
         let before = after.len().saturating_sub(usize::from(self.shell != "fish"));
-        let mut places: Vec<&Piece> = Vec::new();
-        let script = in_shell(self.pieces(), |place| {
-            let known = places.iter().position(|known| *known == place);
-            let number = known.unwrap_or_else(|| {
-                places.push(place);
-                places.len() - 1
-            });
-            argument(self.shell, before + number + 1)
-        });
-        let what = match places.first()? {
+        let mut arguments = Arguments { shell: self.shell, before, are_many, places: Vec::new() };
+        let script = arguments.fill(self.pieces());
+        let what = match arguments.places.first()? {
             Piece::Item => "the item",
             _ => "a part of the item",
         };
-        // An item alone is appended anyway.
-        if places != [&Piece::Item] || before > 0 {
-            after.extend(places.iter().map(|place| self.template.typed(std::slice::from_ref(*place))));
-        }
         let mut line: Vec<_> = args[..self.at].iter().map(|arg| self.template.typed(arg)).collect();
         line.push(OsString::from_vec(script));
-        line.extend(after);
+        line.extend(after.into_iter().chain(arguments.given(self.template)));
         Some(format!("{} runs {what} as code: write -- {}", self.shell, quoted(&line)))
     }
 
@@ -111,32 +114,59 @@ impl<'a> Script<'a> {
     }
 }
 
-/// An argument of a script, as the shell expands it.
-fn argument(shell: &str, number: usize) -> String {
-    if shell == "fish" { format!("$argv[{number}]") } else { format!("${number}") }
-}
-
-/// A script with arguments in the places of items and their parts, as one word each wherever they are.
-fn in_shell<'a>(script: &'a [Piece], mut argument: impl FnMut(&'a Piece) -> String) -> Vec<u8> {
-    let (mut out, mut quotes) = (Vec::new(), Quotes::default());
-    for piece in script {
-        match piece {
-            Piece::Text(text) => {
-                text.iter().for_each(|&byte| quotes.pass(byte));
-                out.extend_from_slice(text);
-            }
-            // They hold nothing of an item.
-            Piece::Number(_) | Piece::Headers => out.extend_from_slice(piece.name().as_bytes()),
-            Piece::Item | Piece::Selected(_) => out.extend(match quotes.open {
-                None => format!("\"{}\"", argument(piece)).into_bytes(),
-                Some(b'"') => argument(piece).into_bytes(),
-                Some(_) => format!("'\"{}\"'", argument(piece)).into_bytes(),
-            }),
+impl<'a> Arguments<'a> {
+    /// The argument for a place, as the shell expands it.
+    fn argument(&mut self, place: &'a Piece) -> String {
+        let known = self.places.iter().position(|known| *known == place);
+        let number = self.before + 1 + known.unwrap_or(self.places.len());
+        if known.is_none() {
+            self.places.push(place);
+        }
+        match (self.shell, self.are_many && number == 1) {
+            ("fish", true) => "$argv".to_owned(),
+            ("fish", false) => format!("$argv[{number}]"),
+            (_, true) => "$@".to_owned(),
+            (_, false) => format!("${number}"),
         }
     }
-    // A place alone in single quotes leaves empty ones.
-    String::from_utf8(out)
-        .map_or_else(FromUtf8Error::into_bytes, |text| without_empty_quotes(&text).into_bytes())
+
+    /// A script with arguments in the places of items and their parts, as one word each wherever they are.
+    fn fill(&mut self, script: &'a [Piece]) -> Vec<u8> {
+        let (mut out, mut quotes) = (Vec::new(), Quotes::default());
+        for piece in script {
+            match piece {
+                Piece::Text(text) => {
+                    text.iter().for_each(|&byte| quotes.pass(byte));
+                    out.extend_from_slice(text);
+                }
+                // They hold nothing of an item.
+                Piece::Number(_) | Piece::Headers => out.extend_from_slice(piece.name().as_bytes()),
+                Piece::Item | Piece::Selected(_) => {
+                    if quotes.is_escaped {
+                        out.pop();
+                    }
+                    quotes.is_escaped = false;
+                    let argument = self.argument(piece);
+                    out.extend(match quotes.open {
+                        None => format!("\"{argument}\"").into_bytes(),
+                        Some(b'"') => argument.into_bytes(),
+                        Some(_) => format!("'\"{argument}\"'").into_bytes(),
+                    });
+                }
+            }
+        }
+        // A place alone in single quotes leaves empty ones.
+        String::from_utf8(out)
+            .map_or_else(FromUtf8Error::into_bytes, |text| without_empty_quotes(&text).into_bytes())
+    }
+
+    /// What the command gets for the script after `before` other arguments: nothing if an item is appended anyway.
+    fn given(&self, template: &Template) -> Vec<OsString> {
+        let stays = |piece: &Piece| matches!(piece, Piece::Number(_) | Piece::Headers);
+        let is_appended = self.before == 0 && !template.args().iter().flatten().any(stays);
+        let places = self.places.iter().filter(|_| !(is_appended && self.places == [&Piece::Item]));
+        places.map(|place| template.typed(std::slice::from_ref(*place))).collect()
+    }
 }
 
 fn without_empty_quotes(text: &str) -> String {
@@ -191,6 +221,28 @@ mod tests {
     use super::*;
     use crate::random::for_each_seed;
 
+    /// Each with what it gets besides the item that is appended if there is no place.
+    #[test]
+    fn a_rewritten_script_gets_all_that_it_names() {
+        let table = [
+            ("cat", false, "'cat \"$1\"' sh"),
+            ("cat", true, "'cat \"$@\"' sh"),
+            ("cat {}", true, "'cat \"$@\"' sh"),
+            ("echo {#} {}", false, "'echo {#} \"$1\"' sh '{}'"),
+            ("echo {col:2} {}", false, "'echo \"$1\" \"$2\"' sh '{col:2}' '{}'"),
+            ("echo {col:2} {#}", false, "'echo \"$1\" {#}' sh '{col:2}'"),
+            ("echo {#}", false, "'echo {#}' sh"),
+            ("echo \\{}", false, "'echo \"$1\"' sh"),
+        ];
+        for (line, are_many, expected) in table {
+            assert_eq!(as_script("sh", line, None, are_many), format!("sh -c {expected}"), "{line}");
+            let template = Template::new(&["sh", "-c", line].map(OsString::from), None);
+            if let Some(told) = warning(&template, are_many) {
+                assert!(told.ends_with(&format!("write -- sh -c {expected}")), "{told}");
+            }
+        }
+    }
+
     /// What a shell would run as code, it prints as text, whatever quotes the item stood in.
     #[test]
     fn a_rewritten_script_gets_items_as_they_are() {
@@ -211,8 +263,8 @@ mod tests {
                 }
                 printed += "]";
             }
-            let line = as_script("sh", &script, None);
-            let told = warning(&Template::new(&["sh", "-c", &script].map(OsString::from), None));
+            let line = as_script("sh", &script, None, false);
+            let told = warning(&Template::new(&["sh", "-c", &script].map(OsString::from), None), false);
             if script.contains("{}") {
                 assert_eq!(told, Some(format!("sh runs the item as code: write -- {line}")));
             } else {

@@ -186,7 +186,7 @@ impl CommandArgs {
 
 fn parse_jobs(text: &str) -> Result<NonZeroUsize> {
     if let Some(percent) = text.strip_suffix('%').filter(|percent| percent.parse::<u32>().is_ok()) {
-        bail!("use a number: for {text} of the processors, -j $(($(nproc) * {percent} / 100))");
+        bail!("use a number: for {text} of the processors, -j $((($(nproc) * {percent} + 99) / 100))");
     }
     let jobs = usize::try_from(parse_count(text)?).unwrap_or(usize::MAX);
     NonZeroUsize::new(jobs)

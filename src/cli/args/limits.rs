@@ -130,7 +130,8 @@ impl LimitArgs {
         let takes_burst = limits.given()?.iter().any(|rate| rate.burst.is_some());
         ensure!(
             self.burst.is_none() || takes_burst || limits.files().next().is_some(),
-            "--burst is for the token bucket: add -A bucket, or leave it out"
+            "--burst is for the token bucket: {}, or leave it out",
+            if self.algorithm.is_none() { "add -A bucket" } else { "give a limit algo=bucket" }
         );
         Ok(limits)
     }

@@ -152,6 +152,20 @@ const TABLE: &[(&[&str], &str)] = &[
         "there is no program 'wc -c | cat', and no shell is used: write -- sh -c 'wc -c | cat' sh",
     ),
     (
+        &["-n1", "--worker", "rev | rev"],
+        "there is no program 'rev | rev', and no shell is used: write -- sh -c 'rev | rev' sh",
+    ),
+    (
+        &["-n1", "-B3", "wc -c | cat"],
+        r#"there is no program 'wc -c | cat', and no shell is used: write -- sh -c 'wc -c | cat "$@"' sh"#,
+    ),
+    (
+        &["-n1", "A=1 env"],
+        r#"there is no program 'A=1 env', and no shell is used: write -- sh -c 'A=1 env "$1"' sh"#,
+    ),
+    (&["-n1", "A=1", "env"], "A=1 is for a shell: write -- env A=1 env"),
+    (&["-n1", "source", "x"], "source is a builtin of bash: write -- bash -c 'source \"$@\"' bash x"),
+    (
         &["-r1/s", "curl -fsS {}"],
         "there is no program 'curl -fsS {}': do not quote a program and its arguments as one word: write -- \
          curl -fsS {}",
@@ -186,7 +200,7 @@ const TABLE: &[(&[&str], &str)] = &[
     (
         &["-n1", "-j", "200%", "echo"],
         "invalid value '200%' for '--jobs <N>': \
-         use a number: for 200% of the processors, -j $(($(nproc) * 200 / 100)); try 'throttle --help'",
+         use a number: for 200% of the processors, -j $((($(nproc) * 200 + 99) / 100)); try 'throttle --help'",
     ),
     (
         &["-n1", "--halt", "soon,fail=1,x", "echo"],

@@ -50,6 +50,7 @@ fn a_usage_mistake_is_told_in_one_line_that_mends_it() {
         (&["-r", "1/s,burst=5"], "add algo=bucket"),
         (&["-r", "1/fortnight"], "'fortnight' is not a period such as s, 2m or 500ms"),
         (&["-n1", "-b", "5"], "add -A bucket"),
+        (&["-r", "1/s,algo=sliding", "-A", "bucket", "-b", "5"], "give a limit algo=bucket"),
         (&["-n1", "-A", "bucket", "-b", "-1"], "such as 100, 1k"),
         (&["-n1", "-s", "unix:///socket?name="], "missing: add ?name=NAME"),
         (&["-n1", "-s", "rediss+sentinel://host/name"], "write rediss+sentinel://HOST/MASTER/NAME"),

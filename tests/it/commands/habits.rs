@@ -159,7 +159,7 @@ fn a_file_where_a_command_should_be_is_taken_for_items() {
         shell
     };
     here("urls.txt").assert().code(2).stderr(contains(told));
-    here("./urls.txt").assert().code(2).stderr(contains("./urls.txt is a file"));
+    here("./urls.txt").assert().code(2).stderr(contains("to run it, chmod +x ./urls.txt"));
     // An operand after -- is meant to be a command.
     here("-- ./urls.txt").write_stdin("x\n").assert().code(126);
     // An operand that does not exist fails when it is run, as usual.

@@ -239,7 +239,6 @@ impl<'a> Driver<'a> {
         if ended.iter().any(|ended| ended.end != End::Exited(0)) && self.world.has_lost_reader() {
             self.stop_without_reader(schedule);
         }
-        let now = self.world.now();
         for ended in ended {
             schedule.job_ended(now, &ended);
             if schedule.is_tried_again(ended.first) {

@@ -53,7 +53,7 @@ pub trait Vault: Send {
         each.iter().map(|keys| self.load(keys, may_be_old)).collect()
     }
 
-    /// Does as [`Vault::swap`] for each of these, in their order; but as soon as one has come to something, those that
+    /// Does as [`Vault::swap`] for each of these, in any order; but as soon as one has come to something, those that
     /// still wait are [`Swap::Queued`].
     ///
     /// # Errors
@@ -247,8 +247,8 @@ pub enum Swap {
     Refused(Loaded),
     /// Another process has replied to the request. The value is what was written with the reply, or later.
     Replied(Value, Loaded),
-    /// The request waits. To wait for it, an empty value is written once more.
-    Queued,
+    /// The request waits. To wait for it, an empty value is written once more. Also why earlier values may be lost.
+    Queued(Option<Suspicion>),
 }
 
 /// What the clock of a vault showed at some instant between two of our own.

@@ -23,8 +23,9 @@ const REPLACED_WITHIN: u64 = SECOND;
 /// After an answer that came in time, slots are booked less far ahead, by one part in this many.
 const DECAY: u64 = 16;
 
-/// The most kinds of releases of a lane for which slots are booked at the same time.
+/// The most kinds of releases of a lane for which slots are booked at the same time, if answers take long or not.
 const MAX_KINDS: usize = 64;
+const NEAR_KINDS: usize = 16;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
@@ -106,7 +107,16 @@ impl Pacing {
     /// The most kinds of releases of a lane for which slots are booked at the same time. What does not wait is decided
     /// one by one.
     pub(super) fn most_kinds(&self) -> usize {
-        if self.waits { MAX_KINDS } else { 1 }
+        match (self.waits, self.is_distant()) {
+            (false, _) => 1,
+            (true, false) => NEAR_KINDS,
+            (true, true) => MAX_KINDS,
+        }
+    }
+
+    /// True if answers take a good part of the time for which slots are good.
+    fn is_distant(&self) -> bool {
+        self.took >= self.validity / 4
     }
 
     /// The part of a demand for which slots are ordered now: that of two orders for its lane.
@@ -172,8 +182,10 @@ impl Pacing {
 
     fn wanted(&self, lease: &Lease, count: u64, turn: Option<Turn>) -> Wanted {
         let TotalDemand { within, follows, .. } = lease.demand;
-        // What is before it may take all that is near.
-        let within = if follows { within.min(2 * self.lead()) } else { within };
+        // As kinds are booked one after the other, a slot may be before those of earlier releases: it must still be
+        // good after these.
+        let near = if self.is_distant() { 2 * self.lead() } else { self.validity / 4 };
+        let within = if follows { within.min(near) } else { within };
         // Half of a short wait is left for the answer itself.
         let (count, within, ahead) = match self.waits {
             true => (count, within, self.ahead.min(within / 2)),

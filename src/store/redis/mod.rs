@@ -372,12 +372,14 @@ impl ServerVault {
 
     /// Swaps, or queues and waits until one has the turn or a reply.
     fn swap_in_turn(&mut self, calls: &mut [Call]) -> Result<Vec<(Answer, Option<Suspicion>)>, StoreError> {
+        let mut suspicions = vec![None; calls.len()];
         loop {
             let answers = self.persist(|vault| vault.ask_each(calls))?;
-            let learned = calls.iter().zip(answers).map(|(call, answer)| {
-                let suspicion = self.learn(call.key, &answer);
-                (answer, suspicion)
-            });
+            let learned =
+                calls.iter().zip(answers).zip(&mut suspicions).map(|((call, answer), suspicion)| {
+                    *suspicion = self.learn(call.key, &answer).or(*suspicion);
+                    (answer, *suspicion)
+                });
             let learned: Vec<_> = learned.collect();
             if learned.iter().any(|(answer, _)| answer.outcome != Outcome::Waits) {
                 return Ok(learned);
@@ -398,10 +400,10 @@ impl ServerVault {
         let Answer { value, reading, outcome, mut told, .. } = answer;
         let is_swapped = outcome == Outcome::Swapped;
         let is_contended = !is_swapped || !write.replies.is_empty();
-        self.keepers.entry(write.key.to_owned()).and_modify(|keeper| keeper.is_contended = is_contended);
+        self.keepers.get_mut(write.key).into_iter().for_each(|keeper| keeper.is_contended = is_contended);
         if outcome == Outcome::Waits {
             self.queued.insert(write.key.to_owned(), (id, false));
-            return Swap::Queued;
+            return Swap::Queued(suspicion);
         }
         let is_doubted = |suspicion: &Suspicion| suspicion.good_from.is_some_and(|from| write.decided < from);
         if is_swapped && !suspicion.as_ref().is_some_and(is_doubted) {
@@ -490,7 +492,7 @@ impl Vault for ServerVault {
     fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {
         loop {
             let swap = self.swap_each(slice::from_ref(write))?.remove(0);
-            if !matches!(swap, Swap::Queued) {
+            if !matches!(swap, Swap::Queued(_)) {
                 return Ok(swap);
             }
         }

@@ -63,10 +63,11 @@ impl<V: Vault> VaultStore<V> {
         let mut answers = vec![Answer::default(); orders.len()];
         let new = |order: &Order| Part { order: order.clone(), returned: Vec::new() };
         let mut parts: Vec<_> = orders.iter().map(new).enumerate().collect();
+        let mut void = Vec::new();
         while !parts.is_empty() {
             let (mut late, mut are_any_in_time) = (Vec::new(), false);
             let booked = self.request_parts(parts)?;
-            let void = self.memory.take_void();
+            void.extend(self.memory.take_void());
             for (at, Part { order, .. }, booked_in, answer, reading) in booked {
                 let is_empty = answer.slots.is_empty();
                 let (mut answer, too_late) = self.answer(&order, booked_in, answer, &reading);
@@ -75,7 +76,6 @@ impl<V: Vault> VaultStore<V> {
                     continue;
                 }
                 are_any_in_time |= !is_empty;
-                answer.lost = void.iter().any(|void| void.is_empty() || *void == order.key);
                 // The answer to a report does not say until when nothing is released; the next answer will.
                 if !answer.slots.is_empty() || answer.ask_again.is_some() {
                     let name = self.vault.name();
@@ -84,6 +84,12 @@ impl<V: Vault> VaultStore<V> {
                 answers[at] = answer;
             }
             parts = self.correct(late, are_any_in_time)?;
+        }
+        // The first answer for a key tells of it, so that what is booked since is kept.
+        let mut told = HashSet::new();
+        for (order, answer) in orders.iter().zip(&mut answers) {
+            let is_first = told.insert(&order.key);
+            answer.lost = is_first && void.iter().any(|void| void.is_empty() || *void == order.key);
         }
         self.warn_of_reach();
         Ok(answers)

@@ -1,6 +1,7 @@
 //! When many processes swap the record of a key: one decides for all that wait, and replies to them.
 
 use super::request::{Reply, Request};
+use super::swap::Act;
 use super::{Booking, VaultStore};
 use crate::store::StoreError;
 use crate::store::vault::{Loaded, Reading, Suspicion, Value, Vault, Waiting};
@@ -12,20 +13,37 @@ pub(super) struct Messages {
     pub(super) replies: Vec<Waiting>,
 }
 
+/// Requests, and what was decided on them.
+struct Asked<'a> {
+    requests: &'a [Request],
+    replies: Vec<Option<Reply>>,
+}
+
+impl Act for Asked<'_> {
+    fn act(&mut self, at: usize, booking: &mut Booking<'_>, waiting: &[Waiting]) -> Messages {
+        let request = &self.requests[at];
+        let wire = request.encode(booking.changes, &booking.record.limits, booking.reading);
+        let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
+        let (reply, replies) = booking.decide(request, &others);
+        self.replies[at] = Some(reply);
+        let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
+        Messages { request: Some(wire), replies }
+    }
+
+    fn take(&mut self, at: usize, reply: Reply) {
+        self.replies[at] = Some(reply);
+    }
+}
+
 impl<V: Vault> VaultStore<V> {
     /// Does what is requested, each for a key of its own, or lets other processes do it. Also returns the clock as of
     /// then.
     pub(super) fn request_each(&mut self, requests: &[Request]) -> Result<Vec<(Reply, Reading)>, StoreError> {
-        let decide = |at: usize, booking: &mut Booking<'_>, waiting: &[Waiting]| {
-            let request = &requests[at];
-            let wire = request.encode(booking.changes, &booking.record.limits, booking.reading);
-            let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
-            let (reply, replies) = booking.decide(request, &others);
-            let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
-            (reply, Messages { request: Some(wire), replies })
-        };
         let wanted: Vec<_> = requests.iter().map(|request| (request.key(), Some(request))).collect();
-        self.swap_each(&wanted, decide, Some)
+        let mut asked = Asked { requests, replies: requests.iter().map(|_| None).collect() };
+        let readings = self.swap_each(&wanted, &mut asked)?;
+        let replies = asked.replies.into_iter().map(|reply| reply.expect("each was decided on"));
+        Ok(replies.zip(readings).collect())
     }
 
     /// What another process has replied to the request, if this one would have decided so, too: it may know of a loss

@@ -165,19 +165,22 @@ impl Booking<'_> {
         let (limits, parts): WireRequest = serde_json::from_slice(wire).ok()?;
         let is_possible = limits == crc32fast::hash(self.record.limits.as_bytes())
             && (1..=MAX_PARTS).contains(&parts.len());
-        let parts = parts.into_iter().filter(|_| is_possible).map(|part| self.read_part(part));
+        let mut left = MAX_SLOTS;
+        let parts = parts.into_iter().filter(|_| is_possible).map(|part| self.read_part(part, &mut left));
         let request = Request { parts: parts.collect::<Option<_>>()? };
         let instants = request.parts.iter().map(|part| part.returned.len() as u64).sum::<u64>();
         (is_possible && instants <= MAX_INSTANTS).then_some(request)
     }
 
-    fn read_part(&self, (costs, mut task, packed): WirePart) -> Option<Part> {
+    /// A part of a request for which this number of slots is `left`.
+    fn read_part(&self, (costs, mut task, packed): WirePart, left: &mut u64) -> Option<Part> {
         let quotas = &self.rules.policy().quotas;
         let is_possible = costs.len() == quotas.len()
             && costs.iter().any(|&cost| cost > 0)
             && costs.iter().zip(quotas).all(|(&cost, quota)| cost <= quota.most());
         if let Task::Book(Wanted { count, .. }) | Task::Late(count, _) = &mut task {
-            *count = MAX_SLOTS.min(*count);
+            *count = (*left).min(*count);
+            *left -= *count;
         }
         let mut returned = Vec::new();
         for (booked_in, text) in packed {

@@ -11,14 +11,24 @@ use super::request::{Reply, Request};
 use super::{Booking, Entry, VaultStore};
 use crate::store::StoreError;
 use crate::store::record::Record;
-use crate::store::vault::{Loaded, Reading, Swap, Value, Vault, Waiting, Write};
+use crate::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds, besides those that a key may matter, for which the limits of keys are on record.
 const CLAIM: u64 = 10 * SECOND;
 
+/// What is to be done with records.
+pub(super) trait Act {
+    /// Books in the record of the key with this number, and tells what is to be written with it. Called again if
+    /// another process was faster: then what was done before is void.
+    fn act(&mut self, at: usize, booking: &mut Booking<'_>, waiting: &[Waiting]) -> Messages;
+
+    /// Takes what another process has replied instead.
+    fn take(&mut self, at: usize, reply: Reply);
+}
+
 /// A change of the record of a key.
-struct Change<'a, T> {
+struct Change<'a> {
     key: &'a [u8],
     /// What another process may decide on.
     request: Option<&'a Request>,
@@ -26,21 +36,23 @@ struct Change<'a, T> {
     queues: bool,
     /// The state's own record may be an old one.
     may_lag: bool,
-    state: State<T>,
+    /// Until it is made, whatever is loaded: it may be told only once.
+    suspicion: Option<Suspicion>,
+    state: State,
 }
 
 /// How far it has got.
-enum State<T> {
+enum State {
     /// Its record is to be loaded.
     New,
     Loaded(Loaded),
     /// Its request waits.
-    Queued(Box<Draft<T>>),
-    Done(T, Reading),
+    Queued(Box<Draft>),
+    Done(Reading),
 }
 
 /// What is to be written.
-struct Draft<T> {
+struct Draft {
     key: Value,
     old: Option<Value>,
     new: Value,
@@ -52,21 +64,36 @@ struct Draft<T> {
     messages: Messages,
     /// The state's own value, unless this is it.
     own: Option<Value>,
-    /// What is done once it is written; `None` if it is to be decided again then.
-    done: Option<T>,
 }
 
 /// What is to be done with a record that was loaded.
-enum Step<T> {
-    Write(Box<Draft<T>>),
+enum Step {
+    Write(Box<Draft>),
     Reload,
     /// The state's own record may be an old one.
     Lagging,
     /// Nothing is to be written.
-    Done(T, Reading),
+    Done(Reading),
 }
 
-impl<T> Draft<T> {
+impl Change<'_> {
+    /// Keeps a suspicion, but for one of all that was kept before: the next record is none of that.
+    fn suspect(&mut self, suspicion: Option<Suspicion>) {
+        let suspicion = suspicion.filter(|suspicion| suspicion.good_from.is_some());
+        self.suspicion = self.suspicion.into_iter().chain(suspicion).max_by_key(|known| known.good_from);
+    }
+
+    /// What is decided next is by this value of the state's own, which was written or found since.
+    fn set_own(&mut self, own: &Value) {
+        match &mut self.state {
+            State::Loaded(loaded) if !self.key.is_empty() => loaded.values[0] = Some(own.clone()),
+            State::Queued(draft) => draft.own = Some(own.clone()),
+            _ => {}
+        }
+    }
+}
+
+impl Draft {
     fn write(&self) -> Write<'_> {
         let Draft { key, old, new, idle, reading, messages, .. } = self;
         Write {
@@ -91,7 +118,7 @@ impl<T> Draft<T> {
     /// It waits for its turn.
     fn queued(self) -> Self {
         let messages = Messages { replies: Vec::new(), ..self.messages };
-        Draft { new: Value::new(), record: None, done: None, messages, ..self }
+        Draft { new: Value::new(), record: None, messages, ..self }
     }
 }
 
@@ -101,64 +128,63 @@ impl<V: Vault> VaultStore<V> {
     pub(in crate::store) fn update<T>(
         &mut self,
         key: &[u8],
-        mut act: impl FnMut(&mut Booking<'_>) -> T,
+        act: impl FnMut(&mut Booking<'_>) -> T,
     ) -> Result<(T, Reading), StoreError> {
-        let alone = || Messages { request: Some(Value::new()), replies: Vec::new() };
-        let done = self.swap_each(&[(key, None)], |_, booking, _| (act(booking), alone()), |_| None)?;
-        Ok(done.into_iter().next().expect("one for each"))
+        let mut alone = Alone { act, done: None };
+        let readings = self.swap_each(&[(key, None)], &mut alone)?;
+        Ok((alone.done.expect("it was done"), readings[0]))
     }
 
-    /// Changes the records of these keys by `act`, which gets the number of the key and is also told of the requests
-    /// that wait, or takes what another process has replied to a request.
-    pub(super) fn swap_each<T>(
+    /// Changes the records of these keys. Returns the clock as of then, for each.
+    pub(super) fn swap_each(
         &mut self,
         wanted: &[(&[u8], Option<&Request>)],
-        act: impl FnMut(usize, &mut Booking<'_>, &[Waiting]) -> (T, Messages),
-        replied: impl Fn(Reply) -> Option<T>,
-    ) -> Result<Vec<(T, Reading)>, StoreError> {
+        act: &mut dyn Act,
+    ) -> Result<Vec<Reading>, StoreError> {
         let change = |&(key, request): &(_, Option<_>)| {
             let queues = request.is_some() && self.vault.is_contended(key);
-            Change { key, request, queues, may_lag: true, state: State::New }
+            Change { key, request, queues, may_lag: true, suspicion: None, state: State::New }
         };
         let mut changes: Vec<_> = wanted.iter().map(change).collect();
-        let done = self.go_on(&mut changes, act, replied);
+        let done = self.go_on(&mut changes, act);
         if done.is_err() {
             self.vault.release();
         }
         done?;
-        let done = changes.into_iter().filter_map(|change| match change.state {
-            State::Done(done, reading) => Some((done, reading)),
-            _ => None,
-        });
-        Ok(done.collect())
+        let reading = |change: Change| match change.state {
+            State::Done(reading) => reading,
+            _ => unreachable!("all are done"),
+        };
+        Ok(changes.into_iter().map(reading).collect())
     }
 
     /// Goes on in rounds until all changes are made.
-    fn go_on<T>(
-        &mut self,
-        changes: &mut [Change<'_, T>],
-        mut act: impl FnMut(usize, &mut Booking<'_>, &[Waiting]) -> (T, Messages),
-        replied: impl Fn(Reply) -> Option<T>,
-    ) -> Result<(), StoreError> {
+    fn go_on(&mut self, changes: &mut [Change<'_>], act: &mut dyn Act) -> Result<(), StoreError> {
         let mut may_be_old = true;
-        while changes.iter().any(|change| !matches!(change.state, State::Done(..))) {
+        while changes.iter().any(|change| !matches!(change.state, State::Done(_))) {
             self.load_new(changes, mem::take(&mut may_be_old))?;
-            let drafts = self.draft(changes, &mut act)?;
+            let drafts = self.draft(changes, act)?;
             let writes: Vec<_> = drafts.iter().map(|(_, draft)| draft.write()).collect();
             let swaps = if writes.is_empty() { Vec::new() } else { self.vault.swap_each(&writes)? };
+            assert_eq!(swaps.len(), drafts.len(), "each was swapped");
+            let mut own = None;
             for ((at, draft), swap) in drafts.into_iter().zip(swaps) {
-                changes[at].state = self.swapped(&changes[at], *draft, swap, &replied)?;
+                if draft.key.is_empty() {
+                    own = own_after(&draft, &swap).or(own);
+                }
+                changes[at].state = self.swapped(&mut changes[at], *draft, swap, (at, act))?;
                 if matches!(changes[at].state, State::New) {
                     self.vault.release();
                 }
             }
+            own.into_iter().for_each(|own| changes.iter_mut().for_each(|change| change.set_own(&own)));
         }
         Ok(())
     }
 
     /// Loads the records that are missing.
-    fn load_new<T>(&mut self, changes: &mut [Change<'_, T>], may_be_old: bool) -> Result<(), StoreError> {
-        let new = |change: &&mut Change<'_, T>| matches!(change.state, State::New);
+    fn load_new(&mut self, changes: &mut [Change<'_>], may_be_old: bool) -> Result<(), StoreError> {
+        let new = |change: &&mut Change<'_>| matches!(change.state, State::New);
         let new: Vec<_> = changes.iter_mut().filter(new).collect();
         let keys: Vec<_> = new.iter().map(|change| [&b""[..], change.key]).collect();
         let keys: Vec<_> = keys.iter().map(|keys| &keys[usize::from(keys[1].is_empty())..]).collect();
@@ -166,46 +192,56 @@ impl<V: Vault> VaultStore<V> {
             return Ok(());
         }
         let loaded = self.vault.load_each(&keys, may_be_old)?;
+        assert_eq!(loaded.len(), new.len(), "each was loaded");
+        let own =
+            loaded.iter().find(|loaded| loaded.values.len() > 1).and_then(|loaded| loaded.values[0].clone());
         new.into_iter().zip(loaded).for_each(|(change, loaded)| change.state = State::Loaded(loaded));
+        own.into_iter().for_each(|own| changes.iter_mut().for_each(|change| change.set_own(&own)));
         Ok(())
     }
 
     /// What is to be written next, and by which change. Ends with what is to be written to the state's own record, as
     /// that may matter to the others.
-    fn draft<T>(
+    fn draft(
         &mut self,
-        changes: &mut [Change<'_, T>],
-        act: &mut impl FnMut(usize, &mut Booking<'_>, &[Waiting]) -> (T, Messages),
-    ) -> Result<Vec<(usize, Box<Draft<T>>)>, StoreError> {
+        changes: &mut [Change<'_>],
+        act: &mut dyn Act,
+    ) -> Result<Vec<(usize, Box<Draft>)>, StoreError> {
         let (mut drafts, mut is_about_own) = (Vec::new(), false);
         for (at, change) in changes.iter_mut().enumerate() {
             let step = match mem::replace(&mut change.state, State::New) {
-                State::Loaded(_) if is_about_own => Step::Reload,
-                State::Loaded(loaded) => match change.request.filter(|_| mem::take(&mut change.queues)) {
-                    Some(request) => Step::Write(self.queue(change.key, loaded, request).into()),
-                    None => self.decide(change.key, loaded, change.may_lag, &mut |booking, waiting| {
-                        act(at, booking, waiting)
-                    })?,
-                },
+                State::Loaded(loaded) if !is_about_own => {
+                    let suspicion = loaded.suspicion;
+                    change.suspect(suspicion);
+                    let loaded = Loaded { suspicion: suspicion.or(change.suspicion), ..loaded };
+                    match change.request.filter(|_| mem::take(&mut change.queues)) {
+                        Some(request) => Step::Write(self.queue(change.key, loaded, request).into()),
+                        None => {
+                            self.decide(change.key, loaded, change.may_lag, &mut |booking, waiting| {
+                                act.act(at, booking, waiting)
+                            })?
+                        }
+                    }
+                }
                 State::Queued(draft) => Step::Write(draft),
-                State::Done(done, reading) => {
-                    change.state = State::Done(done, reading);
+                state => {
+                    change.state = state;
                     continue;
                 }
-                State::New => Step::Reload,
             };
             match step {
                 Step::Write(draft) => {
-                    is_about_own |= draft.key.is_empty() && !change.key.is_empty();
+                    is_about_own |= draft.key.is_empty();
                     drafts.push((at, draft));
                 }
-                Step::Done(done, reading) => change.state = State::Done(done, reading),
+                Step::Done(reading) => change.state = State::Done(reading),
                 Step::Reload => self.vault.release(),
                 Step::Lagging => {
                     change.may_lag = false;
                     self.vault.release();
-                    self.vault.load(&[b""], false)?;
+                    let own = self.vault.load(&[b""], false);
                     self.vault.release();
+                    change.suspect(own?.suspicion);
                 }
             }
         }
@@ -213,13 +249,13 @@ impl<V: Vault> VaultStore<V> {
     }
 
     /// Decides on a change of the record that was loaded.
-    fn decide<T>(
+    fn decide(
         &mut self,
         key: &[u8],
         loaded: Loaded,
         may_lag: bool,
-        act: &mut impl FnMut(&mut Booking<'_>, &[Waiting]) -> (T, Messages),
-    ) -> Result<Step<T>, StoreError> {
+        act: &mut dyn FnMut(&mut Booking<'_>, &[Waiting]) -> Messages,
+    ) -> Result<Step, StoreError> {
         let Loaded { values, reading, suspicion, is_old, waiting } = loaded;
         let is_awaited = waiting.is_some();
         let (now, mut values, waiting) = (reading.shown, values.into_iter(), waiting.unwrap_or_default());
@@ -227,13 +263,13 @@ impl<V: Vault> VaultStore<V> {
         let mut own = self.entry(b"", values.next().flatten(), &reading, suspicion, None)?;
         let held = own.record.hold.in_force(now);
         if key.is_empty() {
-            let done = act(&mut self.booking(&mut own.record, &reading, held), &waiting);
+            let messages = act(&mut self.booking(&mut own.record, &reading, held), &waiting);
             let idle = self.rules.idle_at(&own.record.ledger).max(own.record.hold.until);
             own.record.idle = own.record.idle.max(idle);
             if self.rules.policy().key().is_some() {
                 self.keep_on_record(&mut own.record, now);
             }
-            return Ok(self.write(own, None, (reading, is_old, is_awaited), done));
+            return Ok(self.write(own, None, (reading, is_old, is_awaited), messages));
         }
         self.keep_on_record(&mut own.record, now);
         let value = values.next().flatten();
@@ -246,80 +282,79 @@ impl<V: Vault> VaultStore<V> {
         if may_lag && entry.is_ahead_of(&own.record) {
             return Ok(Step::Lagging);
         }
-        let done = act(&mut self.booking(&mut entry.record, &reading, held), &waiting);
+        let messages = act(&mut self.booking(&mut entry.record, &reading, held), &waiting);
         entry.record.idle = self.rules.idle_at(&entry.record.ledger);
         if entry.record.idle > own.record.idle {
             // Otherwise nobody would know any more that the key is used.
             own.record.idle = entry.record.idle.saturating_add(CLAIM);
             return Ok(Step::Write(write_own(own, reading).into()));
         }
-        Ok(self.write(entry, own.value, (reading, is_old, is_awaited), done))
+        Ok(self.write(entry, own.value, (reading, is_old, is_awaited), messages))
     }
 
     /// Swaps the value that was found for the record, if they differ or others wait. `own` is the state's own value, if
     /// it is not this one.
-    fn write<T>(
+    fn write(
         &mut self,
         entry: Entry<'_>,
         own: Option<Value>,
         (reading, is_old, is_awaited): (Reading, bool, bool),
-        (done, messages): (T, Messages),
-    ) -> Step<T> {
+        messages: Messages,
+    ) -> Step {
         if entry.is_changed() || is_awaited || self.vault.has_turn(entry.key) {
             let draft = entry.draft(reading, messages);
-            return Step::Write(Draft { own, done: Some(done), ..draft }.into());
+            return Step::Write(Draft { own, ..draft }.into());
         }
         if is_old {
             return Step::Reload;
         }
         self.remember(entry.key, &entry.record, reading.shown);
         self.vault.release();
-        Step::Done(done, reading)
+        Step::Done(reading)
     }
 
-    /// How far a change is whose draft was written.
-    fn swapped<T>(
+    /// How far a change, the one with this number, is whose draft was written.
+    fn swapped(
         &mut self,
-        change: &Change<'_, T>,
-        mut draft: Draft<T>,
+        change: &mut Change<'_>,
+        mut draft: Draft,
         swap: Swap,
-        replied: &impl Fn(Reply) -> Option<T>,
-    ) -> Result<State<T>, StoreError> {
-        if draft.key != change.key {
-            // Whether or not another process was faster, the state's own record is another one now.
-            if let (Swap::Done(reading), Some(record)) = (swap, &draft.record)
-                && !self.is_ahead(record.ledger.newest, record, reading.shown)
-            {
-                self.remember(&draft.key, record, reading.shown);
-            }
-            return Ok(State::New);
+        (at, act): (usize, &mut dyn Act),
+    ) -> Result<State, StoreError> {
+        if let Swap::Refused(Loaded { suspicion, .. })
+        | Swap::Replied(_, Loaded { suspicion, .. })
+        | Swap::Queued(suspicion) = &swap
+        {
+            change.suspect(*suspicion);
         }
         Ok(match swap {
-            Swap::Done(reading) => match draft.record.zip(draft.done) {
-                // The clock was set back meanwhile. The next attempt finds it out.
-                Some((record, _)) if self.is_ahead(record.ledger.newest, &record, reading.shown) => {
-                    State::New
+            Swap::Done(reading) => match draft.record {
+                // If the clock was set back meanwhile, the next attempt finds it out.
+                Some(record) if !self.is_ahead(record.ledger.newest, &record, reading.shown) => {
+                    self.remember(&draft.key, &record, reading.shown);
+                    if draft.key == change.key { State::Done(reading) } else { State::New }
                 }
-                Some((record, done)) => {
-                    self.remember(change.key, &record, reading.shown);
-                    State::Done(done, reading)
-                }
-                None => State::New,
+                _ => State::New,
             },
+            // The state's own record is another one now.
+            _ if draft.key != change.key => State::New,
             Swap::Refused(newer) => State::Loaded(draft.with_own(newer)),
             Swap::Replied(wire, newer) => {
                 let newer = draft.with_own(newer);
-                match self.reply_to(change.request, change.key, &wire, &newer)?.and_then(replied) {
-                    Some(done) => State::Done(done, newer.reading),
+                match self.reply_to(change.request, change.key, &wire, &newer)? {
+                    Some(reply) => {
+                        act.take(at, reply);
+                        State::Done(newer.reading)
+                    }
                     None => State::Loaded(newer),
                 }
             }
-            Swap::Queued => State::Queued(draft.queued().into()),
+            Swap::Queued(_) => State::Queued(draft.queued().into()),
         })
     }
 
     /// Lets others decide, or waits for the turn to do so.
-    fn queue<T>(&self, key: &[u8], mut loaded: Loaded, request: &Request) -> Draft<T> {
+    fn queue(&self, key: &[u8], mut loaded: Loaded, request: &Request) -> Draft {
         let wire = request.encode(self.agreement.changes, &self.rules.policy().text, &loaded.reading);
         Draft {
             key: key.to_owned(),
@@ -330,7 +365,6 @@ impl<V: Vault> VaultStore<V> {
             reading: loaded.reading,
             messages: Messages { request: Some(wire), replies: Vec::new() },
             own: loaded.values.swap_remove(0),
-            done: None,
         }
     }
 
@@ -345,13 +379,37 @@ impl<V: Vault> VaultStore<V> {
     }
 }
 
+/// Changes one record.
+struct Alone<F, T> {
+    act: F,
+    done: Option<T>,
+}
+
+impl<F: FnMut(&mut Booking<'_>) -> T, T> Act for Alone<F, T> {
+    fn act(&mut self, _: usize, booking: &mut Booking<'_>, _: &[Waiting]) -> Messages {
+        self.done = Some((self.act)(booking));
+        Messages { request: Some(Value::new()), replies: Vec::new() }
+    }
+
+    fn take(&mut self, _: usize, _: Reply) {}
+}
+
+/// The state's own value after a swap of it, if it is known.
+fn own_after(draft: &Draft, swap: &Swap) -> Option<Value> {
+    match swap {
+        Swap::Done(_) => Some(draft.new.clone()).filter(|new| !new.is_empty()),
+        Swap::Refused(newer) | Swap::Replied(_, newer) => newer.values.last()?.clone(),
+        Swap::Queued(_) => None,
+    }
+}
+
 /// Writes the state's own record before that of a key, which is decided again then.
-fn write_own<T>(own: Entry<'_>, reading: Reading) -> Draft<T> {
+fn write_own(own: Entry<'_>, reading: Reading) -> Draft {
     own.draft(reading, Messages::default())
 }
 
 impl Entry<'_> {
-    fn draft<T>(self, reading: Reading, messages: Messages) -> Draft<T> {
+    fn draft(self, reading: Reading, messages: Messages) -> Draft {
         let Entry { key, value, mut record, .. } = self;
         Draft {
             key: key.to_owned(),
@@ -362,7 +420,6 @@ impl Entry<'_> {
             reading,
             messages,
             own: None,
-            done: None,
         }
     }
 }

@@ -175,7 +175,6 @@ fn a_worker_that_buffers_its_answers_is_noticed() {
     );
 }
 
-/// The limit holds at the writes to workers; with `from=exit`, at their answers.
 #[test]
 fn a_worker_that_reads_no_more_does_not_keep_the_run() {
     let closes = "read x; exec <&-; echo $x; exec sleep 60";
@@ -190,6 +189,7 @@ fn a_worker_that_reads_no_more_does_not_keep_the_run() {
     running.signal(Signal::SIGTERM);
 }
 
+/// The limit holds at the writes to workers; with `from=exit`, at their answers.
 #[test]
 fn limits_hold_for_the_items_of_workers() {
     let stamp = "while read -r x; do sleep 0.05; date +%s.%N; done";

@@ -9,3 +9,4 @@ mod shared;
 mod shared_status;
 #[cfg(all(feature = "redis", feature = "sqlite"))]
 pub(crate) mod stores;
+mod together;

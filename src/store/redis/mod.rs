@@ -59,7 +59,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use redis::{Cmd, RedisResult, Script, cmd, pipe};
+use redis::{Cmd, RedisError, RedisResult, Script, cmd, pipe};
 
 use self::clock::ServerClock;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
@@ -256,49 +256,48 @@ impl ServerVault {
 
     /// Reads the values of keys, or swaps them. Those of one node are asked about together.
     fn ask_each(&mut self, calls: &[Call]) -> RedisResult<Vec<Answer>> {
+        let begun = (self.now)();
         let mut answers: Vec<_> = calls.iter().map(|_| None).collect();
-        let mut by_node: Vec<(Option<NodeId>, Vec<usize>)> = Vec::new();
-        for (at, call) in calls.iter().enumerate() {
-            let node = self.keepers.get(call.key).map(|keeper| keeper.node);
-            match by_node.iter_mut().find(|(other, _)| *other == node) {
-                Some((_, places)) => places.push(at),
-                None => by_node.push((node, vec![at])),
+        let keeper = |call: &Call| self.keepers.get(call.key).map(|keeper| keeper.node);
+        let mut open: Vec<_> = calls.iter().map(keeper).zip(0..).collect();
+        // The keepers that are named instead, and what is redirected once more alone.
+        for most in [usize::MAX, usize::MAX, 1] {
+            open.sort_unstable();
+            let mut redirected = Vec::new();
+            for group in open.chunk_by(|one, other| one.0 == other.0).flat_map(|group| group.chunks(most)) {
+                let places: Vec<usize> = group.iter().map(|(_, at)| *at).collect();
+                for (at, answer) in places.iter().copied().zip(self.ask_node(group[0].0, calls, &places)?) {
+                    match answer {
+                        Ok(answer) => answers[at] = Some(answer),
+                        Err(node) => redirected.push((node, at)),
+                    }
+                }
             }
+            open = redirected;
         }
-        for (node, places) in by_node {
-            // What is redirected is asked alone.
-            let together = if places.len() > 1 { self.ask_node(node, calls, &places)? } else { vec![None] };
-            for (at, answer) in places.into_iter().zip(together) {
-                answers[at] = answer.map_or_else(
-                    || self.ask_node(node, calls, &[at]).map(|mut answers| answers.remove(0)),
-                    |answer| Ok(Some(answer)),
-                )?;
-            }
-        }
-        let answers: Vec<_> = answers.into_iter().flatten().collect();
-        if answers.len() > 1 {
-            let took = answers.iter().map(|answer| answer.reading.took()).max().unwrap_or_default();
-            let each = took.saturating_sub(self.shortest) / answers.len() as u64;
+        if calls.len() > 1 {
+            let took = (self.now)().since(begun);
+            let each = took.saturating_sub(self.shortest) / calls.len() as u64;
             self.each_takes = (self.each_takes * 7 + each) / 8;
         }
-        Ok(answers)
+        Ok(answers.into_iter().map(|answer| answer.expect("each was asked for")).collect())
     }
 
-    /// Asks the node that keeps the keys of the calls with these numbers. Of several, no answer means to ask for it
-    /// alone.
+    /// Asks the node that keeps the keys of the calls with these numbers. Of several, those that it does not keep are
+    /// to be asked for at another one, which it may name.
     fn ask_node(
         &mut self,
         keeper: Option<NodeId>,
         calls: &[Call],
         places: &[usize],
-    ) -> RedisResult<Vec<Option<Answer>>> {
+    ) -> RedisResult<Vec<Result<Answer, Option<NodeId>>>> {
         let turn = 3 * self.shortest / 1000 + LATENESS;
         let commands: Vec<_> =
             places.iter().map(|&at| calls[at].command(&self.script, &self.nodes.server.name, turn)).collect();
         let writes = places.iter().any(|&at| !calls[at].new.is_empty());
         let ServerVault { nodes, now, .. } = self;
         let replicas = nodes.server.replicas;
-        nodes.ask(keeper, |node, connection| {
+        let (teller, answers) = nodes.ask(keeper, |node, connection| {
             if writes {
                 connection.replicate(replicas, false)?;
             }
@@ -307,19 +306,31 @@ impl ServerVault {
             let answered = now();
             let is_alone = replies.len() == 1;
             let read = |reply: RedisResult<_>| match reply {
-                Ok(reply) => read(reply, node, asked, answered)
-                    .map(Some)
-                    .ok_or_else(|| away("its reply makes no sense")),
+                Ok(reply) => {
+                    read(reply, node, asked, answered).map(Ok).ok_or_else(|| away("its reply makes no sense"))
+                }
                 Err(error) if is_alone => Err(error),
-                Err(_) => Ok(None),
+                Err(error) => Ok(Err(error)),
             };
-            let answers = replies.into_iter().map(read).collect::<RedisResult<Vec<Option<Answer>>>>()?;
+            let answers = replies.into_iter().map(read).collect::<RedisResult<Vec<RedisResult<Answer>>>>()?;
             let is_written = |answer: &Answer| matches!(answer.outcome, Outcome::Swapped | Outcome::Replied);
             if answers.iter().flatten().any(is_written) {
                 connection.replicate(replicas, true)?;
             }
-            Ok(answers)
-        })
+            Ok((node, answers))
+        })?;
+        let mut named =
+            |error: RedisError| match error.redirect_node().filter(|_| error.code() == Some("MOVED")) {
+                Some((name, _)) => nodes.node_at(teller, name).map(Some),
+                None => Ok(None),
+            };
+        let answer = |answer: RedisResult<Answer>| {
+            Ok(match answer {
+                Ok(answer) => Ok(answer),
+                Err(error) => Err(named(error)?),
+            })
+        };
+        answers.into_iter().map(answer).collect()
     }
 
     /// Learns from an answer about a key. Returns why what was written to it before may be lost.
@@ -474,19 +485,27 @@ impl Vault for ServerVault {
             None if needs_own => read.next().map_or((None, None), |(answer, doubt)| (answer.value, doubt)),
             own => (own.flatten(), None),
         };
+        // Many keys may take long.
+        let is_own_recent = self.own.as_ref().is_some_and(|(_, reading)| self.is_recent(reading));
+        let (own, of_own) = if needs_own && !is_own_recent {
+            let (answer, doubt) = self.read_each(&[b""])?.remove(0);
+            (answer.value, doubt.or(of_own))
+        } else {
+            (own, of_own)
+        };
         let load = |keys: &&[&[u8]]| {
             let old = last.as_ref().filter(|_| is_old(keys));
             let (value, reading, doubt) = if let Some((_, value, reading)) = old {
                 (Some(value.clone()), reading.later((self.now)()), None)
             } else {
-                let (answer, doubt) = read.next()?;
+                let (answer, doubt) = read.next().expect("each was read");
                 (answer.value, answer.reading, doubt)
             };
             let values = if keys.len() > 1 { vec![own.clone(), value] } else { vec![value] };
             let suspicion = doubt.or(of_own);
-            Some(Loaded { values, reading, suspicion, is_old: old.is_some(), waiting: None })
+            Loaded { values, reading, suspicion, is_old: old.is_some(), waiting: None }
         };
-        Ok(each.iter().filter_map(load).collect())
+        Ok(each.iter().map(load).collect())
     }
 
     fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {

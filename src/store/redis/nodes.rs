@@ -178,7 +178,7 @@ impl Nodes {
     }
 
     /// The node that `teller` calls HOST:PORT; the host may be missing.
-    fn node_at(&mut self, teller: NodeId, name: &str) -> RedisResult<NodeId> {
+    pub(super) fn node_at(&mut self, teller: NodeId, name: &str) -> RedisResult<NodeId> {
         let parts = name.rsplit_once(':').and_then(|(host, port)| Some((host, port.parse().ok()?)));
         let (host, port) = parts.ok_or_else(|| away("it redirects without an address"))?;
         let (here, has_tls) = match &self.known[teller.0].address {

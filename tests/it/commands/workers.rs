@@ -179,7 +179,7 @@ fn a_worker_that_buffers_its_answers_is_noticed() {
 fn a_worker_that_reads_no_more_does_not_keep_the_run() {
     let closes = "read x; exec <&-; echo $x; exec sleep 60";
     let told = "throttle: worker 1 was killed by SIGTERM\n".repeat(2);
-    let timed = throttle(&worker(&["--worker", "--timeout", "0.3"], closes)).write_stdin("1\n2\n").assert();
+    let timed = throttle(&worker(&["--worker", "--timeout", "2"], closes)).write_stdin("1\n2\n").assert();
     timed.success().stdout("1\n2\n").stderr(told);
     let mut running = Running::throttle(&worker(&["--worker"], closes));
     running.write("1\n2\n");

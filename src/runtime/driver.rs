@@ -228,7 +228,7 @@ impl<'a> Driver<'a> {
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
         let (ended, now) = (jobs.reap(), self.world.now());
-        // A signal may bring the ends of other commands, and all outputs are printed together.
+        // While a signal is waited for, other commands may end. All outputs are printed then, and logged if noted.
         for ended in &ended {
             if let Err(error) = self.record_end(schedule, now, ended) {
                 schedule.fail(Exit::Error, error);
@@ -361,10 +361,8 @@ fn write_metrics(
 
 #[cfg(test)]
 mod tests {
-    use std::cell::RefCell;
     use std::collections::VecDeque;
     use std::fs;
-    use std::rc::Rc;
 
     use super::*;
     use crate::cli;
@@ -410,20 +408,24 @@ mod tests {
         }
     }
 
-    /// A command that runs too long, until it gets a signal.
+    /// Commands for an item each, which end one after the other.
     #[derive(Default)]
-    struct Overdue {
-        runs: bool,
+    struct Commands {
+        running: VecDeque<u64>,
+        unprinted: Vec<u64>,
+        /// They run too long, until they get a signal.
+        are_overdue: bool,
         is_signalled: bool,
     }
 
-    impl Sink for Overdue {
+    impl Sink for Commands {
         fn capacity(&self) -> Capacity {
-            Capacity { vacancies: 1, ..Capacity::UNLIMITED }
+            let vacancies = 2 - self.running.len() as u64;
+            Capacity { vacancies, at_once: 1, ..Capacity::UNLIMITED }
         }
 
-        fn send(&mut self, _: Time, _: &Batch, _: &mut dyn FnMut()) -> Sent {
-            self.runs = true;
+        fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
+            self.running.push_back(batch.first());
             Sent::All
         }
 
@@ -432,13 +434,17 @@ mod tests {
         }
     }
 
-    impl RunningJobs for Overdue {
+    impl RunningJobs for Commands {
         fn has_started(&mut self, _: Time) {}
 
         fn reap(&mut self) -> Ends {
-            let end = End::Killed(Signal::SIGTERM as i32);
-            let ended = JobEnd::new(1, end);
-            self.is_signalled.then_some(ended).into_iter().collect()
+            if self.are_overdue && !self.is_signalled {
+                return Ends::new();
+            }
+            let ended = self.running.pop_front();
+            self.unprinted.extend(ended);
+            let end = if self.are_overdue { End::Killed(Signal::SIGTERM as i32) } else { End::Exited(0) };
+            ended.map(|first| JobEnd::new(first, end)).into_iter().collect()
         }
 
         fn captures(&self) -> bool {
@@ -454,7 +460,7 @@ mod tests {
         fn supersede(&mut self, _: u64) {}
 
         fn flush(&mut self) -> Flushed {
-            Flushed::default()
+            Flushed { printed: self.unprinted.drain(..).collect(), ..Flushed::default() }
         }
 
         fn signal(&mut self, _: Signal) {
@@ -462,44 +468,37 @@ mod tests {
         }
 
         fn deadline(&self) -> Option<Time> {
-            self.runs.then_some(Time(9))
+            (self.are_overdue && !self.running.is_empty()).then_some(Time(9))
         }
 
         fn enforce(&mut self, _: Time) {}
     }
 
+    /// A scheduler for commands that are run with these options.
+    fn schedule(options: &[&str]) -> Schedule {
+        let args = [&["throttle"], options, &["--", "cmd"]].concat();
+        let config = cli::parse(args.into_iter().map(Into::into)).unwrap();
+        let rates = config.limits.given().unwrap();
+        let schedule = Schedule::new(&config, rates, Time(9), Wall::EPOCH);
+        schedule.with_commands(config.command.as_ref().unwrap(), 7)
+    }
+
     /// A timeout that is due looks for commands that have ended, which asks for signals: not for timeouts again.
     #[test]
     fn a_signal_that_is_reported_late_is_all_that_is_waited_for() {
-        let args = ["throttle", "-r1/s", "--timeout=1", "--", "cmd"];
-        let config = cli::parse(args.map(Into::into)).unwrap();
-        let rates = config.limits.given().unwrap();
-        let mut schedule = Schedule::new(&config, rates, Time(9), Wall::EPOCH)
-            .with_commands(config.command.as_ref().unwrap(), 7);
-        let (mut world, mut sink, reporter) = (Late::default(), Overdue::default(), Reporter::default());
+        let mut schedule = schedule(&["-r1/s", "--timeout=1"]);
+        let mut sink = Commands { are_overdue: true, ..Commands::default() };
+        let (mut world, reporter) = (Late::default(), Reporter::default());
         assert_eq!(Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule), TERM);
     }
 
-    /// Two commands that end with 0, one after the other, while a signal comes.
-    #[derive(Default)]
-    struct Pair {
-        events: VecDeque<Event>,
-        running: VecDeque<u64>,
-        unprinted: Vec<u64>,
+    /// Two items come; then their commands end, one after the other, while a signal comes.
+    struct Busy {
         has_input: bool,
+        events: VecDeque<Event>,
     }
 
-    impl Pair {
-        fn new() -> Self {
-            let events = [Event::Exited, Event::Exited, Event::Stop(TERM)].into();
-            Pair { events, has_input: true, ..Pair::default() }
-        }
-    }
-
-    /// What the commands do, and the world around them.
-    struct Shared(Rc<RefCell<Pair>>);
-
-    impl World for Shared {
+    impl World for Busy {
         fn now(&self) -> Time {
             Time(9)
         }
@@ -509,88 +508,32 @@ mod tests {
         }
 
         fn wait(&mut self, _: Wait) -> Wake {
-            let has_input = std::mem::take(&mut self.0.borrow_mut().has_input);
-            match has_input {
+            match std::mem::take(&mut self.has_input) {
                 true => Wake::Input(Segment::of(b"a\nb\n".to_vec(), 2, Time(9))),
                 false => Wake::Event(self.happened().expect("something to wait for")),
             }
         }
 
         fn happened(&mut self) -> Option<Event> {
-            self.0.borrow_mut().events.pop_front()
+            self.events.pop_front()
         }
 
         fn is_interrupted(&self) -> bool {
             // From the end of the first one on.
-            matches!(self.0.borrow().events.len(), 1 | 2)
+            matches!(self.events.len(), 1 | 2)
         }
-    }
-
-    impl Sink for Shared {
-        fn capacity(&self) -> Capacity {
-            let vacancies = 2 - self.0.borrow().running.len() as u64;
-            Capacity { vacancies, at_once: 1, ..Capacity::UNLIMITED }
-        }
-
-        fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
-            self.0.borrow_mut().running.push_back(batch.first());
-            Sent::All
-        }
-
-        fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
-            Some(self)
-        }
-    }
-
-    impl RunningJobs for Shared {
-        fn has_started(&mut self, _: Time) {}
-
-        fn reap(&mut self) -> Ends {
-            let mut pair = self.0.borrow_mut();
-            let ended = pair.running.pop_front();
-            pair.unprinted.extend(ended);
-            ended.map(|first| JobEnd::new(first, End::Exited(0))).into_iter().collect()
-        }
-
-        fn captures(&self) -> bool {
-            false
-        }
-
-        fn outputs(&self) -> Pipes<'_> {
-            Pipes::new()
-        }
-
-        fn retire(&mut self, _: u64, _: u64) {}
-
-        fn supersede(&mut self, _: u64) {}
-
-        fn flush(&mut self) -> Flushed {
-            Flushed { printed: self.0.borrow_mut().unprinted.drain(..).collect(), ..Flushed::default() }
-        }
-
-        fn signal(&mut self, _: Signal) {}
-
-        fn deadline(&self) -> Option<Time> {
-            None
-        }
-
-        fn enforce(&mut self, _: Time) {}
     }
 
     /// The end of the second one is found while the signal is waited for, and both outputs are printed then.
     #[test]
     fn commands_that_end_as_a_signal_comes_are_logged() {
-        let args = ["throttle", "-r9/s", "-j2", "--", "cmd"];
-        let config = cli::parse(args.map(Into::into)).unwrap();
-        let rates = config.limits.given().unwrap();
-        let mut schedule = Schedule::new(&config, rates, Time(9), Wall::EPOCH)
-            .with_commands(config.command.as_ref().unwrap(), 7);
+        let mut schedule = schedule(&["-r9/s", "-j2"]);
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("log");
         let log = JobLog::open(&path, None, false).unwrap();
-        let pair = Rc::new(RefCell::new(Pair::new()));
-        let (mut world, mut sink, reporter) =
-            (Shared(Rc::clone(&pair)), Shared(Rc::clone(&pair)), Reporter::default());
+        let events = [Event::Exited, Event::Exited, Event::Stop(TERM)].into();
+        let mut world = Busy { has_input: true, events };
+        let (mut sink, reporter) = (Commands::default(), Reporter::default());
         let driver = Driver::new(&mut world, &mut sink, &reporter);
         let mut driver = driver.noting(Some((log, Delimiter::new(b"\n"))), None);
         assert_eq!(driver.run(&mut schedule), TERM);

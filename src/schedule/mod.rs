@@ -233,7 +233,7 @@ impl Schedule {
         } else {
             // Later slots are of no use.
             let latest = self.ending.latest(now).map(|(latest, _)| latest.saturating_add(slots.slack()));
-            let demands = self.lanes.demands(now, latest, slots.most_wanted(), slots.most_kinds());
+            let demands = self.lanes.demands(now, latest, slots.most_wanted(), slots.most_runs());
             self.gate.want(now, demands, self.lanes.capacity().vacancies)
         };
         self.actions.store(steps.orders);

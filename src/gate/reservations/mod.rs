@@ -305,9 +305,9 @@ impl Reservations {
         self.pacing.most()
     }
 
-    /// The most kinds of releases of each lane for which slots are booked at the same time.
-    pub fn most_kinds(&self) -> usize {
-        self.pacing.most_kinds()
+    /// The most runs of equal releases of each lane for which slots are booked at the same time.
+    pub fn most_runs(&self) -> usize {
+        self.pacing.most_runs()
     }
 
     /// True if a release like this might get a slot soon. Otherwise its next slot, or its next order, is far off.

@@ -23,9 +23,9 @@ const REPLACED_WITHIN: u64 = SECOND;
 /// After an answer that came in time, slots are booked less far ahead, by one part in this many.
 const DECAY: u64 = 16;
 
-/// The most kinds of releases of a lane for which slots are booked at the same time, if answers take long or not.
-const MAX_KINDS: usize = 64;
-const NEAR_KINDS: usize = 16;
+/// The most runs of equal releases of a lane for which slots are booked at the same time, if answers take long or not.
+const MAX_RUNS: usize = 64;
+const NEAR_RUNS: usize = 16;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
@@ -104,13 +104,13 @@ impl Pacing {
         2 * self.longest_span
     }
 
-    /// The most kinds of releases of a lane for which slots are booked at the same time. What does not wait is decided
-    /// one by one.
-    pub(super) fn most_kinds(&self) -> usize {
+    /// The most runs of equal releases of a lane for which slots are booked at the same time. What does not wait is
+    /// decided one by one.
+    pub(super) fn most_runs(&self) -> usize {
         match (self.waits, self.is_distant()) {
             (false, _) => 1,
-            (true, false) => NEAR_KINDS,
-            (true, true) => MAX_KINDS,
+            (true, false) => NEAR_RUNS,
+            (true, true) => MAX_RUNS,
         }
     }
 
@@ -184,8 +184,8 @@ impl Pacing {
         let TotalDemand { within, follows, .. } = lease.demand;
         // As kinds are booked one after the other, a slot may be before those of earlier releases: it must still be
         // good after these.
-        let near = if self.is_distant() { 2 * self.lead() } else { self.validity / 4 };
-        let within = if follows { within.min(near) } else { within };
+        let longest = if self.is_distant() { 2 * self.lead() } else { self.validity / 4 };
+        let within = if follows { within.min(longest) } else { within };
         // Half of a short wait is left for the answer itself.
         let (count, within, ahead) = match self.waits {
             true => (count, within, self.ahead.min(within / 2)),

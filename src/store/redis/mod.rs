@@ -37,6 +37,7 @@
 //! Nothing is released then, and it is asked again until a timeout. If the answer to a swap is lost, the next one shows
 //! whether it was made: its value is like no other.
 
+mod call;
 mod clock;
 mod connection;
 mod distance;
@@ -59,8 +60,9 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use redis::{Cmd, RedisError, RedisResult, Script, cmd, pipe};
+use redis::{RedisError, RedisResult, Script, pipe};
 
+use self::call::{Answer, Call, Outcome, read};
 use self::clock::ServerClock;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
 use self::failure::{away, meaning};
@@ -70,14 +72,13 @@ pub use self::offline::book_over;
 use self::retries::{Patience, persist};
 use self::socket::Timeouts;
 use super::hold::HOLD_REFRESH;
-use super::record::VERSION;
 use super::shared::VaultStore;
-use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write, between_looks};
+use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Write, between_looks};
 use super::{BootClock, Policy, Reserve, StoreError, Warn};
 use crate::config::Server;
 use crate::exit::Exit;
 use crate::gate::Eviction;
-use crate::time::{SECOND, Time, Wall};
+use crate::time::{SECOND, Time};
 
 /// The nanoseconds for which a value is kept after it is idle: clocks differ.
 const SLACK: u64 = 10 * SECOND;
@@ -155,63 +156,6 @@ struct Keeper {
     asked: Time,
     /// The last swap was refused at first.
     is_contended: bool,
-}
-
-/// An answer of the script.
-struct Answer {
-    node: NodeId,
-    reading: Reading,
-    outcome: Outcome,
-    value: Option<Value>,
-    /// The reply, or the requests of all that wait, as far as it was told.
-    told: Vec<Value>,
-}
-
-/// What became of a call of the script.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Outcome {
-    Read,
-    Swapped,
-    Replied,
-    HasTurn,
-    Waits,
-}
-
-const OUTCOMES: [Outcome; 5] =
-    [Outcome::Read, Outcome::Swapped, Outcome::Replied, Outcome::HasTurn, Outcome::Waits];
-
-/// A swap, as the script is told of it.
-#[derive(Clone, Copy, Default)]
-struct Call<'a> {
-    key: &'a [u8],
-    /// What the old value begins with.
-    begins: &'a [u8],
-    /// The new value; empty if it only waits.
-    new: &'a [u8],
-    /// The milliseconds for which to keep it.
-    millis: u64,
-    id: &'a str,
-    request: &'a [u8],
-    replies: &'a [Waiting],
-}
-
-impl<'a> Call<'a> {
-    fn of(write: &Write<'a>, id: &'a str) -> Self {
-        let Write { key, old, decided, value: new, idle, request, replies } = *write;
-        let begins = old.map_or(&b""[..], |old| &old[..VERSION.min(old.len())]);
-        let millis = idle.since(decided).saturating_add(SLACK).div_ceil(1_000_000).min(1 << 52);
-        Call { key, begins, new, millis, id, request: request.unwrap_or_default(), replies }
-    }
-
-    /// As a command. The process may have the turn for this number of microseconds.
-    fn command(&self, script: &str, name: &str, turn: u64) -> Cmd {
-        let Call { key, begins, new, millis, id, request, replies } = *self;
-        let mut command = cmd("EVALSHA");
-        command.arg(script).arg(1).arg(redis_key(name, key));
-        command.arg(begins).arg(new).arg(millis).arg(id).arg(request).arg(turn);
-        replies.iter().for_each(|(id, reply)| _ = command.arg(id).arg(reply));
-        command
-    }
 }
 
 impl ServerVault {
@@ -442,19 +386,6 @@ impl ServerVault {
     }
 }
 
-/// Reads what the script returns.
-fn read(
-    (seconds, micros, outcome, value, told): (u64, u64, usize, Value, Vec<Value>),
-    node: NodeId,
-    asked: Time,
-    answered: Time,
-) -> Option<Answer> {
-    let shown = seconds.checked_mul(SECOND)?.checked_add(micros.checked_mul(1000)?)?;
-    let reading = Reading { asked, shown: Time(shown), answered, wall: Wall::EPOCH };
-    let value = Some(value).filter(|value| !value.is_empty());
-    Some(Answer { node, reading, outcome: *OUTCOMES.get(outcome)?, value, told })
-}
-
 impl Vault for ServerVault {
     fn load(&mut self, keys: &[&[u8]], may_be_old: bool) -> Result<Loaded, StoreError> {
         Ok(self.load_each(&[keys], may_be_old)?.remove(0))
@@ -475,24 +406,18 @@ impl Vault for ServerVault {
         let last = self.last.as_ref().filter(|_| may_be_old).filter(is_known).cloned();
         let is_old = |keys: &[&[u8]]| last.as_ref().is_some_and(|(known, ..)| keys.ends_with(&[known]));
         let needs_own = each.iter().any(|keys| keys.len() > 1);
-        let own = self.own.as_ref().filter(|(_, reading)| needs_own && self.is_recent(reading));
-        let own = own.map(|(own, _)| own.clone());
+        let lacks_own = |vault: &Self| {
+            needs_own && !vault.own.as_ref().is_some_and(|(_, reading)| vault.is_recent(reading))
+        };
+        let own = lacks_own(self).then_some(&b""[..]);
         let missing = each.iter().filter(|keys| !is_old(keys)).map(|keys| keys[keys.len() - 1]);
-        let missing: Vec<_> =
-            (needs_own && own.is_none()).then_some(&b""[..]).into_iter().chain(missing).collect();
-        let mut read = if missing.is_empty() { Vec::new() } else { self.read_each(&missing)? }.into_iter();
-        let (own, of_own) = match own {
-            None if needs_own => read.next().map_or((None, None), |(answer, doubt)| (answer.value, doubt)),
-            own => (own.flatten(), None),
-        };
+        let mut read = self.read_each(&own.into_iter().chain(missing).collect::<Vec<_>>())?.into_iter();
+        let mut of_own = own.and_then(|_| read.next()?.1);
         // Many keys may take long.
-        let is_own_recent = self.own.as_ref().is_some_and(|(_, reading)| self.is_recent(reading));
-        let (own, of_own) = if needs_own && !is_own_recent {
-            let (answer, doubt) = self.read_each(&[b""])?.remove(0);
-            (answer.value, doubt.or(of_own))
-        } else {
-            (own, of_own)
-        };
+        if lacks_own(self) {
+            of_own = self.read_each(&[b""])?.remove(0).1.or(of_own);
+        }
+        let own = self.own.as_ref().and_then(|(own, _)| own.clone());
         let load = |keys: &&[&[u8]]| {
             let old = last.as_ref().filter(|_| is_old(keys));
             let (value, reading, doubt) = if let Some((_, value, reading)) = old {
@@ -643,6 +568,7 @@ impl Vault for ServerVault {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::time::Wall;
 
     #[test]
     fn the_keepers_of_keys_that_no_longer_matter_are_forgotten() {

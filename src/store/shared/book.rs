@@ -16,7 +16,17 @@ use crate::time::Time;
 /// Slots that come too late this number of times in a row are no accident.
 const CORRECTIONS: usize = 2;
 
-/// An order whose slots all came too late, with these slots and the clock as of then.
+/// What was decided on an order, by the clock of the vault.
+struct Decided {
+    /// Its place among all orders.
+    at: usize,
+    order: Order,
+    booked_in: BookedIn,
+    answer: Answer,
+    reading: Reading,
+}
+
+/// An order whose slots all came too late, its place, these slots, and the clock as of then.
 type Late = (usize, Order, Vec<Returned>, Reading);
 
 impl<V: Vault> Store for VaultStore<V> {
@@ -68,7 +78,7 @@ impl<V: Vault> VaultStore<V> {
             let (mut late, mut are_any_in_time) = (Vec::new(), false);
             let booked = self.request_parts(parts)?;
             void.extend(self.memory.take_void());
-            for (at, Part { order, .. }, booked_in, answer, reading) in booked {
+            for Decided { at, order, booked_in, answer, reading } in booked {
                 let is_empty = answer.slots.is_empty();
                 let (mut answer, too_late) = self.answer(&order, booked_in, answer, &reading);
                 if !is_empty && answer.slots.is_empty() {
@@ -95,24 +105,31 @@ impl<V: Vault> VaultStore<V> {
         Ok(answers)
     }
 
-    /// Does what is requested by each part, and tells what was booked and when. The parts are numbered.
-    fn request_parts(
-        &mut self,
-        mut parts: Vec<(usize, Part)>,
-    ) -> Result<Vec<(usize, Part, BookedIn, Answer, Reading)>, StoreError> {
+    /// Books for parts, which are numbered, with one request for each key.
+    fn request_parts(&mut self, mut parts: Vec<(usize, Part)>) -> Result<Vec<Decided>, StoreError> {
         parts.sort_by(|(_, one), (_, other)| one.order.key.cmp(&other.order.key));
-        let of_each = parts.chunk_by(|(_, one), (_, other)| one.order.key == other.order.key);
-        let request =
-            |parts: &[(usize, Part)]| Request { parts: parts.iter().map(|(_, part)| part.clone()).collect() };
-        let requests: Vec<_> = of_each.map(request).collect();
-        let replies = self.request_each(&requests)?.into_iter();
-        let answers = replies.flat_map(|(Reply { booked_in, answers, .. }, reading)| {
+        let (mut places, mut requests) = (Vec::new(), Vec::<Request>::new());
+        for (at, part) in parts {
+            places.push(at);
+            match requests.last_mut().filter(|request| request.key() == &*part.order.key) {
+                Some(request) => request.parts.push(part),
+                None => requests.push(Request { parts: vec![part] }),
+            }
+        }
+        let replies = self.request_each(&requests)?;
+        let answers = replies.into_iter().flat_map(|(Reply { booked_in, answers, .. }, reading)| {
             answers.into_iter().map(move |answer| (booked_in, answer, reading))
         });
-        let booked = parts.into_iter().zip(answers);
-        Ok(booked
-            .map(|((at, part), (booked_in, answer, reading))| (at, part, booked_in, answer, reading))
-            .collect())
+        let orders = requests.into_iter().flat_map(|request| request.parts).map(|part| part.order);
+        let booked = places.into_iter().zip(orders).zip(answers);
+        let booked = booked.map(|((at, order), (booked_in, answer, reading))| Decided {
+            at,
+            order,
+            booked_in,
+            answer,
+            reading,
+        });
+        Ok(booked.collect())
     }
 
     /// The parts that book anew after slots came too late, and give these back. If that was no accident, gives them

@@ -1,17 +1,10 @@
 //! When many processes swap the record of a key: one decides for all that wait, and replies to them.
 
 use super::request::{Reply, Request};
-use super::swap::Act;
+use super::swap::{Act, Messages};
 use super::{Booking, VaultStore};
 use crate::store::StoreError;
-use crate::store::vault::{Loaded, Reading, Suspicion, Value, Vault, Waiting};
-
-/// The encoded request to others, and the replies to theirs.
-#[derive(Default)]
-pub(super) struct Messages {
-    pub(super) request: Option<Value>,
-    pub(super) replies: Vec<Waiting>,
-}
+use crate::store::vault::{Loaded, Reading, Suspicion, Vault, Waiting};
 
 /// Requests, and what was decided on them.
 struct Asked<'a> {

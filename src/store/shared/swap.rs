@@ -6,7 +6,6 @@
 
 use std::mem;
 
-use super::queue::Messages;
 use super::request::{Reply, Request};
 use super::{Booking, Entry, VaultStore};
 use crate::store::StoreError;
@@ -16,6 +15,13 @@ use crate::time::{SECOND, Time};
 
 /// The nanoseconds, besides those that a key may matter, for which the limits of keys are on record.
 const CLAIM: u64 = 10 * SECOND;
+
+/// What is written with a record: the encoded request to others, and the replies to theirs.
+#[derive(Default)]
+pub(super) struct Messages {
+    pub(super) request: Option<Value>,
+    pub(super) replies: Vec<Waiting>,
+}
 
 /// What is to be done with records.
 pub(super) trait Act {
@@ -36,7 +42,7 @@ struct Change<'a> {
     queues: bool,
     /// The state's own record may be an old one.
     may_lag: bool,
-    /// Until it is made, whatever is loaded: it may be told only once.
+    /// It holds for all that is loaded until the change is made, as the vault may tell it only once.
     suspicion: Option<Suspicion>,
     state: State,
 }
@@ -216,11 +222,7 @@ impl<V: Vault> VaultStore<V> {
                     let loaded = Loaded { suspicion: suspicion.or(change.suspicion), ..loaded };
                     match change.request.filter(|_| mem::take(&mut change.queues)) {
                         Some(request) => Step::Write(self.queue(change.key, loaded, request).into()),
-                        None => {
-                            self.decide(change.key, loaded, change.may_lag, &mut |booking, waiting| {
-                                act.act(at, booking, waiting)
-                            })?
-                        }
+                        None => self.decide(change, loaded, (at, act))?,
                     }
                 }
                 State::Queued(draft) => Step::Write(draft),
@@ -248,13 +250,12 @@ impl<V: Vault> VaultStore<V> {
         Ok(drafts)
     }
 
-    /// Decides on a change of the record that was loaded.
+    /// Decides on a change, the one with this number, of the record that was loaded.
     fn decide(
         &mut self,
-        key: &[u8],
+        &Change { key, may_lag, .. }: &Change<'_>,
         loaded: Loaded,
-        may_lag: bool,
-        act: &mut dyn FnMut(&mut Booking<'_>, &[Waiting]) -> Messages,
+        (at, act): (usize, &mut dyn Act),
     ) -> Result<Step, StoreError> {
         let Loaded { values, reading, suspicion, is_old, waiting } = loaded;
         let is_awaited = waiting.is_some();
@@ -263,7 +264,7 @@ impl<V: Vault> VaultStore<V> {
         let mut own = self.entry(b"", values.next().flatten(), &reading, suspicion, None)?;
         let held = own.record.hold.in_force(now);
         if key.is_empty() {
-            let messages = act(&mut self.booking(&mut own.record, &reading, held), &waiting);
+            let messages = act.act(at, &mut self.booking(&mut own.record, &reading, held), &waiting);
             let idle = self.rules.idle_at(&own.record.ledger).max(own.record.hold.until);
             own.record.idle = own.record.idle.max(idle);
             if self.rules.policy().key().is_some() {
@@ -282,7 +283,7 @@ impl<V: Vault> VaultStore<V> {
         if may_lag && entry.is_ahead_of(&own.record) {
             return Ok(Step::Lagging);
         }
-        let messages = act(&mut self.booking(&mut entry.record, &reading, held), &waiting);
+        let messages = act.act(at, &mut self.booking(&mut entry.record, &reading, held), &waiting);
         entry.record.idle = self.rules.idle_at(&entry.record.ledger);
         if entry.record.idle > own.record.idle {
             // Otherwise nobody would know any more that the key is used.

@@ -23,6 +23,16 @@ pub(super) fn between_looks(validity: u64) -> u64 {
 /// A value under a key.
 pub type Value = Vec<u8>;
 
+/// What came of an eviction.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Evicted {
+    /// The latest time at which one of the values that were forgotten became idle, by the wall clock that it was
+    /// written by.
+    pub last_idle: Option<Time>,
+    /// The number of values that were kept.
+    pub kept: u64,
+}
+
 /// Keeps values, each under a key, for all processes that use the same state. The empty key is the state's own.
 pub trait Vault: Send {
     /// The values of these keys, and the instant at which they were read. Begins a swap of any of them. If they
@@ -113,13 +123,12 @@ pub trait Vault: Send {
     fn forget(&mut self) -> Result<bool, StoreError>;
 
     /// Forgets values that are idle at `now`, when the wall clock shows `shown`, unless the vault does so by itself;
-    /// [`Time::NEVER`] if they do not go by it.
-    /// Returns the latest time at which one of them became idle, by the wall clock that it was written by.
+    /// [`Time::NEVER`] if they do not go by it. This takes time in proportion to the number of values.
     ///
     /// # Errors
     /// There is no hope to do so.
-    fn evict(&mut self, _now: Time, _shown: Time) -> Result<Option<Time>, StoreError> {
-        Ok(None)
+    fn evict(&mut self, _now: Time, _shown: Time) -> Result<Evicted, StoreError> {
+        Ok(Evicted::default())
     }
 
     /// The nanoseconds for which it keeps a value that is idle.

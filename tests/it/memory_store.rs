@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throttle::charge::Key;
-use throttle::store::vault::{Loaded, Reading, Swap, Value, Vault, Waiting, Write};
+use throttle::store::vault::{Evicted, Loaded, Reading, Swap, Value, Vault, Waiting, Write};
 use throttle::store::{Answer, Order, Policy, Store, StoreError, VaultStore};
 use throttle::time::{Time, Wall};
 
@@ -173,8 +173,9 @@ impl Vault for MemoryVault {
         Ok(!std::mem::take(&mut *self.values()).is_empty())
     }
 
-    fn evict(&mut self, now: Time, shown: Time) -> Result<Option<Time>, StoreError> {
-        Ok(if self.is_lazy { self.evict_idle(now, shown) } else { None })
+    fn evict(&mut self, now: Time, shown: Time) -> Result<Evicted, StoreError> {
+        let last_idle = if self.is_lazy { self.evict_idle(now, shown) } else { None };
+        Ok(Evicted { last_idle, kept: 0 })
     }
 
     fn keeps_for(&self) -> u64 {

@@ -40,7 +40,7 @@ use self::lock::Lock;
 use self::refusal::{About, unusable};
 use super::flaw::Flaw;
 use super::shared::VaultStore;
-use super::vault::{Loaded, Origin, Reading, Suspicion, Swap, Value, Vault, Write};
+use super::vault::{Evicted, Loaded, Origin, Reading, Suspicion, Swap, Value, Vault, Write};
 use super::{BootClock, LockStatus, Policy, Reserve, StoreError, Warn};
 use crate::exit::Exit;
 use crate::time::{Time, Wall, shown};
@@ -267,8 +267,11 @@ impl Vault for FileVault {
         Database::remove(&self.path, self.setting.patience)
     }
 
-    fn evict(&mut self, now: Time, shown: Time) -> Result<Option<Time>, StoreError> {
-        if self.lock.is_some() { self.found().evict(now, shown).about(&self.path) } else { Ok(None) }
+    fn evict(&mut self, now: Time, shown: Time) -> Result<Evicted, StoreError> {
+        if self.lock.is_none() {
+            return Ok(Evicted::default());
+        }
+        self.found().evict(now, shown).about(&self.path)
     }
 
     fn origin(&self) -> Origin {

@@ -37,9 +37,9 @@ impl<V: Vault> Store for VaultStore<V> {
 
     fn book_some(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
         self.prepare()?;
-        let orders = &orders[..orders.len().min(MAX_PARTS)];
         let at_once = self.vault.at_once();
         if at_once > 1 {
+            let orders = &orders[..orders.len().min(MAX_PARTS)];
             let mut keys = HashSet::new();
             let rest = orders.iter().position(|order| {
                 keys.insert(&order.key);

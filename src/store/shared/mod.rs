@@ -24,14 +24,14 @@ use self::trust::Memory;
 use super::flaw::Flaw;
 use super::ledger::BookingRules;
 use super::record::Record;
-use super::vault::{Loaded, Reading, Suspicion, Value, Vault};
+use super::vault::{Evicted, Loaded, Reading, Suspicion, Value, Vault};
 use super::{Policy, Reserve, StoreError, Warn};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::time::Time;
 
-/// The number of new keys that are added between two evictions of idle ones.
-const BETWEEN_EVICTIONS: u32 = 1024;
+/// The least number of new keys that are added between two evictions of idle ones.
+const MIN_BETWEEN_EVICTIONS: u64 = 1024;
 
 /// Limits that are kept in a vault, as one process uses them.
 pub struct VaultStore<V> {
@@ -42,7 +42,8 @@ pub struct VaultStore<V> {
     returnable: Returnable,
     /// A suspicion that was not acted on yet.
     doubt: Option<Suspicion>,
-    new_keys: u32,
+    /// The number of new keys that are still added before the next eviction of idle ones.
+    until_eviction: u64,
     /// The number of times that slots were booked in vain, as all came too late, since some came in time.
     corrections: usize,
     warn: Warn,
@@ -86,7 +87,7 @@ impl<V: Vault> VaultStore<V> {
             memory: Memory::default(),
             returnable: Returnable::default(),
             doubt: None,
-            new_keys: 0,
+            until_eviction: 0,
             corrections: 0,
             warn: Arc::new(drop),
         };
@@ -169,17 +170,20 @@ impl<V: Vault> VaultStore<V> {
         Booking { rules: &self.rules, record, reading, held, changes: self.agreement.changes }
     }
 
-    /// Evicts idle keys now and then. If the wall clock is set back, it may show again a period in which they were
-    /// used; returns whether that is to be noted in the state's own record.
+    /// Evicts idle keys each time the number of keys may have doubled. If the wall clock is set back, it may show again
+    /// a period in which they were used; returns whether that is to be noted in the state's own record.
     fn evicts(&mut self, own: &mut Record, now: Time) -> Result<bool, StoreError> {
-        let is_due = self.new_keys.is_multiple_of(BETWEEN_EVICTIONS);
-        self.new_keys = self.new_keys.wrapping_add(1);
+        if self.until_eviction > 0 {
+            self.until_eviction -= 1;
+            return Ok(false);
+        }
         let goes_by_wall = self.rules.policy().goes_by_wall();
         let shown = if goes_by_wall { self.rules.wall().shows(now) } else { Time::NEVER };
-        let idle = if is_due { self.vault.evict(now, shown)? } else { None };
+        let Evicted { last_idle, kept } = self.vault.evict(now, shown)?;
+        self.until_eviction = kept.max(MIN_BETWEEN_EVICTIONS);
         let has_periods = self.rules.policy().of_calendar().next().is_some();
-        let is_new = idle.is_some_and(|idle| has_periods && idle > own.evicted);
-        own.evicted = idle.filter(|_| is_new).unwrap_or(own.evicted);
+        let is_new = last_idle.is_some_and(|idle| has_periods && idle > own.evicted);
+        own.evicted = last_idle.filter(|_| is_new).unwrap_or(own.evicted);
         Ok(is_new)
     }
 

@@ -1,7 +1,9 @@
 //! The slots that may be given back, with the instants by which the vault knows them.
 
-use std::sync::Arc;
+use std::collections::HashMap;
 
+use crate::charge::Key;
+use crate::gate::Eviction;
 use crate::store::{Order, Slot, Task};
 use crate::time::{Time, Wall};
 
@@ -16,27 +18,34 @@ pub(super) struct Returned {
 }
 
 #[derive(Default)]
-pub(super) struct Returnable(Vec<(Arc<Order>, Slot, Returned)>);
+pub(super) struct Returnable {
+    by_kind: HashMap<(Key, Box<[u64]>), Vec<(Slot, Returned)>>,
+    eviction: Eviction,
+}
 
 impl Returnable {
-    /// Adds slots that were booked for an order, and forgets those that are over by `now`.
+    /// Adds slots that were booked for an order, and forgets such that are over by `now`.
     pub(super) fn add(&mut self, order: &Order, booked_in: BookedIn, slots: &[(Slot, Time)], now: Time) {
-        self.0.retain(|(_, slot, _)| slot.until >= now);
-        let order = Arc::new(order.clone());
-        let returned = |&(slot, at)| (Arc::clone(&order), slot, Returned { booked_in, at });
-        self.0.extend(slots.iter().map(returned));
+        let forget_past = |slots: &mut Vec<(Slot, Returned)>| slots.retain(|(slot, _)| slot.until >= now);
+        let alike = self.by_kind.entry((order.key.clone(), order.costs.clone())).or_default();
+        forget_past(alike);
+        alike.extend(slots.iter().map(|&(slot, at)| (slot, Returned { booked_in, at })));
+        self.eviction.retain(&mut self.by_kind, |_, slots| {
+            forget_past(slots);
+            !slots.is_empty()
+        });
     }
 
     /// Takes the slots that an order gives back, each once: there may be several at one instant, only some of which are
     /// given back.
     pub(super) fn take(&mut self, order: &Order) -> Vec<Returned> {
         let Task::GiveBack(slots, _) = &order.task else { return Vec::new() };
+        let Some(alike) = self.by_kind.get_mut(&(order.key.clone(), order.costs.clone())) else {
+            return Vec::new();
+        };
         let mut take = |slot: &Slot| {
-            let is_it = |(of, known, _): &(Arc<Order>, Slot, Returned)| {
-                known == slot && (&of.key, &of.costs) == (&order.key, &order.costs)
-            };
-            let at = self.0.iter().position(is_it)?;
-            Some(self.0.swap_remove(at).2)
+            let at = alike.iter().position(|(known, _)| known == slot)?;
+            Some(alike.swap_remove(at).1)
         };
         slots.iter().filter_map(&mut take).collect()
     }

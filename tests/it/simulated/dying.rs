@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use anyhow::anyhow;
 use throttle::exit::Exit;
 use throttle::store::StoreError;
-use throttle::store::vault::{Loaded, Origin, Swap, Value, Vault, Write};
+use throttle::store::vault::{Evicted, Loaded, Origin, Swap, Value, Vault, Write};
 use throttle::time::Time;
 
 /// A vault that fails after this number of swaps.
@@ -43,7 +43,7 @@ impl<V: Vault> Vault for Dying<V> {
         self.vault.forget()
     }
 
-    fn evict(&mut self, now: Time, shown: Time) -> Result<Option<Time>, StoreError> {
+    fn evict(&mut self, now: Time, shown: Time) -> Result<Evicted, StoreError> {
         self.vault.evict(now, shown)
     }
 

@@ -25,85 +25,101 @@ use crate::time::Time;
 pub type BootClock = Box<dyn Fn() -> Time + Send>;
 
 /// Manages a state: opens, resets and holds it, and reports how it is used.
-pub trait Admin {
+pub struct Admin {
+    vault: Box<dyn Fn(BootClock) -> Result<Box<dyn Vault>, StoreError>>,
+    /// Sets the margins that limits do not.
+    reserve: Reserve,
+}
+
+impl Admin {
+    /// # Errors
+    /// There is no place for the state, or its store was left out of this build.
+    pub fn of(shared: &Shared) -> Result<Self, StoreError> {
+        match &shared.state {
+            #[cfg(feature = "redis")]
+            State::Server(server) => Ok(Admin::on_server(server, Duration::from_nanos(shared.timeout))),
+            #[cfg(feature = "sqlite")]
+            State::File(path) => Ok(Admin::in_file(path.clone())),
+            #[cfg(feature = "sqlite")]
+            State::Name(name) => Ok(Admin::in_file(place(name)?)),
+            #[cfg(not(feature = "redis"))]
+            State::Server(_) => Err(left_out("servers", "redis, or name a file")),
+            #[cfg(not(feature = "sqlite"))]
+            State::File(_) | State::Name(_) => Err(left_out("files", "sqlite, or use redis://")),
+        }
+    }
+
+    /// A server is tried for `timeout`.
+    #[cfg(feature = "redis")]
+    fn on_server(server: &Server, timeout: Duration) -> Self {
+        let server = server.clone();
+        let vault = move |now| Ok(Box::new(ServerVault::new(server.clone(), timeout, now)) as _);
+        Admin { vault: Box::new(vault), reserve: Reserve::REMOTE }
+    }
+
+    #[cfg(feature = "sqlite")]
+    fn in_file(path: PathBuf) -> Self {
+        let vault = move |now| Ok(Box::new(FileVault::new(&path, now)?) as _);
+        Admin { vault: Box::new(vault), reserve: Reserve::LOCAL }
+    }
+
     /// Opens the store that shares these limits, and returns it with their policy.
     ///
     /// # Errors
     /// The state is unavailable, unsafe, or kept for other limits. A server is not asked yet.
-    fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError>;
+    pub fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
+        let policy = policy(rates, self.reserve)?;
+        let store = VaultStore::opened((self.vault)(now)?, policy.clone(), rates, self.reserve)?;
+        Ok((Box::new(store), policy))
+    }
 
     /// Starts the state afresh. Processes that use it notice, and release nothing for one window.
     ///
     /// # Errors
     /// It is unavailable.
-    fn reset(&self) -> Result<(), StoreError>;
+    pub fn reset(&self) -> Result<(), StoreError> {
+        (self.vault)(Box::new(|| Time::ZERO))?.forget().map(drop)
+    }
 
     /// Holds everything in the state for `length` nanoseconds from now on; 0 ends all holds. Returns whether there is
     /// such a state: only a run defines the limits.
     ///
     /// # Errors
     /// It is unavailable.
-    fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError>;
+    pub fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError> {
+        hold((self.vault)(now)?, length)
+    }
 
     /// Replaces the limits of the state, or begins it with these.
     ///
     /// # Errors
     /// It is unavailable or damaged, or the limits leave no slots.
-    fn set_limits(&self, rates: &[Rate], now: BootClock) -> Result<(), StoreError>;
+    pub fn set_limits(&self, rates: &[Rate], now: BootClock) -> Result<(), StoreError> {
+        let policy = policy(rates, self.reserve)?;
+        VaultStore::set_limits((self.vault)(now)?, policy, rates, self.reserve)
+    }
 
     /// The limits of the state, with their margins; `None` if there is no such state.
     ///
     /// # Errors
     /// It is unavailable or damaged.
-    fn limits(&self, now: BootClock) -> Result<Option<Vec<Rate>>, StoreError>;
+    pub fn limits(&self, now: BootClock) -> Result<Option<Vec<Rate>>, StoreError> {
+        let found = VaultStore::found((self.vault)(now)?)?;
+        Ok(found.map(|shared| shared.rules.policy().rates.clone()))
+    }
 
     /// The use of the state; `None` if there is no such state. Books and writes nothing.
     ///
     /// # Errors
     /// It is unavailable, damaged, or not to be trusted.
-    fn status(&self, now: Time) -> Result<Option<Status>, StoreError>;
-}
-
-/// Where a state is.
-struct Place<F> {
-    vault: F,
-    /// Sets the margins that limits do not.
-    reserve: Reserve,
-}
-
-impl<V: Vault + 'static, F: Fn(BootClock) -> Result<V, StoreError>> Admin for Place<F> {
-    fn open(&self, rates: &[Rate], now: BootClock) -> Result<(Box<dyn Store>, Policy), StoreError> {
-        let policy = policy(rates, self.reserve)?;
-        let store = VaultStore::opened((self.vault)(now)?, policy.clone(), rates, self.reserve)?;
-        Ok((Box::new(store), policy))
-    }
-
-    fn set_limits(&self, rates: &[Rate], now: BootClock) -> Result<(), StoreError> {
-        let policy = policy(rates, self.reserve)?;
-        VaultStore::set_limits((self.vault)(now)?, policy, rates, self.reserve)
-    }
-
-    fn limits(&self, now: BootClock) -> Result<Option<Vec<Rate>>, StoreError> {
-        let found = VaultStore::found((self.vault)(now)?)?;
-        Ok(found.map(|shared| shared.rules.policy().rates.clone()))
-    }
-
-    fn reset(&self) -> Result<(), StoreError> {
-        (self.vault)(Box::new(|| Time::ZERO))?.forget().map(drop)
-    }
-
-    fn hold(&self, length: u64, now: BootClock) -> Result<bool, StoreError> {
-        hold((self.vault)(now)?, length)
-    }
-
-    fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {
+    pub fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {
         Status::of((self.vault)(Box::new(move || now))?)
     }
 }
 
 /// Holds everything in a state for `length` nanoseconds from now on; 0 ends all holds. Returns whether there is such a
 /// state.
-pub(super) fn hold<V: Vault>(vault: V, length: u64) -> Result<bool, StoreError> {
+pub(super) fn hold(vault: Box<dyn Vault>, length: u64) -> Result<bool, StoreError> {
     let Some(mut shared) = VaultStore::found(vault)? else { return Ok(false) };
     let lift = |booking: &mut Booking| booking.record.ledger.hold = Hold::default();
     shared.update(b"", |booking| {
@@ -123,37 +139,6 @@ fn policy(rates: &[Rate], reserve: Reserve) -> Result<Policy, StoreError> {
     let policy = Policy::new(rates, reserve);
     policy.check().map_err(|error| StoreError { exit: Exit::Usage, error })?;
     Ok(policy)
-}
-
-/// A state on a server, which is tried for as long as this.
-#[cfg(feature = "redis")]
-fn on_server(server: Server, timeout: Duration) -> Box<dyn Admin> {
-    let vault = move |now| Ok(ServerVault::new(server.clone(), timeout, now));
-    Box::new(Place { vault, reserve: Reserve::REMOTE })
-}
-
-#[cfg(feature = "sqlite")]
-fn in_file(path: PathBuf) -> Box<dyn Admin> {
-    Box::new(Place { vault: move |now| FileVault::new(&path, now), reserve: Reserve::LOCAL })
-}
-
-/// What manages a state.
-///
-/// # Errors
-/// There is no place for it, or its store was left out of this build.
-pub fn admin(shared: &Shared) -> Result<Box<dyn Admin>, StoreError> {
-    match &shared.state {
-        #[cfg(feature = "redis")]
-        State::Server(server) => Ok(on_server(server.as_ref().clone(), Duration::from_nanos(shared.timeout))),
-        #[cfg(feature = "sqlite")]
-        State::File(path) => Ok(in_file(path.clone())),
-        #[cfg(feature = "sqlite")]
-        State::Name(name) => Ok(in_file(place(name)?)),
-        #[cfg(not(feature = "redis"))]
-        State::Server(_) => Err(left_out("servers", "redis, or name a file")),
-        #[cfg(not(feature = "sqlite"))]
-        State::File(_) | State::Name(_) => Err(left_out("files", "sqlite, or use redis://")),
-    }
 }
 
 /// The refusal of a state whose store was left out of this build.
@@ -177,7 +162,7 @@ mod tests {
             (cfg!(feature = "sqlite"), file, "built without files: build it with --features sqlite"),
         ];
         for (_, state, advice) in table.into_iter().filter(|(is_built_in, ..)| !is_built_in) {
-            let refusal = admin(&Shared { state, timeout: 0 }).err().unwrap();
+            let refusal = Admin::of(&Shared { state, timeout: 0 }).err().unwrap();
             assert_eq!(refusal.exit, Exit::Usage);
             assert!(refusal.to_string().contains(advice), "{refusal}");
         }

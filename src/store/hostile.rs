@@ -41,7 +41,7 @@ impl Stage {
         Stage { policy: Policy::new(&rates, Reserve::LOCAL), clock, vault }
     }
 
-    fn open(&self) -> Option<VaultStore<MemoryVault>> {
+    fn open(&self) -> Option<VaultStore> {
         VaultStore::over(self.vault.clone(), self.policy.clone()).ok()
     }
 
@@ -70,13 +70,13 @@ impl Stage {
     }
 
     /// Does anything that a process or its user may do.
-    fn act(&self, store: &mut VaultStore<MemoryVault>, random: &mut Rng) -> bool {
+    fn act(&self, store: &mut VaultStore, random: &mut Rng) -> bool {
         let longest = [0, SECOND, 10_000 * SECOND][random.usize(..3)];
         self.clock.fetch_add(random.u64(..=longest), Relaxed);
         let order = self.order(random);
         match random.u8(..8) {
-            0 => Status::of(self.vault.clone()).is_ok(),
-            1 => admin::hold(self.vault.clone(), number(random, Time(SECOND))).is_ok(),
+            0 => Status::of(Box::new(self.vault.clone())).is_ok(),
+            1 => admin::hold(Box::new(self.vault.clone()), number(random, Time(SECOND))).is_ok(),
             _ => {
                 let turn = order.wanted().and_then(|wanted| wanted.turn);
                 let back = |slots| order.with(Task::GiveBack(slots, turn));

@@ -114,15 +114,15 @@ mod shared;
 mod status;
 pub mod vault;
 
-pub use admin::{Admin, BootClock, admin};
+pub use admin::{Admin, BootClock};
 #[cfg(feature = "sqlite")]
-pub use file::{FileStore, FileVault};
+pub use file::FileVault;
 pub use hold::Hold;
 pub use place::{is_in_current_directory, names, place};
 pub use policy::{Policy, Quota};
 pub use reach::Reach;
 #[cfg(feature = "redis")]
-pub use redis::{RedisStore, ServerVault, book_over};
+pub use redis::{ServerVault, book_over};
 pub use reserve::Reserve;
 pub use shared::VaultStore;
 pub use status::{KeysInUse, LimitStatus, LockStatus, Status};

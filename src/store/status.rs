@@ -79,7 +79,7 @@ impl KeysInUse {
 
 impl Status {
     /// The use of a state; `None` if there is none. Writes nothing.
-    pub(super) fn of<V: Vault>(vault: V) -> Result<Option<Status>, StoreError> {
+    pub(super) fn of(vault: Box<dyn Vault>) -> Result<Option<Status>, StoreError> {
         let Some(mut shared) = VaultStore::found(vault)? else { return Ok(None) };
         let lock = shared.vault.lock()?;
         let mut status = shared.look(b"", of_all)?;

@@ -3,6 +3,7 @@
 //! A vault decides nothing. It knows neither limits nor slots; what it keeps is made and read by
 //! [`Record`](super::record::Record).
 
+use std::any::Any;
 use std::borrow::Cow;
 
 use anyhow::{Result, anyhow};
@@ -34,7 +35,7 @@ pub struct Evicted {
 }
 
 /// Keeps values, each under a key, for all processes that use the same state. The empty key is the state's own.
-pub trait Vault: Send {
+pub trait Vault: Any + Send {
     /// The values of these keys, and the instant at which they were read. Begins a swap of any of them. If they
     /// `may_be_old`, the vault may return what it has read before: a swap shows whether it still is so.
     ///

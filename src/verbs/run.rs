@@ -17,7 +17,7 @@ use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout, Workers};
 use crate::source::Delimiter;
-use crate::store::{self, Policy, Store};
+use crate::store::{Admin, Policy, Store};
 use crate::time::SECOND;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
@@ -107,7 +107,7 @@ pub(super) fn shared_among(rates: &[Rate]) -> &[Rate] {
 
 /// Opens the store of shared limits. Called before signals are caught, as it may wait for the lock of a file.
 pub(super) fn open(shared: &Shared, rates: &[Rate], clock: Clock) -> Result<(Box<dyn Store>, Policy)> {
-    Ok(store::admin(shared)?.open(rates, Box::new(move || clock.now()))?)
+    Ok(Admin::of(shared)?.open(rates, Box::new(move || clock.now()))?)
 }
 
 pub(super) fn share(

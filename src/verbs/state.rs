@@ -8,11 +8,12 @@ use crate::config::{QueueOptions, Rate, Shared, Upkeep, check_shared};
 use crate::exit::Exit;
 use crate::printable::{escaped, escaped_json};
 use crate::runtime::Clock;
-use crate::{store, ui};
+use crate::store::{self, Admin};
+use crate::ui;
 
 /// The limits of a state, for a run that gives none.
 pub(super) fn stored_limits(shared: &Shared, queue: &QueueOptions) -> Result<Vec<Rate>> {
-    let limits = store::admin(shared)?.limits(Box::new(|| Clock::Boot.now()))?;
+    let limits = Admin::of(shared)?.limits(Box::new(|| Clock::Boot.now()))?;
     let state = &shared.state;
     let limits = limits.with_context(|| {
         format!(
@@ -35,7 +36,7 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             if names.is_empty() { Ok(Exit::Done) } else { help(&names.join("\n")) }
         }
         Upkeep::Status(shared, as_json) => {
-            let status = store::admin(shared)?.status(Clock::Boot.now())?;
+            let status = Admin::of(shared)?.status(Clock::Boot.now())?;
             let status = status.with_context(|| missing(shared))?;
             match as_json {
                 true => help(&escaped_json(&ui::state::json(&status).to_string())),
@@ -43,16 +44,16 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             }
         }
         Upkeep::Hold(shared, length) => {
-            let is_there = store::admin(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;
+            let is_there = Admin::of(shared)?.hold(*length, Box::new(|| Clock::Boot.now()))?;
             ensure!(is_there, missing(shared));
             Ok(Exit::Done)
         }
         Upkeep::SetLimits(shared, rates) => {
-            store::admin(shared)?.set_limits(rates, Box::new(|| Clock::Boot.now()))?;
+            Admin::of(shared)?.set_limits(rates, Box::new(|| Clock::Boot.now()))?;
             Ok(Exit::Done)
         }
         Upkeep::Reset(shared) => {
-            store::admin(shared)?.reset()?;
+            Admin::of(shared)?.reset()?;
             Ok(Exit::Done)
         }
     }

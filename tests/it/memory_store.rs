@@ -45,7 +45,7 @@ struct Queue {
 }
 
 struct Other {
-    store: VaultStore<MemoryVault>,
+    store: VaultStore,
     limits: usize,
     random: fastrand::Rng,
 }
@@ -193,7 +193,7 @@ impl Vault for MemoryVault {
 
 /// A store in memory. Users share it by cloning it.
 pub(crate) struct MemoryStore {
-    store: VaultStore<MemoryVault>,
+    store: VaultStore,
     vault: MemoryVault,
     policy: Policy,
 }

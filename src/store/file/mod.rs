@@ -64,9 +64,6 @@ pub struct FileVault {
     warn: Warn,
 }
 
-/// Limits in a file, as one process uses them.
-pub type FileStore = VaultStore<FileVault>;
-
 /// Our clocks, and the longest wait for a lock.
 #[derive(Clone)]
 struct Setting {
@@ -76,8 +73,8 @@ struct Setting {
     patience: Duration,
 }
 
-impl FileStore {
-    /// Opens the state at `path`, or begins one there. Its directory must exist.
+impl VaultStore {
+    /// Opens the state in the file at `path`, or begins one there. Its directory must exist.
     ///
     /// If this state is locked just then, some of what may be wrong with it is reported only by the first booking.
     ///
@@ -87,25 +84,13 @@ impl FileStore {
     /// - [`Exit::BadState`]: it is damaged, is not a state, or belongs to other limits. It is left as it is.
     /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine, or we may not write to it.
     /// - [`Exit::Error`]: any other error of the system.
-    pub fn open(
+    pub fn in_file(
         path: &Path,
         policy: Policy,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Result<Self, StoreError> {
         let vault = FileVault::new(path, Box::new(now))?;
-        VaultStore::opened(vault, policy, &[], Reserve::LOCAL)
-    }
-
-    /// Forgets the state at `path`, so that the next run begins a new one, with any limits. Returns `false` if there is
-    /// none.
-    ///
-    /// The file is removed, so that processes that use it notice; see the notes on this module. A file that never was a
-    /// state is not touched.
-    ///
-    /// # Errors
-    /// As for [`FileStore::open`], and [`Exit::StoreAway`]: another process has kept it locked for 10 s.
-    pub fn reset(path: &Path) -> Result<bool, StoreError> {
-        Database::remove(path, holder::TIMEOUT)
+        VaultStore::opened(Box::new(vault), policy, &[], Reserve::LOCAL)
     }
 }
 

@@ -130,11 +130,8 @@ pub struct ServerVault {
     warn: Warn,
 }
 
-/// Limits on a Redis server, as one process uses them.
-pub type RedisStore = VaultStore<ServerVault>;
-
-impl RedisStore {
-    /// A store that connects with the first booking.
+impl VaultStore {
+    /// A store on a Redis server that connects with the first booking.
     ///
     /// `now` is the clock on which slots are given. It must not stop while the machine sleeps. The server is tried for
     /// `timeout`.
@@ -144,7 +141,8 @@ impl RedisStore {
         timeout: Duration,
         now: impl Fn() -> Time + Send + 'static,
     ) -> Self {
-        VaultStore::new(ServerVault::new(server, timeout, Box::new(now)), policy, &[], Reserve::REMOTE)
+        let vault = ServerVault::new(server, timeout, Box::new(now));
+        VaultStore::new(Box::new(vault), policy, &[], Reserve::REMOTE)
     }
 }
 

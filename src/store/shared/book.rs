@@ -9,7 +9,7 @@ use super::VaultStore;
 use super::request::{MAX_PARTS, Part, Reply, Request};
 use super::returnable::{BookedIn, Returned};
 use crate::store::ledger::GOOD_FOR;
-use crate::store::vault::{Reading, Vault};
+use crate::store::vault::Reading;
 use crate::store::{Answer, BookedBy, NewLimits, Order, Reach, Slot, Store, StoreError, Task, Warn};
 use crate::time::Time;
 
@@ -29,7 +29,7 @@ struct Decided {
 /// An order whose slots all came too late, its place, these slots, and the clock as of then.
 type Late = (usize, Order, Vec<Returned>, Reading);
 
-impl<V: Vault> Store for VaultStore<V> {
+impl Store for VaultStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
         self.prepare()?;
         Ok(self.book_each(slice::from_ref(order))?.remove(0))
@@ -67,7 +67,7 @@ impl<V: Vault> Store for VaultStore<V> {
     }
 }
 
-impl<V: Vault> VaultStore<V> {
+impl VaultStore {
     /// Books for orders, together.
     fn book_each(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
         let mut answers = vec![Answer::default(); orders.len()];

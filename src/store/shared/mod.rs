@@ -34,8 +34,8 @@ use crate::time::Time;
 const MIN_BETWEEN_EVICTIONS: u64 = 1024;
 
 /// Limits that are kept in a vault, as one process uses them.
-pub struct VaultStore<V> {
-    pub(super) vault: V,
+pub struct VaultStore {
+    pub(super) vault: Box<dyn Vault>,
     agreement: Agreement,
     pub(super) rules: BookingRules,
     memory: Memory,
@@ -68,18 +68,18 @@ struct Entry<'a> {
     record: Record,
 }
 
-impl<V: Vault> VaultStore<V> {
+impl VaultStore {
     /// Limits under a policy, all margins included, kept in `vault`. Begins a state if there is none.
     ///
     /// # Errors
     /// It is unavailable, damaged, or kept for other limits.
-    pub fn over(vault: V, policy: Policy) -> Result<Self, StoreError> {
-        Self::opened(vault, policy, &[], Reserve::LOCAL)
+    pub fn over(vault: impl Vault + 'static, policy: Policy) -> Result<Self, StoreError> {
+        Self::opened(Box::new(vault), policy, &[], Reserve::LOCAL)
     }
 
     /// Limits under a policy, kept in `vault`; the margins that `rates` do not give are those of `reserve`, or of the
     /// state if there is one.
-    pub(super) fn new(vault: V, policy: Policy, rates: &[Rate], reserve: Reserve) -> Self {
+    pub(super) fn new(vault: Box<dyn Vault>, policy: Policy, rates: &[Rate], reserve: Reserve) -> Self {
         let mut store = VaultStore {
             vault,
             rules: BookingRules::new(policy.clone()),
@@ -100,7 +100,7 @@ impl<V: Vault> VaultStore<V> {
     /// # Errors
     /// It is unavailable, damaged, or kept for other limits.
     pub(super) fn opened(
-        vault: V,
+        vault: Box<dyn Vault>,
         policy: Policy,
         rates: &[Rate],
         reserve: Reserve,
@@ -113,7 +113,7 @@ impl<V: Vault> VaultStore<V> {
     }
 
     /// The state that a vault keeps, with its limits; `None` if there is none.
-    pub(super) fn found(mut vault: V) -> Result<Option<Self>, StoreError> {
+    pub(super) fn found(mut vault: Box<dyn Vault>) -> Result<Option<Self>, StoreError> {
         let loaded = vault.load(&[b""], false);
         vault.release();
         let Some(value) = loaded?.values.pop().flatten() else { return Ok(None) };
@@ -128,7 +128,12 @@ impl<V: Vault> VaultStore<V> {
     ///
     /// # Errors
     /// It is unavailable or damaged.
-    pub fn set_limits(vault: V, policy: Policy, rates: &[Rate], reserve: Reserve) -> Result<(), StoreError> {
+    pub fn set_limits(
+        vault: Box<dyn Vault>,
+        policy: Policy,
+        rates: &[Rate],
+        reserve: Reserve,
+    ) -> Result<(), StoreError> {
         let mut shared = VaultStore::new(vault, policy, rates, reserve);
         shared.agreement.replaces = true;
         shared.prepare()?;

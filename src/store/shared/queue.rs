@@ -4,7 +4,7 @@ use super::request::{Reply, Request};
 use super::swap::{Act, Messages};
 use super::{Booking, VaultStore};
 use crate::store::StoreError;
-use crate::store::vault::{Loaded, Reading, Suspicion, Vault, Waiting};
+use crate::store::vault::{Loaded, Reading, Suspicion, Waiting};
 
 /// Requests, and what was decided on them.
 struct Asked<'a> {
@@ -28,7 +28,7 @@ impl Act for Asked<'_> {
     }
 }
 
-impl<V: Vault> VaultStore<V> {
+impl VaultStore {
     /// Does what is requested, each for a key of its own, or lets other processes do it. Also returns the clock as of
     /// then.
     pub(super) fn request_each(&mut self, requests: &[Request]) -> Result<Vec<(Reply, Reading)>, StoreError> {

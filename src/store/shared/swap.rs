@@ -10,7 +10,7 @@ use super::request::{Reply, Request};
 use super::{Booking, Entry, VaultStore};
 use crate::store::StoreError;
 use crate::store::record::Record;
-use crate::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Waiting, Write};
+use crate::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Waiting, Write};
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds, besides those that a key may matter, for which the limits of keys are on record.
@@ -128,7 +128,7 @@ impl Draft {
     }
 }
 
-impl<V: Vault> VaultStore<V> {
+impl VaultStore {
     /// Changes the record of `key` by `act`, which is called again if another process was faster. Also returns the
     /// clock as of then.
     pub(in crate::store) fn update<T>(

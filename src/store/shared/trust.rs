@@ -20,7 +20,7 @@ use crate::printable::escaped;
 use crate::store::flaw::Flaw;
 use crate::store::ledger::{BookingRules, Change, GOOD_FOR, Ledger, ReturnedSlots};
 use crate::store::record::{Before, Record, Watermark};
-use crate::store::vault::{Reading, Suspicion, Value, Vault};
+use crate::store::vault::{Reading, Suspicion, Value};
 use crate::store::{Hold, Policy, StoreError};
 use crate::time::{Time, Wall};
 
@@ -47,7 +47,7 @@ impl Memory {
     }
 }
 
-impl<V: Vault> VaultStore<V> {
+impl VaultStore {
     pub(super) fn remember(&mut self, key: &[u8], record: &Record, now: Time) {
         if key.is_empty() {
             self.agreement.conclude(record);

@@ -129,6 +129,6 @@ impl Vault for InMemory {
 /// Replaces the limits in a vault, if that takes no more than this number of swaps. Their margins are given.
 pub(crate) fn set_limits(vault: impl vault::Vault, rates: &[Rate], swaps: usize) {
     let policy = Policy::new(rates, Reserve::LOCAL);
-    let done = VaultStore::set_limits(Dying { vault, swaps }, policy, &[], Reserve::LOCAL);
+    let done = VaultStore::set_limits(Box::new(Dying { vault, swaps }), policy, &[], Reserve::LOCAL);
     assert!(done.is_ok() || swaps < usize::MAX, "{done:?}");
 }

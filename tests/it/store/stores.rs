@@ -12,9 +12,7 @@ use predicates::str::contains;
 
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
-use throttle::store::{
-    Admin, FileStore, Order, Policy, RedisStore, Reserve, Slot, Store, Task, Wanted, admin,
-};
+use throttle::store::{Admin, Order, Policy, Reserve, Slot, Store, Task, VaultStore, Wanted};
 use throttle::time::Time;
 
 use crate::memory_store::MemoryStore;
@@ -32,7 +30,7 @@ type Open<'a> = Box<dyn Fn(&str, Policy) -> Box<dyn Store> + 'a>;
 fn for_each_store(check: impl Fn(&str, Open<'_>)) {
     let directory = Directory::new();
     let in_file = |name: &str, policy| -> Box<dyn Store> {
-        Box::new(FileStore::open(&directory.path().join(name), policy, now).expect("a state"))
+        Box::new(VaultStore::in_file(&directory.path().join(name), policy, now).expect("a state"))
     };
     check("a file", Box::new(in_file));
     let memory = std::cell::RefCell::new(std::collections::HashMap::<String, MemoryStore>::new());
@@ -44,7 +42,7 @@ fn for_each_store(check: impl Fn(&str, Open<'_>)) {
     let Some(server) = RedisServer::start() else { return };
     let on_server = |name: &str, policy| -> Box<dyn Store> {
         let url = server.url(name).parse().expect("a server");
-        Box::new(RedisStore::on_server(url, policy, PATIENT, now))
+        Box::new(VaultStore::on_server(url, policy, PATIENT, now))
     };
     check("a server", Box::new(on_server));
 }
@@ -274,12 +272,12 @@ fn whoever_does_not_wait_hears_of_a_slot_that_was_given_back() {
     });
 }
 
-pub(crate) fn admin_of(name: &str) -> Box<dyn Admin> {
+pub(crate) fn admin_of(name: &str) -> Admin {
     let state = match name.parse() {
         Ok(server) => State::Server(Box::new(server)),
         Err(_) => State::File(name.into()),
     };
-    admin(&Shared { state, timeout: 20 * SECOND }).expect("a place for it")
+    Admin::of(&Shared { state, timeout: 20 * SECOND }).expect("a place for it")
 }
 
 #[test]

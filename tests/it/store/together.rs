@@ -87,7 +87,7 @@ impl Probe {
         Probe { inner, clock, is_suspicious, is_slow, is_contended }
     }
 
-    fn open(&self, rate: &str) -> VaultStore<Probe> {
+    fn open(&self, rate: &str) -> VaultStore {
         let policy = Policy::new(&[rate.parse().expect("a rate")], Reserve::LOCAL);
         VaultStore::over(self.clone(), policy).expect("a state")
     }

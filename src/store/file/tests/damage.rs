@@ -86,7 +86,7 @@ fn a_full_disk_ends_a_run_and_spoils_nothing() {
     let (stage, _) = used();
     let mut store = stage.open();
     let full = |pages: u32| {
-        let connection = &store.vault.found().connection;
+        let connection = &vault(&store).found().connection;
         connection.pragma_update(None, "max_page_count", pages).expect("set");
     };
     full(1);

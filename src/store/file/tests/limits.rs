@@ -5,7 +5,7 @@ use super::*;
 impl Stage {
     fn set_limits(&self, rate: &str) {
         let vault = FileVault::with(self.setting.clone(), &self.path(), self.clock());
-        VaultStore::set_limits(vault, policy_of(rate), &[], Reserve::LOCAL).expect("replaced");
+        VaultStore::set_limits(Box::new(vault), policy_of(rate), &[], Reserve::LOCAL).expect("replaced");
     }
 }
 
@@ -59,7 +59,7 @@ fn what_an_evicted_key_had_in_a_period_counts_under_limits_that_do_not_go_by_the
 fn what_an_evicted_key_had_after_a_quarantine_counts_under_longer_limits() {
     let stage = Stage::new();
     let open = |rate| stage.try_open(policy_of(rate)).expect("a state");
-    let book = |store: &mut FileStore, key| {
+    let book = |store: &mut VaultStore, key| {
         let answer = store.book(&at_once(key)).expect("booked");
         (answer.slots.first().map(|slot| slot.at.0 / SECOND), answer.next.map(|next| next.0 / SECOND))
     };
@@ -84,7 +84,7 @@ fn what_an_evicted_key_had_counts_whatever_record_followed() {
     let stage = Stage::new();
     let open = |rate| stage.try_open(policy_of(rate)).expect("a state");
     let (fixed, sliding) = ("1/9s,algo=fixed,margin=1s,key=col:1", "1/1000s,margin=1s,key=col:1");
-    let book = |store: &mut FileStore, key| store.book(&at_once(key)).expect("booked");
+    let book = |store: &mut VaultStore, key| store.book(&at_once(key)).expect("booked");
     assert_eq!(book(&mut open(fixed), 1).slots.len(), 1);
     stage.wait(500 * SECOND);
     assert_eq!(book(&mut open(fixed), 2).slots.len(), 1);

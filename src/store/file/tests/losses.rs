@@ -7,7 +7,7 @@ use super::*;
 
 const LOST: &str = "was removed, replaced or reset during the run";
 
-fn wanted(store: &mut FileStore, silence: u64) {
+fn wanted(store: &mut VaultStore, silence: u64) {
     let now = now(store);
     let answer = store.book(&order(1)).expect("booked");
     assert!(answer.warning.expect("told").contains(LOST));

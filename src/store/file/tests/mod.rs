@@ -8,6 +8,7 @@ mod restarts;
 mod told;
 mod wall;
 
+use std::any::Any;
 use std::cell::Cell;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
@@ -71,11 +72,11 @@ impl Stage {
         self.clock.fetch_add(nanos, Relaxed);
     }
 
-    fn try_open(&self, policy: Policy) -> Result<FileStore, StoreError> {
+    fn try_open(&self, policy: Policy) -> Result<VaultStore, StoreError> {
         open_in(self.setting.clone(), &self.path(), policy, self.clock())
     }
 
-    fn open(&self) -> FileStore {
+    fn open(&self) -> VaultStore {
         self.try_open(policy()).expect("a state")
     }
 
@@ -122,8 +123,13 @@ impl Stage {
 const PERIOD: u64 = 10 * SECOND;
 const HORIZON: u64 = 100 * SECOND;
 
-fn open_in(setting: Setting, path: &Path, policy: Policy, clock: BootClock) -> Result<FileStore, StoreError> {
-    VaultStore::opened(FileVault::with(setting, path, clock), policy, &[], Reserve::LOCAL)
+fn open_in(
+    setting: Setting,
+    path: &Path,
+    policy: Policy,
+    clock: BootClock,
+) -> Result<VaultStore, StoreError> {
+    VaultStore::opened(Box::new(FileVault::with(setting, path, clock)), policy, &[], Reserve::LOCAL)
 }
 
 /// 4 in 10 s.
@@ -152,18 +158,22 @@ fn at_once(key: u8) -> Order {
 }
 
 /// The next slots, in whole seconds from now.
-fn slots(store: &mut FileStore, count: u64) -> Vec<u64> {
+fn slots(store: &mut VaultStore, count: u64) -> Vec<u64> {
     let now = now(store);
     let answer = store.book(&order(count)).expect("booked");
     answer.slots.iter().map(|slot| slot.at.since(now) / SECOND).collect()
 }
 
-fn now(store: &FileStore) -> Time {
-    (store.vault.clock)()
+fn vault(store: &VaultStore) -> &FileVault {
+    <dyn Any>::downcast_ref(&*store.vault).expect("one in a file")
+}
+
+fn now(store: &VaultStore) -> Time {
+    (vault(store).clock)()
 }
 
 /// The warning given with the next booking.
-fn warning(store: &mut FileStore) -> Option<String> {
+fn warning(store: &mut VaultStore) -> Option<String> {
     store.book(&order(1)).expect("booked").warning
 }
 
@@ -305,7 +315,7 @@ fn a_state_is_not_for_other_limits() {
 #[test]
 fn the_real_machine_will_do() {
     let stage = Stage::new();
-    let mut store = FileStore::open(&stage.path(), policy(), stage.clock()).expect("a state");
+    let mut store = VaultStore::in_file(&stage.path(), policy(), stage.clock()).expect("a state");
     assert_eq!(slots(&mut store, 1), [0]);
-    assert!(FileStore::reset(&stage.path()).expect("reset"));
+    assert!(stage.reset().expect("reset"));
 }

@@ -7,7 +7,7 @@ use super::*;
 fn whoever_was_not_the_first_to_begin_a_state_goes_on_with_it_whatever_its_clock_shows() {
     let stage = Stage::new();
     let vault = FileVault::with(stage.setting.clone(), &stage.path(), stage.clock());
-    let mut late = VaultStore::new(vault, policy(), &[], Reserve::LOCAL);
+    let mut late = VaultStore::new(Box::new(vault), policy(), &[], Reserve::LOCAL);
     let mut attempts = 0;
     let begun = late.update(b"", |_| {
         attempts += 1;
@@ -46,7 +46,7 @@ fn what_was_booked_ahead_is_not_handed_on_once_the_wall_clock_is_set() {
         let stage = Stage::new();
         show(0);
         let [mut one, mut other] = [(); 2].map(|()| stage.try_open(policy.clone()).expect("a state"));
-        let book = |store: &mut FileStore, count| {
+        let book = |store: &mut VaultStore, count| {
             let answer = store.book(&order(count)).expect("booked");
             let at = answer.slots.iter().map(|slot| slot.at.0 / SECOND).collect::<Vec<_>>();
             (at, answer.next.map(|at| at.0 / SECOND), answer)

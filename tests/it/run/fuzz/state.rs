@@ -10,7 +10,8 @@ use std::sync::{Arc, LazyLock};
 use tempfile::TempDir;
 use throttle::charge::Key;
 use throttle::config::{Rate, Shared, State};
-use throttle::store::{FileStore, Order, Policy, Reserve, Slot, Store, StoreError, admin};
+use throttle::store::vault::Vault;
+use throttle::store::{Admin, FileVault, Order, Policy, Reserve, Slot, Store, StoreError, VaultStore};
 use throttle::time::{SECOND, Time};
 
 use super::damaged;
@@ -87,15 +88,15 @@ impl Stage {
         Time(self.clock.load(Relaxed))
     }
 
-    fn open(&self) -> Result<FileStore, StoreError> {
+    fn open(&self) -> Result<VaultStore, StoreError> {
         let clock = Arc::clone(&self.clock);
-        FileStore::open(&self.path(), policy(), move || Time(clock.load(Relaxed)))
+        VaultStore::in_file(&self.path(), policy(), move || Time(clock.load(Relaxed)))
     }
 
     /// Looking at a state changes nothing, except that SQLite mends counters in a damaged header.
     fn check_status(&self, bytes: &[u8]) {
         let shared = Shared { state: State::File(self.path()), timeout: 0 };
-        match admin(&shared).and_then(|admin| admin.status(self.now())) {
+        match Admin::of(&shared).and_then(|admin| admin.status(self.now())) {
             Ok(status) => {
                 for limit in status.expect("there is a file").limits {
                     assert!(limit.free <= limit.capacity, "{limit:?}");
@@ -140,7 +141,7 @@ impl Stage {
         does().inspect_err(|error| assert!(self.bytes() == before, "not left as it is: {error}"))
     }
 
-    fn book(&self, store: &mut FileStore, slots: &mut Vec<Slot>) -> Result<(), StoreError> {
+    fn book(&self, store: &mut VaultStore, slots: &mut Vec<Slot>) -> Result<(), StoreError> {
         let (now, policy) = (self.now(), policy());
         for count in [1, 3, 2] {
             let answer = self.left_alone_unless_done(|| store.book(&order(count)))?;
@@ -158,7 +159,8 @@ impl Stage {
 
     /// Anything that once was a state can be reset; other files are left unchanged.
     fn check_reset(&self) {
-        match self.left_alone_unless_done(|| FileStore::reset(&self.path())) {
+        match self.left_alone_unless_done(|| FileVault::new(&self.path(), Box::new(|| Time::ZERO))?.forget())
+        {
             Ok(was_there) => {
                 assert!(was_there);
                 let slots =

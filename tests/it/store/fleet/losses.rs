@@ -9,8 +9,9 @@ use std::sync::Arc;
 use fastrand::Rng;
 use throttle::charge::Key;
 use throttle::config::Rate;
-use throttle::store::{BootClock, FileStore, FileVault, Order, Policy, RedisStore, ServerVault, Store};
-use throttle::time::Wall;
+use throttle::store::vault::Vault as _;
+use throttle::store::{BootClock, FileVault, Order, Policy, ServerVault, Store, VaultStore};
+use throttle::time::{Time, Wall};
 
 use super::lines::{Charged, Limit};
 use super::{MILLI, for_each_case};
@@ -52,7 +53,7 @@ impl Vault for OnServer {
     fn open(&mut self, policy: Policy, clock: BootClock, _: Box<dyn Fn() -> Wall + Send>) -> Box<dyn Store> {
         let url = self.server.0.url(&self.name).parse().expect("a server");
         let look = Order::new(Key::new(), vec![1; policy.quotas.len()], 0);
-        let mut store = RedisStore::on_server(url, policy, PATIENT, clock);
+        let mut store = VaultStore::on_server(url, policy, PATIENT, clock);
         if self.looks {
             store.book(&look).expect("a state");
         }
@@ -116,7 +117,7 @@ impl InFile {
 
 impl Vault for InFile {
     fn open(&mut self, policy: Policy, clock: BootClock, _: Box<dyn Fn() -> Wall + Send>) -> Box<dyn Store> {
-        Box::new(FileStore::open(&self.path("state"), policy, clock).expect("a state"))
+        Box::new(VaultStore::in_file(&self.path("state"), policy, clock).expect("a state"))
     }
 
     fn pass(&self, _: u64) {}
@@ -136,7 +137,10 @@ impl Vault for InFile {
                 fs::set_permissions(self.path("new"), fs::Permissions::from_mode(0o600)).expect("ours");
                 self.rename("new", "state")
             }
-            Change::Flush => FileStore::reset(&self.path("state")).expect("reset"),
+            Change::Flush => {
+                let vault = FileVault::new(&self.path("state"), Box::new(|| Time::ZERO));
+                vault.expect("a clock").forget().expect("reset")
+            }
             Change::Restore | Change::Expire(_) | Change::Disturb => false,
         }
     }

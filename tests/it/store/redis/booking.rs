@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering::Relaxed};
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{Answer, Order, Policy, RedisStore, Slot, Store, Task, Turn, Wanted, admin};
+use throttle::store::{Admin, Answer, Order, Policy, Slot, Store, Task, Turn, VaultStore, Wanted};
 use throttle::time::{SECOND, Time};
 
 use super::client::{PATIENT, book_out, failure, giving_back, keyed, now, policy, some, store, store_at};
@@ -52,7 +52,7 @@ impl Frozen {
         self.micros
     }
 
-    pub(super) fn store(&self, name: &str, policy: Policy) -> RedisStore {
+    pub(super) fn store(&self, name: &str, policy: Policy) -> VaultStore {
         store_at(&self.server.url(name), policy, &self.local)
     }
 
@@ -138,7 +138,7 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
 fn a_bucket_owes_what_was_overrun() {
     let Some(mut frozen) = Frozen::start() else { return };
     let mut store = frozen.store("web", policy(&["10/s,algo=bucket,burst=4,margin=100ms"]));
-    let slots = |store: &mut RedisStore, frozen: &Frozen, count| {
+    let slots = |store: &mut VaultStore, frozen: &Frozen, count| {
         let slots = store.book(&some(count)).unwrap().slots;
         slots.iter().map(|&slot| frozen.server_time(slot) - frozen.micros).collect::<Vec<_>>()
     };
@@ -244,7 +244,7 @@ fn what_comes_too_late_is_asked_for_again_and_not_booked_twice() {
         _ => Time(START + 3_500_000),
     };
     let policy = Policy { span: 16, horizon: 3_000_000_000, ..policy(&["2/s,margin=4ms"]) };
-    let mut store = RedisStore::on_server(frozen.server.url("web").parse().unwrap(), policy, PATIENT, clock);
+    let mut store = VaultStore::on_server(frozen.server.url("web").parse().unwrap(), policy, PATIENT, clock);
     assert_eq!(store.book(&some(2)).unwrap().slots.len(), 2);
     is_slow.store(1, Relaxed);
     let ahead = |slots: &[Slot]| slots.iter().map(|slot| (slot.at.0 - START) / 1_000_000).collect::<Vec<_>>();
@@ -393,13 +393,13 @@ fn the_status_says_what_would_be_booked() {
         let name = format!("status-{number}");
         let shared =
             Shared { state: State::parse(&frozen.server.url(&name)).unwrap(), timeout: 20_000_000_000 };
-        assert!(admin(&shared).unwrap().status(Time(0)).unwrap().is_none(), "nothing is kept yet");
+        assert!(Admin::of(&shared).unwrap().status(Time(0)).unwrap().is_none(), "nothing is kept yet");
         let mut store = frozen.store(&name, policy(&[case]));
         for _ in 0..random.u8(1..6) {
             store.book(&some(random.u64(1..4))).unwrap();
             frozen.pass(random.u64(0..1_500_000));
         }
-        let told = admin(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
+        let told = Admin::of(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
         let limit = &told.limits[0];
         println!("{case}: {limit:?}");
         assert!(told.held.is_empty() && told.lock.is_none());

@@ -1,7 +1,7 @@
 //! Quotas of the calendar and limits with hours, in a server that knows no zones.
 
 use throttle::config::{Shared, State};
-use throttle::store::{Order, Policy, RedisStore, Store, admin};
+use throttle::store::{Admin, Order, Policy, Store, VaultStore};
 use throttle::time::Time;
 
 use super::booking::Frozen;
@@ -14,7 +14,7 @@ fn two_a_day(more: &str) -> Policy {
     Policy { span: 100, ..policy(&[&format!("2/d,algo=calendar,tz=UTC,margin=10s{more}")]) }
 }
 
-fn slots(store: &mut RedisStore, frozen: &Frozen, count: u64) -> Vec<u64> {
+fn slots(store: &mut VaultStore, frozen: &Frozen, count: u64) -> Vec<u64> {
     let slots = store.book(&some(count)).unwrap().slots;
     slots.iter().map(|&slot| frozen.server_time(slot)).collect()
 }
@@ -109,7 +109,7 @@ fn the_status_says_how_much_of_a_period_is_left() {
     let limits = ["2/d,algo=calendar,tz=UTC,margin=10s", "5/h,during=Wed@03:00-05:00,tz=UTC,margin=10s"];
     let mut store = frozen.store("web", policy(&limits));
     let told = || {
-        let status = admin(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
+        let status = Admin::of(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
         status.limits.iter().map(|limit| (limit.capacity, limit.free, limit.next_in)).collect::<Vec<_>>()
     };
     let order = Order { costs: [1, 3].into(), ..some(1) };

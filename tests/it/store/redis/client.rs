@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use throttle::charge::Key;
 use throttle::config::Rate;
 use throttle::exit::Exit;
-use throttle::store::{Answer, Order, Policy, RedisStore, Reserve, Slot, Store, Task};
+use throttle::store::{Answer, Order, Policy, Reserve, Slot, Store, Task, VaultStore};
 use throttle::time::Time;
 
 use super::server::RedisServer;
@@ -37,18 +37,18 @@ pub(crate) fn now() -> Time {
     Time(1_000_000_000_000 + u64::try_from(ORIGIN.elapsed().as_nanos()).unwrap())
 }
 
-pub(crate) fn store(url: &str, rates: &[&str]) -> RedisStore {
+pub(crate) fn store(url: &str, rates: &[&str]) -> VaultStore {
     impatient(url, rates, PATIENT)
 }
 
-pub(crate) fn impatient(url: &str, rates: &[&str], timeout: Duration) -> RedisStore {
-    RedisStore::on_server(url.parse().unwrap(), policy(rates), timeout, now)
+pub(crate) fn impatient(url: &str, rates: &[&str], timeout: Duration) -> VaultStore {
+    VaultStore::on_server(url.parse().unwrap(), policy(rates), timeout, now)
 }
 
 /// A store whose clock shows `clock`.
-pub(crate) fn store_at(url: &str, policy: Policy, clock: &Arc<AtomicU64>) -> RedisStore {
+pub(crate) fn store_at(url: &str, policy: Policy, clock: &Arc<AtomicU64>) -> VaultStore {
     let clock = Arc::clone(clock);
-    RedisStore::on_server(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
+    VaultStore::on_server(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
 }
 
 /// The number of times that the value of a name was written.
@@ -73,7 +73,7 @@ pub(crate) fn keyed(key: &[u8], count: u64) -> Order {
 }
 
 /// Books one slot at a time until there are no more. Returns the last answer too.
-pub(crate) fn book_out(store: &mut RedisStore, order: &Order) -> (Vec<Slot>, Answer) {
+pub(crate) fn book_out(store: &mut VaultStore, order: &Order) -> (Vec<Slot>, Answer) {
     let mut slots = Vec::new();
     loop {
         let answer = store.book(order).unwrap();
@@ -86,7 +86,7 @@ pub(crate) fn book_out(store: &mut RedisStore, order: &Order) -> (Vec<Slot>, Ans
 }
 
 /// How a booking fails: the exit, and the message.
-pub(crate) fn failure(store: &mut RedisStore) -> (Exit, String) {
+pub(crate) fn failure(store: &mut VaultStore) -> (Exit, String) {
     let error = store.book(&some(1)).unwrap_err();
     (error.exit, format!("{:#}", error.error))
 }
@@ -115,7 +115,7 @@ pub(crate) struct Crowd {
 }
 
 impl Crowd {
-    pub(crate) fn start(size: usize, make: impl Fn() -> RedisStore) -> Self {
+    pub(crate) fn start(size: usize, make: impl Fn() -> VaultStore) -> Self {
         let (stop, released) = (Arc::new(AtomicBool::new(false)), Arc::default());
         let heard: Vec<_> = (0..size).map(|_| Arc::<AtomicU64>::default()).collect();
         let member = |heard: &Arc<AtomicU64>| {
@@ -152,7 +152,7 @@ impl Crowd {
 
 fn release_until(
     stop: &AtomicBool,
-    mut store: RedisStore,
+    mut store: VaultStore,
     heard: &AtomicU64,
     released: &Mutex<Vec<u64>>,
 ) -> Vec<String> {

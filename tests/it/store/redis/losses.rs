@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use throttle::exit::Exit;
-use throttle::store::{RedisStore, Store};
+use throttle::store::{Store, VaultStore};
 
 use super::booking::Frozen;
 use super::client::{book_out, failure, impatient, impatient_failure, keyed, policy, some, store, writes};
@@ -15,7 +15,7 @@ const RATES: [&str; 4] = ["6/h", "6/h,algo=fixed", "6/h,algo=bucket,margin=10s",
 
 /// A process that had booked gets nothing and is warned, once.
 #[track_caller]
-fn assert_silent(store: &mut RedisStore, rate: &str, what: &str) {
+fn assert_silent(store: &mut VaultStore, rate: &str, what: &str) {
     let answer = store.book(&some(1)).unwrap();
     assert_eq!(answer.slots, [], "{rate}");
     assert!(answer.ask_again.is_some(), "{rate}");

@@ -2,7 +2,7 @@
 
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{Store, admin};
+use throttle::store::{Admin, Store};
 use throttle::time::SECOND;
 
 use super::client::{failure, now, some, store};
@@ -76,7 +76,7 @@ fn what_a_user_must_be_allowed() {
     let Some(server) = server_with_user(allowed) else { return };
     let url = |name| server.url(name).replace("//", "//joe:hush@");
     let state = |name| State::Server(Box::new(url(name).parse().unwrap()));
-    let admin = |name| admin(&Shared { state: state(name), timeout: 20 * SECOND }).unwrap();
+    let admin = |name| Admin::of(&Shared { state: state(name), timeout: 20 * SECOND }).unwrap();
     store(&url("web"), &["10/h"]).book(&some(1)).unwrap();
     assert_eq!(admin("web").status(now()).unwrap().unwrap().limits[0].free, 9);
     assert!(admin("web").hold(3600, Box::new(now)).unwrap());

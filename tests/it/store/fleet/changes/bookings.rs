@@ -9,7 +9,7 @@ use crate::simulated::Release as Left;
 
 /// A process that shares the limits.
 struct Process {
-    store: VaultStore<MemoryVault>,
+    store: VaultStore,
     followed: Vec<Followed>,
     /// The number of changes that it knows of.
     changes: u64,

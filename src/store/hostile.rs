@@ -63,7 +63,7 @@ impl Stage {
                 count,
                 within: if random.bool() { u64::MAX } else { 0 },
                 ahead: random.u64(..=1 << 20),
-                last_in: random.u64(..=SECOND),
+                by: random.u16(..3),
                 turn,
             }),
         })

@@ -59,8 +59,8 @@
 //! Slots are given out in the order of asking, so there is no polling and no thundering herd. None is given out further
 //! ahead than the *horizon*, so the bookings of dead processes expire soon. A process that would have to wait longer is
 //! turned away: it is told when to ask again, and gets a *turn*. Processes that come later queue behind it, so none
-//! starves; but a turn is not a slot, and a process that does not come back costs the others nothing. While others hold
-//! later slots, a process gets only a few at a time, so that all get the same.
+//! starves; but a turn is not a slot, and a process that does not come back costs the others nothing. While several
+//! book, each gets its share of a second, and beyond that only a few slots at a time, so that all get the same.
 //!
 //! # What is not promised
 //!

@@ -49,6 +49,12 @@ impl Quota {
     pub fn at_once(&self) -> u64 {
         (self.algorithm.spec().burst)(&self.terms)
     }
+
+    /// The most that can be had in a second, for long.
+    pub fn in_second(&self) -> u64 {
+        let Terms { count, period, .. } = self.terms;
+        u64::try_from(u128::from(count) * u128::from(SECOND) / u128::from(period.max(1))).unwrap_or(u64::MAX)
+    }
 }
 
 /// All limits of a run, as a store keeps them.

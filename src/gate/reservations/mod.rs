@@ -367,7 +367,6 @@ impl Reservations {
             let known = keys.entry(key.clone()).or_default();
             let heard = known.heard.map(|heard| (heard, known.confirm_from));
             let last = known.last();
-            let last_in = last.map_or(0, |last| last.since(now));
             let lease = known.lease(costs);
             // A slot is of no use as long as those before it in the lane have none.
             if lease.demand.follows && stalled == Some(key) {
@@ -385,8 +384,7 @@ impl Reservations {
                     vacancies -= wanted.count;
                     pacing.coming += wanted.count;
                     lease.ordered = Some(Ordered::Coming(now, wanted.count));
-                    let task = Task::Book(Wanted { last_in, ..wanted });
-                    steps.orders.push(Order::of(key, costs, terms.changes, task));
+                    steps.orders.push(Order::of(key, costs, terms.changes, Task::Book(wanted)));
                 }
             }
             let is_served = !lease.slots.is_empty() || matches!(lease.ordered, Some(Ordered::Coming(..)));

@@ -59,10 +59,9 @@ pub struct Wanted {
     /// Slots sooner than this, in nanoseconds after the booking, come too late and are not booked. If it is no less
     /// than `within`, only a slot that is free at once is.
     pub ahead: u64,
-    /// The nanoseconds until the last slot that the process has. If there are later ones, others book slots, too, and
-    /// it gets only a few at a time, so that all get the same.
+    /// The process that wants them, by a number of its own, which the store sets.
     #[cfg_attr(feature = "cli", serde(default))]
-    pub last_in: u64,
+    pub by: u16,
     /// The turn in the last answer, if the order was turned away.
     pub turn: Option<Turn>,
 }

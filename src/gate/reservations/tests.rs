@@ -104,25 +104,6 @@ fn one_release_goes_in_each_slot_and_not_after_it() {
     assert_eq!((first(&claims, &one), claims.keys.len()), (Time::NEVER, 0));
 }
 
-/// Whatever they cost.
-#[test]
-fn an_order_says_how_far_ahead_the_last_slot_of_its_key_is() {
-    let (a, b) = ([Key::from_slice(b"a")], [Key::from_slice(b"b")]);
-    for (mut claims, expected) in [(shared(1), [6, 6, 6]), (keyed(1), [6, 6, 0])] {
-        let key = claims.key_of(&request(0, &[2], &a)).into();
-        put(&mut claims, &key, &[2], &[(5, 7), (9, 11)]);
-        let demands = [(&[2], &a), (&[1], &a), (&[3], &b)].map(|(costs, keys)| Demand {
-            request: request(3, costs, keys),
-            count: 3,
-            within: u64::MAX,
-            before: 0,
-        });
-        let orders = claims.want(Time(3), demands.into_iter(), u64::MAX).orders;
-        let last_in = orders.iter().filter_map(Order::wanted).map(|wanted| wanted.last_in);
-        assert_eq!(last_in.collect::<Vec<_>>(), expected);
-    }
-}
-
 #[test]
 fn a_slot_is_for_the_key_and_the_costs_that_it_was_booked_for() {
     let mut claims = keyed(2);

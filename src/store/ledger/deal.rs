@@ -1,46 +1,71 @@
 //! Booking for several orders at once: all get the same, as far as they want it.
 
-use super::{BookingRules, Ledger};
+use super::crowd::Crowd;
+use super::{BookingRules, Debit, Ledger};
 use crate::store::{Answer, Order, Task, Wanted};
 use crate::time::{SECOND, Time};
 
 /// The most slots that are booked in turn: it should not take long, as others wait.
 const MAX_SLOTS: u64 = 16384;
 
-/// Of slots that are more nanoseconds ahead than this, each gets only a few: others may ask before they are due.
+/// Of slots that are more nanoseconds ahead than this, each gets two thirds of its share: others may ask before they
+/// are due.
 const NEAR: u64 = SECOND / 10;
 
 impl BookingRules {
     /// Books for orders at `now`, each as [`BookingRules::book`] does, but no slot before `from`: a few for each in
-    /// turn, and more as long as slots are near, or no further ahead than answers take.
+    /// turn, and more up to the share of its process, so that all get the same. One that is alone gets what it wants.
     pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
-        let (few, near) = (self.policy.few(), NEAR.max(from.since(now)));
-        let most = MAX_SLOTS / orders.len().max(1) as u64;
-        let part = |wanted: Wanted, has: usize| Wanted {
-            count: wanted.count.min((has as u64).saturating_add(few)),
-            ..wanted
-        };
+        let by = |order: &Order| order.wanted().map(|wanted| wanted.by);
+        let mut crowd = ledger.crowd.with(now, orders.iter().filter_map(by));
+        let most = (MAX_SLOTS / orders.len().max(1) as u64).max(1);
+        let is_alone = orders.len() == 1 && crowd.is_one();
+        let few = if is_alone { u64::MAX } else { self.policy.few().min(most) };
         let first = |order: &Order| {
-            let task =
-                order.wanted().map_or_else(|| order.task.clone(), |wanted| Task::Book(part(wanted, 0)));
-            self.book_from(ledger, now, from, &order.with(task))
+            let task = order.wanted().map(|wanted| Task::Book(up_to(few, wanted)));
+            self.book_from(ledger, now, from, &order.with(task.unwrap_or_else(|| order.task.clone())))
         };
         let mut answers: Vec<_> = orders.iter().map(first).collect();
-        let mut is_over = false;
+        let shares = orders.iter().map(|order| self.share(&crowd, order).min(most)).collect::<Vec<_>>();
+        let near = NEAR.max(from.since(now));
+        let mut is_over = is_alone;
         while !is_over {
             is_over = true;
-            for (order, answer) in orders.iter().zip(&mut answers) {
-                let (has, wanted) = (answer.slots.len(), order.wanted().unwrap_or_default());
-                let may_get_more =
-                    has > 0 && (has as u64) < wanted.count.min(most) && answer.ask_again.is_none();
-                if may_get_more && self.earliest(ledger, from, &order.costs).since(from) <= near {
-                    self.book_new(ledger, from, &order.costs, part(wanted, has), answer);
-                    is_over &= answer.slots.len() == has;
+            for ((order, share), answer) in orders.iter().zip(&shares).zip(&mut answers) {
+                let (has, wanted) = (answer.slots.len() as u64, order.wanted().unwrap_or_default());
+                if !(1..wanted.count.min(*share)).contains(&has) || answer.ask_again.is_some() {
+                    continue;
                 }
+                let is_near = self.earliest(ledger, from, &order.costs).since(from) <= near;
+                let most = if is_near { *share } else { share - share / 3 };
+                self.add_slots(ledger, from, &order.costs, up_to(most.min(has + few), wanted), answer);
+                is_over &= answer.slots.len() as u64 == has;
             }
+        }
+        let got = || answers.iter().map(|answer| answer.slots.len() as u64);
+        if got().any(|slots| slots > 0) {
+            let each = orders.iter().map(by).zip(got());
+            each.for_each(|(by, slots)| by.into_iter().for_each(|process| crowd.count(process, slots)));
+            ledger.crowd = crowd;
         }
         answers
     }
+
+    /// What is left of the share of the process that orders in what its crowd gets at these costs: all that can be had
+    /// at once, or in a second.
+    fn share(&self, crowd: &Crowd, order: &Order) -> u64 {
+        if crowd.is_one() {
+            return u64::MAX;
+        }
+        let supply = |Debit { quota, cost, .. }: Debit| quota.at_once().max(quota.in_second()) / cost;
+        let supply = self.debits(&order.costs).map(supply).min().unwrap_or(u64::MAX);
+        let got = order.wanted().map_or(0, |wanted| crowd.got(wanted.by));
+        supply.div_ceil(crowd.size() as u64).saturating_sub(got)
+    }
+}
+
+fn up_to(count: u64, wanted: Wanted) -> Wanted {
+    Wanted { count: wanted.count.min(count), ..wanted }
 }
 
 #[cfg(test)]
@@ -99,22 +124,6 @@ mod tests {
         }
     }
 
-    /// Up to 100 ms ahead, or for as long as answers take.
-    #[test]
-    fn of_slots_that_are_far_all_get_a_few() {
-        let rules = rules("40/s,algo=interval");
-        let (now, few) = (Time(1 << 40), rules.policy().few());
-        let gap = rules.policy().quotas[0].terms.period / 40;
-        for (answers_take, near) in [(0, NEAR / gap), (500_000_000, 500_000_000 / gap)] {
-            let from = now.saturating_add(answers_take);
-            let order = Order::new(Key::new(), [1], 350);
-            let report = order.with(Task::Late(few, now));
-            let answers = rules.deal(&mut rules.begin(now), now, from, &[report, order]);
-            let [0, got] = [0, 1].map(|at| answers[at].slots.len() as u64) else { panic!("{answers:?}") };
-            assert!((near - few..=near + 2 * few).contains(&got), "{got} if answers take {answers_take}");
-        }
-    }
-
     #[test]
     fn what_is_dealt_out_at_once_is_bounded() {
         let rules = rules("1M/s");
@@ -122,9 +131,8 @@ mod tests {
         for count in [40, 300] {
             let orders = vec![Order::new(Key::new(), [1], 1000); count];
             let answers = rules.deal(&mut rules.begin(now), now, now, &orders);
-            let (few, part) = (rules.policy().few(), MAX_SLOTS / count as u64);
             let most = answers.iter().map(|answer| answer.slots.len() as u64).max();
-            assert_eq!(most, Some(part.next_multiple_of(few)));
+            assert_eq!(most, Some(MAX_SLOTS / count as u64));
         }
     }
 

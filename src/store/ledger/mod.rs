@@ -4,18 +4,21 @@
 //! value of a few kilobytes, whatever the counts.
 
 mod change;
+mod crowd;
 mod deal;
 mod returned;
 #[cfg(test)]
 mod tests;
 mod turns;
 
+use std::slice;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
 pub use self::change::Change;
 pub(super) use self::change::GOOD_FOR;
+use self::crowd::Crowd;
 pub use self::returned::ReturnedSlots;
 use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot, Task, Wanted};
 use crate::rule::{AnyState, Ask, RuleInHours};
@@ -23,9 +26,6 @@ use crate::time::{SECOND, Time, Wall};
 
 /// The nanoseconds after which a process may ask again at the earliest.
 pub(super) const PAUSE: u64 = SECOND / 1000;
-
-/// The nanoseconds by which the clocks of a process and of the store may differ in what they say of a slot.
-const SKEW: u64 = SECOND / 1000;
 
 /// The numbers of all limits.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
@@ -42,6 +42,9 @@ pub struct Ledger {
     pub overruns: Overruns,
     /// A hold of this key.
     pub hold: Hold,
+    /// Who shares it.
+    #[serde(default)]
+    pub(in crate::store) crowd: Crowd,
     /// For each limit, the instant up to which releases may have been forgotten under earlier limits, if any may.
     #[serde(default, skip_serializing_if = "<[_]>::is_empty")]
     pub forgotten: Box<[Option<Time>]>,
@@ -195,7 +198,7 @@ impl BookingRules {
 
     /// Books slots at `now`, as [`Store::book`](super::Store::book) does. None may cost more than [`Quota::most`].
     pub fn book(&self, ledger: &mut Ledger, now: Time, order: &Order) -> Answer {
-        self.book_from(ledger, now, now, order)
+        self.deal(ledger, now, now, slice::from_ref(order)).remove(0)
     }
 
     /// As [`BookingRules::book`], but no slot before `from`.
@@ -210,8 +213,9 @@ impl BookingRules {
         if let Some(until) = ledger.hold.in_force(now) {
             return self.answer_held(ledger, now, until, wanted);
         }
-        let mut answer = self.hand_on(ledger, from, &order.costs, wanted);
-        self.book_new(ledger, from, &order.costs, wanted, &mut answer);
+        let booked_by = self.policy.goes_by_wall().then_some(BookedBy::Wall(self.wall));
+        let mut answer = Answer { booked_by, overruns: ledger.overruns.clone(), ..Answer::default() };
+        self.add_slots(ledger, from, &order.costs, wanted, &mut answer);
         answer
     }
 
@@ -221,26 +225,27 @@ impl BookingRules {
         limits.for_each(|(limit, account)| limit.rule.expire(account, now));
     }
 
-    /// An answer with the slots that were given back, as many as the order can use. None is later than the newest slot,
-    /// and so than any that is booked now.
-    fn hand_on(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted) -> Answer {
-        let most = usize::try_from(wanted.count).unwrap_or(usize::MAX);
+    /// Adds the slots that an answer lacks: those that were given back, as many as the order can use, and new ones.
+    fn add_slots(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
+        self.hand_on(ledger, now, costs, wanted, answer);
+        self.book_new(ledger, now, costs, wanted, answer);
+    }
+
+    /// Adds slots that were given back. None is later than the newest slot, and so than any that is booked now.
+    fn hand_on(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
+        let most = usize::try_from(wanted.count).unwrap_or(usize::MAX).saturating_sub(answer.slots.len());
         ledger.returned.forget(now);
         let (from, latest) = (self.soonest(now, wanted), now.saturating_add(wanted.within));
         let returned = ledger.returned.take(costs, most, from, latest);
-        let slots = returned.into_iter().map(|at| self.slot(at)).collect();
-        let booked_by = self.policy.goes_by_wall().then_some(BookedBy::Wall(self.wall));
-        Answer { slots, booked_by, overruns: ledger.overruns.clone(), ..Answer::default() }
+        answer.slots.extend(returned.into_iter().map(|at| self.slot(at)));
     }
 
     /// Books the slots that an answer lacks, until the order has to ask again.
     fn book_new(&self, ledger: &mut Ledger, now: Time, costs: &[u64], wanted: Wanted, answer: &mut Answer) {
-        let others_book = ledger.newest > now.saturating_add(wanted.last_in).saturating_add(SKEW);
-        let few = if others_book { self.policy.few() } else { u64::MAX };
         let asked = self.debits(costs).filter(|debit| debit.rule.is_asked(now));
         let most =
             asked.filter_map(|debit| self.policy.most_at_once(debit.limit)).fold(wanted.count, u64::min);
-        let mut lacking = most.saturating_sub(answer.slots.len() as u64).min(few);
+        let mut lacking = most.saturating_sub(answer.slots.len() as u64);
         let mut is_first = true;
         let from = self.soonest(now, wanted);
         while lacking > 0 {

@@ -10,7 +10,7 @@ use super::request::{MAX_PARTS, Part, Reply, Request};
 use super::returnable::{BookedIn, Returned};
 use crate::store::ledger::GOOD_FOR;
 use crate::store::vault::Reading;
-use crate::store::{Answer, BookedBy, NewLimits, Order, Reach, Slot, Store, StoreError, Task, Warn};
+use crate::store::{Answer, BookedBy, NewLimits, Order, Reach, Slot, Store, StoreError, Task, Wanted, Warn};
 use crate::time::Time;
 
 /// Slots that come too late this number of times in a row are no accident.
@@ -71,7 +71,11 @@ impl VaultStore {
     /// Books for orders, together.
     fn book_each(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
         let mut answers = vec![Answer::default(); orders.len()];
-        let new = |order: &Order| Part { order: order.clone(), returned: Vec::new() };
+        let new = |order: &Order| {
+            let by_us = order.wanted().map(|wanted| Task::Book(Wanted { by: self.id, ..wanted }));
+            let order = by_us.map_or_else(|| order.clone(), |task| order.with(task));
+            Part { order, returned: Vec::new() }
+        };
         let mut parts: Vec<_> = orders.iter().map(new).enumerate().collect();
         let mut void = Vec::new();
         while !parts.is_empty() {

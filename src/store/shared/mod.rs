@@ -35,6 +35,8 @@ const MIN_BETWEEN_EVICTIONS: u64 = 1024;
 
 /// Limits that are kept in a vault, as one process uses them.
 pub struct VaultStore {
+    /// A random number by which this process is told from others.
+    id: u16,
     pub(super) vault: Box<dyn Vault>,
     agreement: Agreement,
     pub(super) rules: BookingRules,
@@ -81,6 +83,7 @@ impl VaultStore {
     /// state if there is one.
     pub(super) fn new(vault: Box<dyn Vault>, policy: Policy, rates: &[Rate], reserve: Reserve) -> Self {
         let mut store = VaultStore {
+            id: fastrand::u16(..),
             vault,
             rules: BookingRules::new(policy.clone()),
             agreement: Agreement::new(policy, rates, reserve),

@@ -222,14 +222,12 @@ impl Booking<'_> {
     fn answers(&mut self, orders: &[Order], others: bool) -> Vec<Answer> {
         let (rules, now, held) = (self.rules, self.reading.shown, self.held_until());
         let ledger = &mut self.record.ledger;
-        if let ([order], None) = (orders, held) {
-            return vec![rules.book(ledger, now, order)];
-        }
         if held.is_none() {
             // What is due before another process knows of it is of no use.
             let validity = rules.policy().validity;
             let on_the_way = self.reading.took().saturating_mul(2).saturating_add(between_looks(validity));
-            let from = if others { now.saturating_add(on_the_way.min(validity)) } else { now };
+            let is_on_the_way = others && orders.len() > 1;
+            let from = if is_on_the_way { now.saturating_add(on_the_way.min(validity)) } else { now };
             return rules.deal(ledger, now, from, orders);
         }
         let mut answer = |order: &Order| match held.zip(order.wanted()) {

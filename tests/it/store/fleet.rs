@@ -241,6 +241,17 @@ fn all_get_the_same() {
     }
 }
 
+/// By Jain's index, which is 1 if all have the same.
+#[test]
+fn no_few_of_many_get_more_for_long() {
+    for (rate, processes) in [("1000/s", 40), ("400/s", 15)] {
+        let (shares, _) = shares(rate, processes, 6);
+        let (sum, squares) =
+            shares.iter().fold((0, 0), |(sum, squares), share| (sum + share, squares + share * share));
+        assert!(100 * sum * sum >= 97 * squares * processes, "{rate}: {shares:?}");
+    }
+}
+
 /// All of them find their slots over when it answers again, 5 s after the start.
 #[test]
 fn the_full_rate_is_reached_soon_after_a_store_has_kept_all_waiting() {

@@ -58,16 +58,18 @@ fn nobody_waits_for_the_turn_of_one_who_has_left() {
 
 /// Whoever books at once what is needed for long would get more than the others, again and again.
 #[test]
-fn while_others_book_each_gets_a_few_at_a_time() {
+fn of_those_who_book_nobody_gets_more_than_its_share_but_for_a_few() {
     let policy = Policy { span: 20, ..policy(&[quota(Algorithm::Interval, 100, SECOND)]) };
     let mut state = Books::new(policy);
-    let mut got = |last_in| {
-        let wanted = Wanted { count: 10, within: u64::MAX, last_in, ..Wanted::default() };
-        state.book(0, &order(&[1], 0).with(Task::Book(wanted))).slots.len()
+    let mut got = |(now, by): (u64, u16)| {
+        let wanted = Wanted { count: 40, within: u64::MAX, by, ..Wanted::default() };
+        state.book(now * SECOND, &order(&[1], 0).with(Task::Book(wanted))).slots.len()
     };
-    // The fourth has the last slot, 150 ms ahead; the next ones do not, although they have some.
-    let counts = [0, 0, 0, 150_000_000, 150_000_000, 0].map(&mut got);
-    assert_eq!(counts, [10, 3, 3, 10, 3, 3]);
+    // Two thirds of what is left of its share, and a few more. It is told from others for up to two seconds.
+    let first = [(0, 1), (0, 2), (0, 1), (0, 2), (0, 2), (0, 1)].map(&mut got);
+    assert_eq!(first, [40, 34, 7, 11, 4, 3]);
+    let later = [(1, 1), (1, 1), (1, 1), (2, 1), (3, 2), (3, 1), (5, 1)].map(&mut got);
+    assert_eq!(later, [34, 11, 4, 40, 34, 34, 40]);
 }
 
 /// From 00:00 to 00:10.

@@ -7,11 +7,11 @@ use throttle::charge::Key;
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
 use throttle::store::{Admin, Answer, Order, Policy, Slot, Store, Task, Turn, VaultStore, Wanted};
-use throttle::time::{SECOND, Time};
+use throttle::time::{SECOND, Time, Wall};
 
 use super::client::{PATIENT, book_out, failure, giving_back, keyed, now, policy, some, store, store_at};
 use super::server::{Clock, RedisServer};
-use crate::memory_store::MemoryStore;
+use crate::memory_store::{MemoryStore, MemoryVault};
 use crate::support::{of_any_period, seeds};
 
 /// In the year 2033.
@@ -97,7 +97,8 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
     let mut stores = [(); 3].map(|()| frozen.store(name, policy.clone()));
     let clock = Arc::new(AtomicU64::new(frozen.micros * 1000));
     let shown = Arc::clone(&clock);
-    let mut memory = MemoryStore::new(policy.clone(), move || Time(shown.load(Relaxed)));
+    let memory = MemoryVault::new(move || Time(shown.load(Relaxed)), || Wall::EPOCH);
+    let mut in_memory = [(); 3].map(|()| MemoryStore::over(memory.clone(), policy.clone()));
     let longest = policy.quotas.iter().map(|quota| quota.terms.period / 1000).max().unwrap();
     let mut booked = 0;
     for _ in 0..100 {
@@ -105,16 +106,18 @@ fn agree(frozen: &mut Frozen, random: &mut fastrand::Rng, name: &str, rates: &[&
         frozen.pass(random.u64(0..=at_most));
         clock.store(frozen.micros * 1000, Relaxed);
         let ahead = clock.load(Relaxed) - frozen.local.load(Relaxed);
+        let process = random.usize(..3);
+        let memory = &mut in_memory[process];
         let key = if random.u8(0..4) == 0 { &b"\r\n{other}\0\xff"[..] } else { b"" };
         let costs = random_costs(random, &policy);
         let order = Order::new(Key::from_slice(key), costs.clone(), random.u64(1..20));
         let late = random.u64(1..=2);
         if random.u8(0..16) == 0 {
             let over = |ahead| order.with(Task::Late(late, Time(frozen.local.load(Relaxed) + ahead)));
-            let told = random.choice(&mut stores).unwrap().book(&over(0)).unwrap();
+            let told = stores[process].book(&over(0)).unwrap();
             assert_eq!((told.slots, memory.book(&over(ahead)).unwrap().slots), (vec![], vec![]));
         }
-        let answer = random.choice(&mut stores).unwrap().book(&order).unwrap();
+        let answer = stores[process].book(&order).unwrap();
         let expected = memory.book(&order).unwrap();
         let of_memory = |at: Time| Time(if at == Time(u64::MAX) { at.0 } else { at.0 - ahead });
         let slots: Vec<_> = expected.slots.iter().map(|slot| of_memory(slot.at)).collect();

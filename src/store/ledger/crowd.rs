@@ -1,0 +1,66 @@
+//! Who shares a limit, and what each has got of it lately, so that all get the same.
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::{SECOND, Time};
+
+/// The nanoseconds for which what each has got is counted.
+const COUNTED_FOR: u64 = SECOND;
+
+/// The most processes that are told apart.
+const MAX_KNOWN: usize = 256;
+
+/// The processes that have got slots in this second, or in the one before.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+pub(in crate::store) struct Crowd {
+    since: Time,
+    /// Each by a number of its own, with the slots that it got in this second.
+    got: Vec<(u16, u64)>,
+}
+
+impl Crowd {
+    /// As of `now`, with these processes.
+    pub(super) fn with(&self, now: Time, processes: impl Iterator<Item = u16>) -> Self {
+        let is_counted = |seconds: u64| (self.since..self.since.after(seconds * COUNTED_FOR)).contains(&now);
+        let mut crowd = match (is_counted(1), is_counted(2)) {
+            (true, _) => self.clone(),
+            (false, true) => {
+                let were_here = self.got.iter().filter(|(_, slots)| *slots > 0);
+                Crowd { since: now, got: were_here.map(|(process, _)| (*process, 0)).collect() }
+            }
+            (false, false) => Crowd { since: now, got: Vec::new() },
+        };
+        for process in processes {
+            if crowd.known(process).is_none() && crowd.got.len() < MAX_KNOWN {
+                crowd.got.push((process, 0));
+            }
+        }
+        crowd
+    }
+
+    /// The number of processes.
+    pub(super) fn size(&self) -> usize {
+        self.got.len()
+    }
+
+    /// True if there is just one process.
+    pub(super) fn is_one(&self) -> bool {
+        self.size() <= 1
+    }
+
+    /// The number of slots that a process got in this second.
+    pub(super) fn got(&self, process: u16) -> u64 {
+        self.known(process).map_or(0, |at| self.got[at].1)
+    }
+
+    /// Counts slots that a process has got.
+    pub(super) fn count(&mut self, process: u16, slots: u64) {
+        if let Some(at) = self.known(process) {
+            self.got[at].1 = self.got[at].1.saturating_add(slots);
+        }
+    }
+
+    fn known(&self, process: u16) -> Option<usize> {
+        self.got.iter().position(|(known, _)| *known == process)
+    }
+}

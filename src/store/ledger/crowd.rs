@@ -64,3 +64,40 @@ impl Crowd {
         self.got.iter().position(|(known, _)| *known == process)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    /// Against all that was booked.
+    #[test]
+    fn it_counts_those_of_a_second_or_a_few_and_what_they_got_in_one() {
+        for seed in 0..100 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let (mut crowd, mut now, mut booked) =
+                (Crowd::default(), Time(1 << 40), Vec::<(Time, u16, u64)>::new());
+            for _ in 0..200 {
+                let longest = [1, SECOND / 9, 3 * SECOND][random.usize(0..3)];
+                now = now.after(random.u64(0..longest));
+                let process = random.u16(0..8);
+                crowd = crowd.with(now, [process].into_iter());
+                let within = |nanos| booked.iter().filter(move |(at, ..)| now.since(*at) < nanos);
+                let those = |nanos| within(nanos).map(|(_, process, _)| *process).chain([process]);
+                let [least, most] =
+                    [SECOND, 3 * SECOND].map(|nanos| those(nanos).collect::<BTreeSet<_>>().len());
+                assert!((least..=most).contains(&crowd.size()), "{seed}: {crowd:?}");
+                let its = within(SECOND).filter(|(_, other, _)| *other == process);
+                assert!(crowd.got(process) <= its.map(|(.., slots)| slots).sum(), "{seed}: {crowd:?}");
+                let slots = random.u64(1..9);
+                let before = crowd.got(process);
+                crowd.count(process, slots);
+                assert_eq!(crowd.got(process), before + slots);
+                booked.push((now, process, slots));
+            }
+            let set_back = crowd.with(Time(5), [1, 2].into_iter());
+            assert_eq!((set_back.size(), set_back.got(1)), (2, 0));
+        }
+    }
+}

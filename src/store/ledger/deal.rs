@@ -13,22 +13,42 @@ const MAX_SLOTS: u64 = 16384;
 const NEAR: u64 = SECOND / 10;
 
 impl BookingRules {
-    /// Books for orders at `now`, each as [`BookingRules::book`] does, but no slot before `from`: a few for each in
-    /// turn, and more up to the share of its process, so that all get the same. One that is alone gets what it wants.
+    /// Books for orders at `now`, each as [`BookingRules::book`] does, but no slot before `from`. One that is alone
+    /// gets what it wants.
     pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
         let by = |order: &Order| order.wanted().map(|wanted| wanted.by);
         let mut crowd = ledger.crowd.with(now, orders.iter().filter_map(by));
+        let answers = match orders {
+            [order] if crowd.is_one() => vec![self.book_from(ledger, now, from, order)],
+            _ => self.deal_out(ledger, now, from, orders, &crowd),
+        };
+        if answers.iter().any(|answer| !answer.slots.is_empty()) {
+            for (order, answer) in orders.iter().zip(&answers) {
+                by(order).into_iter().for_each(|process| crowd.count(process, answer.slots.len() as u64));
+            }
+            ledger.crowd = crowd;
+        }
+        answers
+    }
+
+    /// Books a few slots for each in turn, and more up to the share of its process, so that all get the same.
+    fn deal_out(
+        &self,
+        ledger: &mut Ledger,
+        now: Time,
+        from: Time,
+        orders: &[Order],
+        crowd: &Crowd,
+    ) -> Vec<Answer> {
         let most = (MAX_SLOTS / orders.len().max(1) as u64).max(1);
-        let is_alone = orders.len() == 1 && crowd.is_one();
-        let few = if is_alone { u64::MAX } else { self.policy.few().min(most) };
+        let (few, near) = (self.policy.few().min(most), NEAR.max(from.since(now)));
         let first = |order: &Order| {
             let task = order.wanted().map(|wanted| Task::Book(up_to(few, wanted)));
             self.book_from(ledger, now, from, &order.with(task.unwrap_or_else(|| order.task.clone())))
         };
         let mut answers: Vec<_> = orders.iter().map(first).collect();
-        let shares = orders.iter().map(|order| self.share(&crowd, order).min(most)).collect::<Vec<_>>();
-        let near = NEAR.max(from.since(now));
-        let mut is_over = is_alone;
+        let shares: Vec<_> = orders.iter().map(|order| self.share(crowd, order).min(most)).collect();
+        let mut is_over = false;
         while !is_over {
             is_over = true;
             for ((order, share), answer) in orders.iter().zip(&shares).zip(&mut answers) {
@@ -41,12 +61,6 @@ impl BookingRules {
                 self.add_slots(ledger, from, &order.costs, up_to(most.min(has + few), wanted), answer);
                 is_over &= answer.slots.len() as u64 == has;
             }
-        }
-        let got = || answers.iter().map(|answer| answer.slots.len() as u64);
-        if got().any(|slots| slots > 0) {
-            let each = orders.iter().map(by).zip(got());
-            each.for_each(|(by, slots)| by.into_iter().for_each(|process| crowd.count(process, slots)));
-            ledger.crowd = crowd;
         }
         answers
     }

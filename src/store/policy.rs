@@ -50,10 +50,9 @@ impl Quota {
         (self.algorithm.spec().burst)(&self.terms)
     }
 
-    /// The most that can be had in a second, for long.
+    /// The number released in a second, on average.
     pub fn in_second(&self) -> u64 {
-        let Terms { count, period, .. } = self.terms;
-        u64::try_from(u128::from(count) * u128::from(SECOND) / u128::from(period.max(1))).unwrap_or(u64::MAX)
+        in_time(SECOND, self.terms.count, self.terms.period)
     }
 }
 
@@ -224,8 +223,12 @@ fn horizon_of(rates: &[Rate]) -> u64 {
 }
 
 fn span(rate: &Rate) -> u64 {
-    let in_time = u128::from(rate.count) * u128::from(SPAN) / u128::from(rate.period);
-    u64::try_from(in_time).unwrap_or(MAX_SLOTS).min(rate.count / 4).clamp(1, MAX_SLOTS)
+    in_time(SPAN, rate.count, rate.period).min(rate.count / 4).clamp(1, MAX_SLOTS)
+}
+
+/// The part of `count` per `period` nanoseconds that accrues in this number of nanoseconds.
+fn in_time(nanos: u64, count: u64, period: u64) -> u64 {
+    u64::try_from(u128::from(count) * u128::from(nanos) / u128::from(period)).unwrap_or(u64::MAX)
 }
 
 #[cfg(test)]

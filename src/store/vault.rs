@@ -35,6 +35,8 @@ pub struct Evicted {
 }
 
 /// Keeps values, each under a key, for all processes that use the same state. The empty key is the state's own.
+///
+/// It is [`Any`] so that tests of one kind can look into it within a store.
 pub trait Vault: Any + Send {
     /// The values of these keys, and the instant at which they were read. Begins a swap of any of them. If they
     /// `may_be_old`, the vault may return what it has read before: a swap shows whether it still is so.

@@ -182,7 +182,7 @@ impl Pacing {
 
     fn wanted(&self, lease: &Lease, count: u64, turn: Option<Turn>) -> Wanted {
         let TotalDemand { within, follows, .. } = lease.demand;
-        // As kinds are booked one after the other, a slot may be before those of earlier releases: it must still be
+        // As runs are booked one after the other, a slot may be before those of earlier releases: it must still be
         // good after these.
         let longest = if self.is_distant() { 2 * self.lead() } else { self.validity / 4 };
         let within = if follows { within.min(longest) } else { within };

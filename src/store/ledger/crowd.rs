@@ -1,4 +1,4 @@
-//! Who shares a limit, and what each has got of it lately, so that all get the same.
+//! The processes that share a limit, and how many slots each got lately, so that all get the same.
 
 use serde::{Deserialize, Serialize};
 
@@ -19,7 +19,7 @@ pub(in crate::store) struct Crowd {
 }
 
 impl Crowd {
-    /// As of `now`, with these processes.
+    /// The crowd at `now`, which these processes join.
     pub(super) fn with(&self, now: Time, processes: impl Iterator<Item = u16>) -> Self {
         let is_counted = |seconds: u64| (self.since..self.since.after(seconds * COUNTED_FOR)).contains(&now);
         let mut crowd = match (is_counted(1), is_counted(2)) {

@@ -42,7 +42,7 @@ pub struct Ledger {
     pub overruns: Overruns,
     /// A hold of this key.
     pub hold: Hold,
-    /// Who shares it.
+    /// The processes that share it.
     #[serde(default)]
     pub(in crate::store) crowd: Crowd,
     /// For each limit, the instant up to which releases may have been forgotten under earlier limits, if any may.

@@ -17,9 +17,12 @@ pub(super) struct Returned {
     pub(super) at: Time,
 }
 
+/// The key and the costs that slots are for.
+type Kind = (Key, Box<[u64]>);
+
 #[derive(Default)]
 pub(super) struct Returnable {
-    by_kind: HashMap<(Key, Box<[u64]>), Vec<(Slot, Returned)>>,
+    by_kind: HashMap<Kind, Vec<(Slot, Returned)>>,
     eviction: Eviction,
 }
 
@@ -27,7 +30,7 @@ impl Returnable {
     /// Adds slots that were booked for an order, and forgets such that are over by `now`.
     pub(super) fn add(&mut self, order: &Order, booked_in: BookedIn, slots: &[(Slot, Time)], now: Time) {
         let forget_past = |slots: &mut Vec<(Slot, Returned)>| slots.retain(|(slot, _)| slot.until >= now);
-        let alike = self.by_kind.entry((order.key.clone(), order.costs.clone())).or_default();
+        let alike = self.by_kind.entry(kind(order)).or_default();
         forget_past(alike);
         alike.extend(slots.iter().map(|&(slot, at)| (slot, Returned { booked_in, at })));
         self.eviction.retain(&mut self.by_kind, |_, slots| {
@@ -40,13 +43,15 @@ impl Returnable {
     /// given back.
     pub(super) fn take(&mut self, order: &Order) -> Vec<Returned> {
         let Task::GiveBack(slots, _) = &order.task else { return Vec::new() };
-        let Some(alike) = self.by_kind.get_mut(&(order.key.clone(), order.costs.clone())) else {
-            return Vec::new();
-        };
+        let Some(alike) = self.by_kind.get_mut(&kind(order)) else { return Vec::new() };
         let mut take = |slot: &Slot| {
             let at = alike.iter().position(|(known, _)| known == slot)?;
             Some(alike.swap_remove(at).1)
         };
         slots.iter().filter_map(&mut take).collect()
     }
+}
+
+fn kind(order: &Order) -> Kind {
+    (order.key.clone(), order.costs.clone())
 }

@@ -18,7 +18,7 @@ use crate::store::{Order, Store, Task};
 /// was asked and is closed, if that does not take long.
 pub(super) struct BookingThread {
     /// `None` once no more are accepted.
-    orders: Option<Sender<Order>>,
+    orders: Option<Sender<Vec<Order>>>,
     /// Disconnected once the store is closed.
     closed: Receiver<Infallible>,
     /// The time that the end of a run waits for a slow store, such as one on a server that is away.
@@ -49,10 +49,11 @@ impl BookingThread {
         Ok(BookingThread { orders: Some(orders), closed, patience, reports, interrupt })
     }
 
-    pub(super) fn take(&self, order: Order) {
-        self.reports.fetch_add(usize::from(order.is_report()), Ordering::Relaxed);
+    pub(super) fn take(&self, orders: Vec<Order>) {
+        let reports = orders.iter().filter(|order| order.is_report()).count();
+        self.reports.fetch_add(reports, Ordering::Relaxed);
         // If the thread is gone, it has reported its error.
-        let _ = self.orders.as_ref().map(|orders| orders.send(order));
+        let _ = self.orders.as_ref().map(|sender| sender.send(orders));
     }
 
     /// A report is still to be made, and there is time for it.
@@ -76,11 +77,16 @@ impl Drop for BookingThread {
     }
 }
 
-fn serve(mut store: Box<dyn Store>, orders: &Receiver<Order>, reports: &AtomicUsize, waker: &Waker) {
+fn serve(mut store: Box<dyn Store>, orders: &Receiver<Vec<Order>>, reports: &AtomicUsize, waker: &Waker) {
     let told = waker.clone();
     store.warn_of_waits_by(Arc::new(move |why| _ = told.send(Event::BookingWaits(why))));
     let (mut is_heard, mut waiting) = (true, VecDeque::new());
-    while let Some(order) = waiting.pop_front().or_else(|| orders.recv().ok()) {
+    loop {
+        let Some(order) = waiting.pop_front() else {
+            let Ok(more) = orders.recv() else { return };
+            waiting.extend(more);
+            continue;
+        };
         match order.task {
             // Once the run is over, no one uses slots, but other runs need its reports.
             Task::Book(_) if !is_heard => {}
@@ -89,20 +95,21 @@ fn serve(mut store: Box<dyn Store>, orders: &Receiver<Order>, reports: &AtomicUs
             Task::GiveBack(..) => _ = store.give_back(&order),
             _ => {
                 waiting.push_front(order);
-                waiting.extend(orders.try_iter());
+                waiting.extend(orders.try_iter().flatten());
                 // Those that are answered, up to the first that is not.
                 let is_answered = |order: &&Order| !matches!(order.task, Task::GiveBack(..));
                 let together = waiting.iter().take_while(is_answered).count();
-                let answers = store.book_some(&waiting.make_contiguous()[..together]);
-                let is_over = answers.is_err();
-                let answers =
-                    answers.map_or_else(|error| vec![Err(error)], |all| all.into_iter().map(Ok).collect());
-                for (order, answer) in waiting.drain(..answers.len()).zip(answers) {
-                    reports.fetch_sub(usize::from(order.is_report()), Ordering::Relaxed);
-                    is_heard = waker.send(Event::Booked(order.into(), answer));
-                }
-                if is_over {
-                    break;
+                match store.book_some(&waiting.make_contiguous()[..together]) {
+                    Ok(answers) => {
+                        let answers: Vec<_> = waiting.drain(..answers.len()).zip(answers).collect();
+                        let made = answers.iter().filter(|(order, _)| order.is_report()).count();
+                        reports.fetch_sub(made, Ordering::Relaxed);
+                        is_heard = waker.send(Event::Booked(answers));
+                    }
+                    Err(refusal) => {
+                        waker.send(Event::BookingFailed(refusal));
+                        return;
+                    }
                 }
             }
         }
@@ -142,7 +149,7 @@ mod tests {
         let order = Order::new(Key::new(), [1], 1);
         let late = order.with(Task::Late(1, Time(5)));
         let hold = order.with(Task::Hold(Time(9)));
-        [&late, &order, &hold].into_iter().for_each(|order| thread.take(order.clone()));
+        [&late, &order, &hold].into_iter().for_each(|order| thread.take(vec![order.clone()]));
         drop(thread);
         assert_eq!(noted.iter().collect::<Vec<_>>(), [late, hold]);
     }
@@ -155,7 +162,7 @@ mod tests {
         let store = Noting(Duration::ZERO, noting);
         let thread =
             BookingThread::open(Box::new(store), events.waker.clone(), Duration::from_millis(1)).unwrap();
-        thread.take(Order::new(Key::new(), [1], 1).with(Task::Late(1, Time(5))));
+        thread.take(vec![Order::new(Key::new(), [1], 1).with(Task::Late(1, Time(5)))]);
         while events.next().is_none() {
             thread::yield_now();
         }

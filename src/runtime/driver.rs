@@ -53,7 +53,7 @@ impl<'a> Driver<'a> {
             }
             match schedule.poll(now, self.sink.capacity()) {
                 Action::Send(admission) => self.send(schedule, now, admission),
-                Action::Store(order) => self.world.give_store(*order),
+                Action::Store(orders) => self.world.give_store(orders),
                 Action::Notify(notice) => {
                     self.list(schedule, &notice);
                     self.reporter.notify(&notice, self.world.wall(), now);
@@ -190,8 +190,10 @@ impl<'a> Driver<'a> {
             Event::Limits(Err(error)) => {
                 self.reporter.notice(&format_args!("{error:#}: the old limits stay in force"));
             }
-            Event::Booked(order, Ok(answer)) => schedule.booked(now, &order, answer),
-            Event::Booked(_, Err(refusal)) => {
+            Event::Booked(answers) => {
+                answers.into_iter().for_each(|(order, answer)| schedule.booked(now, &order, answer));
+            }
+            Event::BookingFailed(refusal) => {
                 let released = crate::ui::stats::items(schedule.stats().released);
                 let error = refusal.error.context(format!("cannot continue after {released}"));
                 schedule.booking_failed(refusal.exit, error);

@@ -236,9 +236,9 @@ impl World for RealWorld {
         self.listener.has_begun_item()
     }
 
-    fn give_store(&mut self, order: Order) {
+    fn give_store(&mut self, orders: Vec<Order>) {
         if let Some(booking) = &self.booking {
-            booking.take(order);
+            booking.take(orders);
         }
     }
 }

@@ -64,7 +64,7 @@ pub trait World {
     }
 
     /// Has the store do a task, after all that it was given before. A world without a store does none.
-    fn give_store(&mut self, _order: Order) {}
+    fn give_store(&mut self, _orders: Vec<Order>) {}
 }
 
 /// Conditions under which [`World::wait`] returns.
@@ -108,8 +108,10 @@ pub enum Wake {
 pub enum Event {
     /// The limits have changed; an error if the new ones cannot be read or make no sense.
     Limits(Result<Vec<Rate>, Error>),
-    /// Slots have been booked as ordered, or cannot be.
-    Booked(Box<Order>, Result<Answer, StoreError>),
+    /// Slots have been booked as ordered, or as near to it as possible.
+    Booked(Vec<(Order, Answer)>),
+    /// No order will be answered any more.
+    BookingFailed(StoreError),
     /// Slots take long to come; says why, in words.
     BookingWaits(String),
     /// A command has ended.

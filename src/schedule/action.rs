@@ -16,8 +16,8 @@ use crate::time::Time;
 pub enum Action {
     /// Send this now. Answer with [`Schedule::sent`](super::Schedule::sent), `late`, `busy` or `too_long`.
     Send(Box<Admission>),
-    /// Have the store do this. Answer with [`Schedule::booked`](super::Schedule::booked) if it does.
-    Store(Box<Order>),
+    /// Have the store do these. Answer with [`Schedule::booked`](super::Schedule::booked) to each that it does.
+    Store(Vec<Order>),
     /// Ask the running commands to end.
     Terminate,
     /// Kill the running commands.
@@ -61,7 +61,10 @@ impl Actions {
     }
 
     pub(super) fn store(&mut self, orders: impl IntoIterator<Item = Order>) {
-        orders.into_iter().for_each(|order| self.push(Action::Store(Box::new(order))));
+        let orders: Vec<_> = orders.into_iter().collect();
+        if !orders.is_empty() {
+            self.push(Action::Store(orders));
+        }
     }
 }
 

@@ -154,7 +154,10 @@ impl Scene {
             let capacity = Capacity { vacancies, ..self.capacity };
             let (word, is_last) = match self.schedule.poll(Time(now), capacity) {
                 Action::Send(admission) => (self.send(&mut now, admission), false),
-                Action::Store(order) => (asked(&order.task), false),
+                Action::Store(orders) => {
+                    let asked: Vec<_> = orders.iter().map(|order| asked(&order.task)).collect();
+                    (asked.join("; "), false)
+                }
                 Action::Terminate => ("SIGTERM".to_owned(), false),
                 Action::Kill => ("SIGKILL".to_owned(), false),
                 Action::Retire { first, next } => (format!("retire {first} {next}"), false),

@@ -64,6 +64,7 @@ impl Stage {
                 within: if random.bool() { u64::MAX } else { 0 },
                 ahead: random.u64(..=1 << 20),
                 by: random.u16(..3),
+                follows: random.bool(),
                 turn,
             }),
         })

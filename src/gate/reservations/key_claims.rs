@@ -17,6 +17,8 @@ pub(super) struct KeyClaims {
     pub(super) heard: Option<Time>,
     /// As in the last answer.
     pub(super) confirm_from: Option<Time>,
+    /// Slots were asked for and the store had not answered when lanes were last asked what they need.
+    pub(super) is_asking: bool,
     /// The number of unanswered reports.
     pub(super) reports: usize,
     /// The end of a hold, as far as is known here; the origin if there is none.

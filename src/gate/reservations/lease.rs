@@ -3,8 +3,11 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
+use smallvec::SmallVec;
+
 use super::Demand;
-use super::order::{Ordered, Slot};
+use super::order::{Slot, Turn};
+use crate::charge::Key;
 use crate::time::{SECOND, Time};
 
 /// The slots for releases with the same key and costs: needed, held, ordered and expected.
@@ -14,7 +17,10 @@ pub(super) struct Lease {
     pub(super) demand: TotalDemand,
     /// Those held, earliest first.
     pub(super) slots: VecDeque<Slot>,
-    pub(super) ordered: Option<Ordered>,
+    /// The orders that are not answered, first to last: when each was placed, and for how many slots.
+    pub(super) coming: SmallVec<[(Time, u64); 1]>,
+    /// The last order was turned away: no use asking before this instant; then with this turn, if there is one.
+    pub(super) not_before: Option<(Time, Option<Turn>)>,
     /// The instant of the next free slot, if the store has named it.
     pub(super) next: Option<Time>,
     /// The number of slots that were not used in time, for releases that still need one.
@@ -26,36 +32,53 @@ pub(super) struct Lease {
 pub(super) struct TotalDemand {
     /// The number of slots.
     pub(super) count: u64,
-    /// The number of those that are needed soon.
+    /// The number of those that are needed soon, by the runs that have been ordered for.
     pub(super) near: u64,
-    /// All are for releases that others of the lane go before.
-    pub(super) follows: bool,
     /// Slots that end before this are of no use.
+    pub(super) eligible_at: Time,
+    /// The index of the run that goes first in some lanes.
+    pub(super) first: Option<usize>,
+}
+
+/// Releases with the same key and costs, and no others between them, for which slots are ordered together.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Run {
+    pub(super) key: Key,
+    pub(super) costs: Arc<[u64]>,
+    /// The number of those that are near.
+    pub(super) near: u64,
+    /// Others of their lane go before them.
+    pub(super) follows: bool,
     pub(super) eligible_at: Time,
     /// Slots further ahead than this, in nanoseconds, are of no use.
     pub(super) within: u64,
 }
 
+impl Run {
+    /// Others like these also go first in a lane.
+    pub(super) fn join(&mut self, other: &Run) {
+        self.near += other.near;
+        self.eligible_at = self.eligible_at.min(other.eligible_at);
+        self.within = self.within.max(other.within);
+    }
+}
+
 impl Lease {
-    /// Adds what a lane wants, and what of it is `near`. Returns whether it is the first.
-    pub(super) fn need(&mut self, demand: &Demand, near: u64) -> bool {
-        let TotalDemand { count, eligible_at, within, follows, .. } = self.demand;
-        self.demand = TotalDemand {
-            count: count + demand.count,
-            near: self.demand.near + near,
-            follows: (follows || count == 0) && demand.before > 0,
-            eligible_at: if count == 0 {
-                demand.request.eligible_at
-            } else {
-                demand.request.eligible_at.min(eligible_at)
-            },
-            within: within.max(demand.within),
-        };
-        count == 0
+    /// Adds what a lane wants.
+    pub(super) fn need(&mut self, demand: &Demand) {
+        let eligible_at = demand.request.eligible_at;
+        let TotalDemand { count, eligible_at: earliest, .. } = self.demand;
+        self.demand.eligible_at = if count == 0 { eligible_at } else { eligible_at.min(earliest) };
+        self.demand.count += demand.count;
+    }
+
+    /// The number of slots that are held or ordered.
+    pub(super) fn supply(&self) -> u64 {
+        self.slots.len() as u64 + self.coming.iter().map(|(_, count)| count).sum::<u64>()
     }
 
     pub(super) fn is_of_use(&self) -> bool {
-        let is_held = !self.slots.is_empty() || self.ordered.is_some();
+        let is_held = !self.slots.is_empty() || !self.coming.is_empty() || self.not_before.is_some();
         is_held || self.next.is_some() || self.demand.count > 0
     }
 
@@ -63,15 +86,14 @@ impl Lease {
     /// that arrived earlier is judged soon.
     pub(super) fn forget_past(&mut self, now: Time) {
         let soon = Time(now.0.saturating_sub(SECOND));
-        self.ordered.take_if(|ordered| matches!(ordered, Ordered::NotBefore(at, _) if *at <= soon));
+        self.not_before.take_if(|(at, _)| *at <= soon);
         self.next.take_if(|at| *at <= soon);
     }
 
     /// Drops all slots and what the store has said about later ones.
     pub(super) fn forget_booked(&mut self) {
         self.slots.clear();
-        self.ordered.take_if(|ordered| matches!(ordered, Ordered::NotBefore(..)));
-        self.next = None;
+        (self.not_before, self.next) = (None, None);
     }
 
     /// Adds slots. Some may be earlier than those held: slots that other runs gave back.
@@ -193,22 +215,20 @@ mod tests {
 
     #[test]
     fn what_was_said_of_later_slots_is_forgotten_a_second_after_it_has_passed() {
-        let turned_away = Some(Ordered::NotBefore(Time(5), None));
-        let of = |ordered| Lease { ordered, next: Some(Time(5)), ..lease(&[(9, 11)]) };
+        let not_before = Some((Time(5), None));
+        let turned_away = Lease { not_before, next: Some(Time(5)), ..lease(&[(9, 11)]) };
         for (now, is_known) in [(4, true), (5, false)] {
-            let mut lease = of(turned_away);
+            let mut lease = turned_away.clone();
             lease.forget_past(Time(SECOND + now));
-            assert_eq!((lease.ordered.is_some(), lease.next.is_some()), (is_known, is_known));
+            assert_eq!((lease.not_before.is_some(), lease.next.is_some()), (is_known, is_known));
         }
         // What is on its way is not forgotten, even if what was booked is.
-        let coming = Some(Ordered::Coming(Time(0), 1));
-        for (ordered, expected) in [(turned_away, None), (coming, coming)] {
-            let mut lease = of(ordered);
-            lease.forget_booked();
-            assert_eq!((lease.ordered, lease.next, lease.slots.len()), (expected, None, 0));
-            lease.forget_past(Time(9 * SECOND));
-            assert_eq!(lease.ordered, expected);
-        }
+        let coming: SmallVec<_> = [(Time(0), 1)].into();
+        let mut lease = Lease { coming: coming.clone(), ..turned_away };
+        lease.forget_booked();
+        assert_eq!((lease.not_before, lease.next, lease.slots.len()), (None, None, 0));
+        lease.forget_past(Time(9 * SECOND));
+        assert_eq!(lease.coming, coming);
     }
 
     /// Slots that are given back are moved out, so they can no longer be used here.

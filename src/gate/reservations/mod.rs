@@ -19,8 +19,7 @@ pub use self::news::News;
 pub use self::order::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Task, Turn, Wanted};
 
 use self::key_claims::KeyClaims;
-use self::lease::{Lease, TotalDemand};
-use self::order::Ordered;
+use self::lease::{Lease, Run, TotalDemand};
 use self::pacing::Pacing;
 use super::{Blocked, By, Eviction, Opening, Request};
 use crate::charge::Key;
@@ -244,8 +243,7 @@ impl Reservations {
         // If the instant is known at which it may use a slot, or may ask for one, it waits for the limit, and otherwise
         // just for an answer.
         let waits_for_limit = self.lease(request).is_some_and(|lease| {
-            let is_turned_away = matches!(lease.ordered, Some(Ordered::NotBefore(..)));
-            is_turned_away || lease.next.is_some() || !lease.slots.is_empty()
+            lease.not_before.is_some() || lease.next.is_some() || !lease.slots.is_empty()
         });
         let limit = only_charged(self.costs(request)).filter(|_| waits_for_limit);
         Blocked { by: By::Slot(limit), until: self.expected(request) }
@@ -313,9 +311,9 @@ impl Reservations {
     /// True if a release like this might get a slot soon. Otherwise its next slot, or its next order, is far off.
     pub(super) fn may_go_soon(&self, now: Time, request: &Request) -> bool {
         let soon = now.saturating_add(self.pacing.lead());
-        self.lease(request).is_none_or(|lease| match (lease.slots.front(), lease.ordered) {
+        self.lease(request).is_none_or(|lease| match (lease.slots.front(), lease.not_before) {
             (Some(slot), _) => slot.at <= soon,
-            (None, Some(Ordered::NotBefore(at, _))) => at <= now,
+            (None, Some((at, _))) => at <= now,
             (None, _) => true,
         })
     }
@@ -334,46 +332,72 @@ impl Reservations {
     ) -> Steps {
         self.ends = None;
         self.need_nothing();
-        let claims: Vec<_> = demands.filter_map(|demand| self.need(&demand)).collect();
+        let (mut runs, mut lacks) = (Vec::new(), false);
+        for demand in demands {
+            lacks &= demand.before > 0;
+            lacks = self.need(&demand, lacks, &mut runs);
+        }
         let mut steps = Steps { orders: self.take_returned(now), ..Steps::default() };
-        self.order(now, &claims, vacancies, &mut steps);
+        self.order(now, &runs, vacancies, &mut steps);
         steps
     }
 
     /// Forgets what lanes needed.
     fn need_nothing(&mut self) {
-        self.leases().for_each(|lease| lease.demand = TotalDemand::default());
+        for known in self.keys.values_mut() {
+            known.is_asking = known.leases.iter().any(|lease| !lease.coming.is_empty());
+            known.leases.iter_mut().for_each(|lease| lease.demand = TotalDemand::default());
+        }
     }
 
-    /// Adds what a lane wants. Returns its key and costs, if it is the first that wants slots for these.
-    fn need(&mut self, demand: &Demand) -> Option<(Key, Arc<[u64]>)> {
-        let (key, costs) = (Key::from(self.key_of(&demand.request)), self.costs(&demand.request));
-        let near = self.pacing.near(demand);
+    /// Adds a run of a lane. Those that go first in their lanes are one run, if they are alike. If those before it
+    /// `lack` slots, its own will be over when these have come, so it needs others. Returns whether it lacks some.
+    fn need(&mut self, demand: &Demand, lack: bool, runs: &mut Vec<Run>) -> bool {
+        let (key, near) = (Key::from(self.key_of(&demand.request)), self.pacing.near(demand));
+        let costs = self.costs(&demand.request);
         let lease = self.of(&key).lease(costs);
-        let is_first = lease.need(demand, near);
-        let costs = Arc::clone(&lease.costs);
-        is_first.then_some((key, costs))
+        if !lack {
+            lease.need(demand);
+        }
+        let lacks = lack || lease.demand.count > lease.supply();
+        let run = Run {
+            key,
+            costs: Arc::clone(&lease.costs),
+            near,
+            follows: demand.before > 0,
+            eligible_at: demand.request.eligible_at,
+            within: demand.within,
+        };
+        if let Some(first) = lease.demand.first.filter(|_| !run.follows) {
+            runs[first].join(&run);
+        } else {
+            lease.demand.first = lease.demand.first.or((!run.follows).then_some(runs.len()));
+            runs.push(run);
+        }
+        lacks
     }
 
-    /// Adds the orders for `claims`, which lanes need, to `steps`.
-    fn order(&mut self, now: Time, claims: &[(Key, Arc<[u64]>)], vacancies: u64, steps: &mut Steps) {
+    /// Adds the orders for the runs that lanes need to `steps`.
+    fn order(&mut self, now: Time, runs: &[Run], vacancies: u64, steps: &mut Steps) {
         let soon = now.saturating_add(self.pacing.lead());
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.until(soon).saturating_add(self.pacing.coming) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
         let Reservations { by_key, keys, pacing, terms, .. } = self;
         let mut stalled = None;
-        for (key, costs) in claims {
+        for run in runs {
+            let Run { key, costs, .. } = run;
             let known = keys.entry(key.clone()).or_default();
             let heard = known.heard.map(|heard| (heard, known.confirm_from));
-            let last = known.last();
+            let (last, is_asking) = (known.last(), known.is_asking);
             let lease = known.lease(costs);
-            // A slot is of no use as long as those before it in the lane have none.
-            if lease.demand.follows && stalled == Some(key) {
+            lease.demand.near += run.near;
+            // A slot is of no use as long as those before it in the lane have none, or it is not known which.
+            if run.follows && (is_asking || stalled == Some(key)) {
                 continue;
             }
-            let plan = pacing.plan(now, lease, last, heard, vacancies);
-            let has_slot = !lease.slots.is_empty() && lease.demand.eligible_at <= now;
+            let plan = pacing.plan(now, lease, run, last, heard, vacancies);
+            let has_slot = !lease.slots.is_empty() && run.eligible_at <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
             if has_slot || plan.is_ok() {
                 steps.closed.push((by_key.then(|| key.clone()), Arc::clone(costs)));
@@ -383,12 +407,12 @@ impl Reservations {
                 Ok(wanted) => {
                     vacancies -= wanted.count;
                     pacing.coming += wanted.count;
-                    lease.ordered = Some(Ordered::Coming(now, wanted.count));
+                    lease.coming.push((now, wanted.count));
+                    lease.not_before = None;
                     steps.orders.push(Order::of(key, costs, terms.changes, Task::Book(wanted)));
                 }
             }
-            let is_served = !lease.slots.is_empty() || matches!(lease.ordered, Some(Ordered::Coming(..)));
-            stalled = if is_served { stalled } else { Some(key) };
+            stalled = if lease.demand.near <= lease.supply() { stalled } else { Some(key) };
         }
     }
 
@@ -438,8 +462,8 @@ impl Reservations {
         let (mut turns, changes) = (Vec::new(), self.terms.changes);
         for (key, known) in &mut self.keys {
             for lease in &mut known.leases {
-                if let Some(Ordered::NotBefore(at, turn @ Some(_))) = lease.ordered {
-                    lease.ordered = Some(Ordered::NotBefore(at, None));
+                if let Some((at, turn @ Some(_))) = lease.not_before {
+                    lease.not_before = Some((at, None));
                     turns.push(Order::of(key, &lease.costs, changes, Task::GiveBack(Vec::new(), turn)));
                 }
             }
@@ -472,10 +496,10 @@ impl Reservations {
             self.keep_booked_by(now, answer.booked_by);
         }
         let wanted = order.wanted();
-        if let Some(Wanted { count, .. }) = wanted.filter(|_| order.changes == self.terms.changes) {
-            let ordered = self.of(&order.key).lease(&order.costs).ordered;
-            let ordered = self.pacing.answered(now, ordered, count, answer);
-            self.of(&order.key).lease(&order.costs).ordered = ordered;
+        if let Some(wanted) = wanted.filter(|_| order.changes == self.terms.changes) {
+            let lease = self.keys.entry(order.key.clone()).or_default().lease(&order.costs);
+            let placed = if lease.coming.is_empty() { None } else { Some(lease.coming.remove(0)) };
+            lease.not_before = self.pacing.answered(now, placed, wanted, answer);
         }
         let known = self.of(&order.key);
         let (was_held, is_unconfirmed) = (known.held_until > now, known.has_unconfirmed());

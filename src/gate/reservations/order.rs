@@ -59,6 +59,10 @@ pub struct Wanted {
     /// Slots sooner than this, in nanoseconds after the booking, come too late and are not booked. If it is no less
     /// than `within`, only a slot that is free at once is.
     pub ahead: u64,
+    /// They are for releases after those of the order before this one. It gets none before all of that one's, and none
+    /// if that one lacks some.
+    #[cfg_attr(feature = "cli", serde(default))]
+    pub follows: bool,
     /// The process that wants them, by a number of its own, which the store sets.
     #[cfg_attr(feature = "cli", serde(default))]
     pub by: u16,
@@ -95,6 +99,12 @@ impl Order {
         if let Task::Book(wanted) = self.task { Some(wanted) } else { None }
     }
 
+    /// True if it is for releases after those of the order `before`, by the same process.
+    pub fn follows(&self, before: &Order) -> bool {
+        let [before, wanted] = [before, self].map(Order::wanted);
+        wanted.is_some_and(|wanted| wanted.follows && before.is_some_and(|before| before.by == wanted.by))
+    }
+
     /// True if it is a report, which other runs must learn of.
     pub fn is_report(&self) -> bool {
         matches!(self.task, Task::Late(..) | Task::Hold(_))
@@ -105,15 +115,6 @@ impl Order {
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
 pub struct Turn(pub u64);
-
-/// The state of the order for a claim.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Ordered {
-    /// An order for this number of slots, sent at this instant, is unanswered.
-    Coming(Time, u64),
-    /// No use asking before this instant; then with this turn, if there is one.
-    NotBefore(Time, Option<Turn>),
-}
 
 /// The answer of a store to an order.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]

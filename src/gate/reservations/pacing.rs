@@ -1,7 +1,7 @@
 //! The size and timing of orders for slots.
 
-use super::lease::{Lease, TotalDemand};
-use super::order::{Answer, Ordered, Turn, Wanted};
+use super::lease::{Lease, Run};
+use super::order::{Answer, Turn, Wanted};
 use super::{BookingTerms, Demand};
 use crate::time::{SECOND, Time};
 
@@ -23,9 +23,8 @@ const REPLACED_WITHIN: u64 = SECOND;
 /// After an answer that came in time, slots are booked less far ahead, by one part in this many.
 const DECAY: u64 = 16;
 
-/// The most runs of equal releases of a lane for which slots are booked at the same time, if answers take long or not.
-const MAX_RUNS: usize = 64;
-const NEAR_RUNS: usize = 16;
+/// The most runs of equal releases of a lane for which slots are booked at the same time.
+const MAX_RUNS: usize = 128;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
@@ -45,8 +44,11 @@ pub(super) struct Pacing {
     pub(super) coming: u64,
     /// Nanoseconds that the last answer took.
     took: u64,
-    /// The most slots that were booked at once since the last order that got fewer than it asked for.
+    /// The most slots that were booked at once since the last time that these were fewer than asked for.
     booked: u64,
+    /// The slots that were asked for and got by the last order and those that it follows.
+    asked: u64,
+    got: u64,
     /// All of these were due before more are ordered: it takes longer to book slots than the limits do.
     is_behind: bool,
     /// The number of times that the span is halved, as no slot came in time.
@@ -70,6 +72,8 @@ impl Pacing {
             coming: 0,
             took: 0,
             booked: span,
+            asked: 0,
+            got: 0,
             is_behind: false,
             halvings: 0,
             ahead: least_ahead,
@@ -107,16 +111,7 @@ impl Pacing {
     /// The most runs of equal releases of a lane for which slots are booked at the same time. What does not wait is
     /// decided one by one.
     pub(super) fn most_runs(&self) -> usize {
-        match (self.waits, self.is_distant()) {
-            (false, _) => 1,
-            (true, false) => NEAR_RUNS,
-            (true, true) => MAX_RUNS,
-        }
-    }
-
-    /// True if answers take a good part of the time for which slots are good.
-    fn is_distant(&self) -> bool {
-        self.took >= self.validity / 4
+        if self.waits { MAX_RUNS } else { 1 }
     }
 
     /// The part of a demand for which slots are ordered now: that of two orders for its lane.
@@ -124,9 +119,9 @@ impl Pacing {
         demand.count.min((2 * self.span()).saturating_sub(demand.before))
     }
 
-    /// The slots to order of what a key's lease needs, when only `vacancies` more slots can be used. `last` is the
-    /// instant of the last slot of the key; `heard` that at which the store last answered for it, as of which slots
-    /// before another instant are good.
+    /// The slots to order for a run, when only `vacancies` more slots can be used. Its `lease` is of the same key and
+    /// costs, and needs slots for it and the runs before it. `last` is the instant of the last slot of the key; `heard`
+    /// that at which the store last answered for it, as of which slots before another instant are good.
     ///
     /// # Errors
     /// There is nothing to order now; with the instant at which to look again, if there is one.
@@ -134,44 +129,52 @@ impl Pacing {
         &self,
         now: Time,
         lease: &Lease,
+        run: &Run,
         last: Option<Time>,
         heard: Option<Heard>,
         vacancies: u64,
     ) -> Result<Wanted, Option<Time>> {
-        let TotalDemand { near, follows, eligible_at, .. } = lease.demand;
-        let held = lease.slots.len() as u64;
-        let lacking = near.min(2 * self.span()).saturating_sub(held).min(vacancies).min(self.span());
+        if !run.follows && !lease.coming.is_empty() {
+            return Err(None);
+        }
+        let lacking = lease.demand.near.min(2 * self.span()).saturating_sub(lease.supply());
+        let lacking = lacking.min(run.near).min(vacancies).min(self.span());
         if lacking == 0 {
-            return self.check(now, lease, heard);
+            return self.check(now, lease, run, heard);
         }
         let look = heard.map_or(Time(u64::MAX), |(heard, _)| heard.saturating_add(LONGEST_UNASKED));
         // An item that backs off needs no slot before `eligible_at`.
-        let last = if follows { last } else { lease.slots.back().map(|last| last.at) };
+        let last = if run.follows { last } else { lease.slots.back().map(|last| last.at) };
         let last = last.map(|last| Time(last.0.saturating_sub(self.lead())));
-        let when = last.map_or(eligible_at, |last| eligible_at.max(last));
-        let (when, turn) = match lease.ordered {
-            Some(Ordered::Coming(..)) => return Err(None),
-            Some(Ordered::NotBefore(not_before, turn)) => (when.max(not_before.min(look)), turn),
+        let when = last.map_or(run.eligible_at, |last| run.eligible_at.max(last));
+        let (when, turn) = match lease.not_before {
+            Some((not_before, turn)) => (when.max(not_before.min(look)), turn),
             None => (when, None),
         };
         if when > now {
-            let check = self.check(now, lease, heard);
+            let check = self.check(now, lease, run, heard);
             return check.map_err(|again| again.into_iter().chain([when]).min());
         }
-        Ok(self.wanted(lease, lacking, turn))
+        Ok(self.wanted(lease, run, lacking, turn))
     }
 
     /// Slots booked long ago may be too close to a later overrun, so the store is asked before they are used.
-    fn check(&self, now: Time, lease: &Lease, heard: Option<Heard>) -> Result<Wanted, Option<Time>> {
+    fn check(
+        &self,
+        now: Time,
+        lease: &Lease,
+        run: &Run,
+        heard: Option<Heard>,
+    ) -> Result<Wanted, Option<Time>> {
         let first = lease.slots.front().map(|first| first.at);
         let (first, (heard, confirm_from)) = first.zip(heard).ok_or(None)?;
         let is_confirmed = confirm_from.is_none_or(|from| first < from);
         let is_fresh = is_confirmed && first.since(heard) <= self.lead().saturating_mul(2);
-        if is_fresh || matches!(lease.ordered, Some(Ordered::Coming(..))) {
+        if is_fresh || !lease.coming.is_empty() {
             return Err(None);
         }
         let when = Time(first.0.saturating_sub(self.lead())).min(heard.saturating_add(LONGEST_UNASKED));
-        if when > now { Err(Some(when)) } else { Ok(self.wanted(lease, 0, None)) }
+        if when > now { Err(Some(when)) } else { Ok(self.wanted(lease, run, 0, None)) }
     }
 
     /// True if releases that do not wait came too late for their slots, and get others. Otherwise they would be refused
@@ -180,39 +183,40 @@ impl Pacing {
         !self.waits && lease.lost > 0
     }
 
-    fn wanted(&self, lease: &Lease, count: u64, turn: Option<Turn>) -> Wanted {
-        let TotalDemand { within, follows, .. } = lease.demand;
-        // As runs are booked one after the other, a slot may be before those of earlier releases: it must still be
-        // good after these.
-        let longest = if self.is_distant() { 2 * self.lead() } else { self.validity / 4 };
-        let within = if follows { within.min(longest) } else { within };
+    fn wanted(&self, lease: &Lease, run: &Run, count: u64, turn: Option<Turn>) -> Wanted {
+        let Run { within, follows, .. } = *run;
+        // What goes before them may turn out to take longer.
+        let within = if follows { within.min(2 * self.lead()) } else { within };
         // Half of a short wait is left for the answer itself.
         let (count, within, ahead) = match self.waits {
             true => (count, within, self.ahead.min(within / 2)),
             false if self.replaces_lost(lease) => (count.min(lease.lost), REPLACED_WITHIN, self.ahead),
             false => (count, self.ahead, self.ahead),
         };
-        Wanted { count, within, ahead, turn, ..Wanted::default() }
+        Wanted { count, within, ahead, follows, turn, ..Wanted::default() }
     }
 
-    /// Notes the answer to an order for this number of slots. Returns what is `ordered` for its claim from now on.
+    /// Notes the answer to an order for slots that was `placed` then, for this number of them. Returns the instant
+    /// before which it is no use asking, and the turn, if it was turned away.
     pub(super) fn answered(
         &mut self,
         now: Time,
-        ordered: Option<Ordered>,
-        wanted: u64,
+        placed: Option<(Time, u64)>,
+        Wanted { count: wanted, follows, .. }: Wanted,
         answer: &Answer,
-    ) -> Option<Ordered> {
-        if let Some(Ordered::Coming(since, count)) = ordered {
+    ) -> Option<(Time, Option<Turn>)> {
+        if let Some((since, count)) = placed {
             self.took = now.since(since);
             // Saturates, as it is 0 once the store has failed.
             self.coming = self.coming.saturating_sub(count);
         }
         // The more slots are booked at once, the longer the answer takes.
         let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
-        if !answer.slots.is_empty() {
-            let booked = answer.slots.len() as u64;
-            self.booked = if booked < wanted { booked } else { self.booked.max(booked) };
+        let booked = answer.slots.len() as u64;
+        let (asked, got) = if follows { (self.asked, self.got) } else { (0, 0) };
+        (self.asked, self.got) = (asked + wanted, got + booked);
+        if booked > 0 {
+            self.booked = if booked < wanted { self.got } else { self.booked.max(self.got) };
             let next = now.saturating_add(LEAD);
             let are_due = answer.slots.iter().all(|slot| slot.at <= next);
             self.is_behind = is_in_time && are_due && booked == wanted;
@@ -226,12 +230,13 @@ impl Pacing {
             self.ahead = self.ahead.max(self.took).saturating_mul(2).min(MAX_AHEAD);
         }
         let pause = if answer.slots.is_empty() && wanted > 0 { now.checked_add(PAUSE.into()) } else { None };
-        answer.ask_again.or(pause).map(|not_before| Ordered::NotBefore(not_before, answer.turn))
+        answer.ask_again.or(pause).map(|not_before| (not_before, answer.turn))
     }
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::lease::TotalDemand;
     use super::*;
     use crate::gate::Slot;
 
@@ -241,38 +246,44 @@ mod tests {
         Pacing::new(&BookingTerms { span, longest_span, ..BookingTerms::default() }, true)
     }
 
+    fn slots_wanted(count: u64) -> Wanted {
+        Wanted { count, ..Wanted::default() }
+    }
+
     /// Pacing for one claim.
     struct Asker {
         pacing: Pacing,
-        ordered: Option<Ordered>,
+        placed: Option<(Time, u64)>,
+        not_before: Option<(Time, Option<Turn>)>,
     }
 
     impl Asker {
         fn new() -> Self {
-            Asker { pacing: pacing(20, 30), ordered: None }
+            Asker { pacing: pacing(20, 30), placed: None, not_before: None }
         }
 
         fn answered(&mut self, now: Time, wanted: u64, answer: &Answer) {
-            self.ordered = self.pacing.answered(now, self.ordered, wanted, answer);
+            self.not_before = self.pacing.answered(now, self.placed.take(), slots_wanted(wanted), answer);
         }
     }
 
     /// The number of slots asked for at an instant, or the instant to look again.
     fn plan(
-        Asker { pacing, ordered }: &mut Asker,
+        Asker { pacing, placed, not_before }: &mut Asker,
         now: Time,
         count: u64,
         vacancies: u64,
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
-        let demand =
-            TotalDemand { count, near: count, follows: false, eligible_at: SECONDS[1], within: u64::MAX };
+        let demand = TotalDemand { count, near: count, ..TotalDemand::default() };
+        let run = Run { near: count, eligible_at: SECONDS[1], within: u64::MAX, ..Run::default() };
         let heard = Some((now, None)).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
-        let lease = Lease { costs: [1].into(), demand, slots, ordered: *ordered, ..Lease::default() };
-        let Wanted { count, .. } = pacing.plan(now, &lease, None, heard, vacancies)?;
+        let (coming, not_before) = (placed.iter().copied().collect(), *not_before);
+        let lease = Lease { demand, slots, coming, not_before, ..Lease::default() };
+        let Wanted { count, .. } = pacing.plan(now, &lease, &run, None, heard, vacancies)?;
         pacing.coming += count;
-        *ordered = Some(Ordered::Coming(now, count));
+        *placed = Some((now, count));
         Ok(count)
     }
 
@@ -318,23 +329,24 @@ mod tests {
     fn slots_are_wanted_later_while_they_come_too_late() {
         let [_, one, two, three] = SECONDS;
         let mut pacing = pacing(20, 30);
-        let lease =
-            |within| Lease { demand: TotalDemand { within, ..TotalDemand::default() }, ..Lease::default() };
-        let ahead = |pacing: &Pacing, within| pacing.wanted(&lease(within), 1, None).ahead;
+        let one_within = |pacing: &Pacing, within| {
+            pacing.wanted(&Lease::default(), &Run { within, ..Run::default() }, 1, None)
+        };
+        let ahead = |pacing: &Pacing, within| one_within(pacing, within).ahead;
         let mut found = Vec::new();
         for (asked, until) in
             [(100, two), (100, one), (300, one), (250, two), (160, two), (260, two), (SECOND, one)]
         {
-            let asked = Some(Ordered::Coming(Time(two.0 - asked), 1));
+            let asked = Some((Time(two.0 - asked), 1));
             let answer = Answer { slots: vec![Slot { at: until, until }], ..Answer::default() };
-            pacing.answered(two, asked, 1, &answer);
+            pacing.answered(two, asked, slots_wanted(1), &answer);
             found.push(ahead(&pacing, three.0));
         }
         // No less than twice what the last answer took.
         assert_eq!(found, [0, 200, 600, 563, 528, 520, MAX_AHEAD]);
         // A short wait is for the answer, too; what does not wait takes only a slot that is free at once.
         assert_eq!(ahead(&pacing, 7), 3);
-        let at_once = Pacing { waits: false, ..pacing }.wanted(&lease(7), 1, None);
+        let at_once = one_within(&Pacing { waits: false, ..pacing }, 7);
         assert!(at_once.is_at_once() && at_once.ahead == MAX_AHEAD);
         // What is known before the first answer.
         for (validity, expected) in [(0, 50), (20, 30), (60, 0)] {
@@ -349,7 +361,7 @@ mod tests {
         let mut pacing = pacing(10, 4000);
         let mut answered = |(asked, got, at): (u64, usize, Time)| {
             let answer = Answer { slots: vec![Slot { at, until: two }; got], ..Answer::default() };
-            pacing.answered(one, None, asked, &answer);
+            pacing.answered(one, None, slots_wanted(asked), &answer);
             pacing.span()
         };
         let all_due = [(10, 10, one), (20, 20, one), (40, 40, one), (320, 320, one), (640, 640, one)];
@@ -387,11 +399,11 @@ mod tests {
         for (slots, wanted, is_behind, halvings) in table {
             let mut pacing = Pacing { halvings: 1, ..pacing(10, 4000) };
             let slots = slots.iter().map(|&(at, until)| Slot { at: Time(at), until: Time(until) }).collect();
-            pacing.answered(Time(now), None, wanted, &Answer { slots, ..Answer::default() });
+            pacing.answered(Time(now), None, slots_wanted(wanted), &Answer { slots, ..Answer::default() });
             assert_eq!((pacing.is_behind, pacing.halvings), (is_behind, halvings), "{wanted}");
         }
         // One that only asked about overruns was not turned away.
-        assert_eq!(Asker::new().pacing.answered(Time(now), None, 0, &Answer::default()), None);
+        assert_eq!(Asker::new().pacing.answered(Time(now), None, slots_wanted(0), &Answer::default()), None);
     }
 
     #[test]
@@ -409,36 +421,32 @@ mod tests {
             (LONGEST_UNASKED, FAR, None, Ok(0)),
         ];
         let pacing = pacing(20, 30);
-        let lease = |count, eligible_at, at: &[u64], ordered| {
-            let demand = TotalDemand {
-                count,
-                near: count,
-                follows: false,
-                eligible_at: Time(eligible_at),
-                within: u64::MAX,
-            };
+        let lease = |count, at: &[u64], not_before: Option<u64>| {
+            let demand = TotalDemand { count, near: count, ..TotalDemand::default() };
             let slots = at.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();
-            Lease { costs: [1].into(), demand, slots, ordered, ..Lease::default() }
+            let not_before = not_before.map(|at| (Time(at), None));
+            Lease { demand, slots, not_before, ..Lease::default() }
         };
-        let plan = |now, lease: &Lease, confirm_from: Option<u64>| {
+        let plan = |now, eligible_at, lease: &Lease, confirm_from: Option<u64>| {
             let heard = Some((Time(0), confirm_from.map(Time)));
-            let planned = pacing.plan(Time(now), lease, None, heard, 99).map(|wanted| wanted.count);
+            let near = lease.demand.near;
+            let run = Run { near, eligible_at: Time(eligible_at), within: u64::MAX, ..Run::default() };
+            let planned = pacing.plan(Time(now), lease, &run, None, heard, 99).map(|wanted| wanted.count);
             planned.map_err(|again| again.map(|at| at.0))
         };
         for (now, first, confirm_from, expected) in table {
-            let found = plan(now, &lease(1, 0, &[first], None), confirm_from);
+            let found = plan(now, 0, &lease(1, &[first], None), confirm_from);
             assert_eq!(found, expected, "{first} at {now}");
         }
-        let coming = Some(Ordered::Coming(Time(0), 1));
-        assert_eq!(plan(LONGEST_UNASKED, &lease(1, 0, &[FAR], coming), None), Err(None));
+        let asking = Lease { coming: [(Time(0), 1)].into(), ..lease(1, &[FAR], None) };
+        assert_eq!(plan(LONGEST_UNASKED, 0, &asking, None), Err(None));
         // One that was turned away asks when it was told to, but at least so often, and not before it is needed.
-        let turned_away = |not_before| Some(Ordered::NotBefore(Time(not_before), None));
-        assert_eq!(plan(1, &lease(3, 0, &[], turned_away(FAR)), None), Err(Some(LONGEST_UNASKED)));
-        assert_eq!(plan(LONGEST_UNASKED, &lease(3, 0, &[], turned_away(FAR)), None), Ok(3));
-        assert_eq!(plan(3, &lease(3, 7, &[], turned_away(2)), None), Err(Some(7)));
+        assert_eq!(plan(1, 0, &lease(3, &[], Some(FAR)), None), Err(Some(LONGEST_UNASKED)));
+        assert_eq!(plan(LONGEST_UNASKED, 0, &lease(3, &[], Some(FAR)), None), Ok(3));
+        assert_eq!(plan(3, 7, &lease(3, &[], Some(2)), None), Err(Some(7)));
         // A slot is held for the first; the others are needed later.
-        assert_eq!(plan(1, &lease(3, 4 * SECOND, &[SECOND], None), None), Err(Some(SECOND - LEAD)));
-        assert_eq!(plan(SECOND - LEAD, &lease(3, 4 * SECOND, &[SECOND], None), None), Ok(0));
+        assert_eq!(plan(1, 4 * SECOND, &lease(3, &[SECOND], None), None), Err(Some(SECOND - LEAD)));
+        assert_eq!(plan(SECOND - LEAD, 4 * SECOND, &lease(3, &[SECOND], None), None), Ok(0));
     }
 
     #[test]

@@ -176,14 +176,16 @@ fn what_follows_in_a_lane_is_booked_with_it_as_long_as_that_has_slots() {
         let orders = orders.iter().filter_map(|order| Some((order.costs[0], order.wanted()?.count)));
         (orders.collect::<Vec<_>>(), again)
     };
-    // Two orders of 20 at most.
-    assert_eq!(wanted(&mut shared(1), &lane), (vec![(2, 2), (1, 20), (3, 1)], None));
+    // Two orders of 20 at most, and nothing after what is not ordered yet.
+    assert_eq!(wanted(&mut shared(1), &lane), (vec![(2, 1), (1, 20)], None));
+    let apart = [([2], 1, 0), ([1], 3, 1), ([3], 1, 4), ([2], 9, 5)];
+    assert_eq!(wanted(&mut shared(1), &apart), (vec![(2, 1), (1, 3), (3, 1), (2, 9)], None));
     let mut turned_away = shared(1);
     assert_eq!(wanted(&mut turned_away, &lane[..1]), (vec![(2, 1)], None));
     let answer = Answer { ask_again: Some(Time(SECOND)), ..Answer::default() };
     turned_away.heard(Time(1), &Order::new(Key::new(), [2], 1), &answer);
     assert_eq!(wanted(&mut turned_away, &lane), (vec![], Some(Time(SECOND))));
-    for (first, expected) in [(5, vec![(1, 20), (3, 1)]), (SECOND, vec![])] {
+    for (first, expected) in [(5, vec![(1, 20)]), (SECOND, vec![])] {
         let mut claims = shared(1);
         put(&mut claims, &Key::new(), &[2], &[(first, first)]);
         assert_eq!(wanted(&mut claims, &lane[..3]).0, expected);
@@ -195,20 +197,21 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
     let [zero, one, two] = [0, 1, 2].map(Time);
     let mut claims = shared(1);
     let (cheap, dear): (Arc<[u64]>, Arc<[u64]>) = ([1].into(), [2].into());
-    let mut firsts = Vec::new();
+    let mut runs = Vec::new();
     let wanted = [(&cheap, 2, two, 4), (&dear, 1, zero, 0), (&cheap, 2, one, 3), (&cheap, 1, two, 0)];
     for (costs, count, eligible_at, within) in wanted {
         let request = Request { eligible_at, costs, keys: &[], waits: true };
-        firsts.extend(claims.need(&Demand { request, count, within, before: 0 }));
+        claims.need(&Demand { request, count, within, before: 0 }, false, &mut runs);
     }
-    assert_eq!(firsts, [(Key::new(), Arc::clone(&cheap)), (Key::new(), Arc::clone(&dear))]);
+    let runs: Vec<_> = runs.iter().map(|run| (&run.costs, run.near, run.eligible_at, run.within)).collect();
+    assert_eq!(runs, [(&cheap, 5, one, 4), (&dear, 1, zero, 0)]);
     let mut needed = |key: &[u8], costs: &[u64]| {
-        let TotalDemand { count, eligible_at, within, .. } = claims.of(&key.into()).lease(costs).demand;
-        (count, eligible_at, within)
+        let TotalDemand { count, eligible_at, .. } = claims.of(&key.into()).lease(costs).demand;
+        (count, eligible_at)
     };
-    assert_eq!(needed(&[], &cheap), (5, one, 4));
-    assert_eq!(needed(&[], &dear), (1, zero, 0));
-    assert_eq!(needed(b"a", &dear), (0, zero, 0));
+    assert_eq!(needed(&[], &cheap), (5, one));
+    assert_eq!(needed(&[], &dear), (1, zero));
+    assert_eq!(needed(b"a", &dear), (0, zero));
 }
 
 #[test]
@@ -278,7 +281,7 @@ fn keys_that_are_not_asked_for_again_take_no_memory() {
     for number in 0..10_000u64 {
         let (order, now) =
             (Order::new(Key::from_slice(&number.to_le_bytes()), [1], 2), Time(number * SECOND));
-        claims.of(&order.key).lease(&[1]).ordered = Some(Ordered::NotBefore(now, None));
+        claims.of(&order.key).lease(&[1]).not_before = Some((now, None));
         let held = Some(now.saturating_add(SECOND)).filter(|_| number % 2 == 0);
         claims.apply(now, &order, &Answer { next: Some(now), held, ..Answer::default() });
     }
@@ -499,7 +502,7 @@ fn slots_are_given_up_once_the_wall_clock_is_set() {
     slots.heard(Time(5), &order(2), &answer(50));
     slots.set_wall(Time(5), Wall::new(Time(5), Time(57)));
     assert_eq!((count(&slots), slots.surrendered.len()), (0, 1));
-    assert!(slots.of(&key).lease(&[1]).ordered.is_none());
+    assert!(slots.of(&key).lease(&[1]).not_before.is_none());
     // Those of another run were booked by another clock, so that state has let go of ours.
     [52, 53].into_iter().for_each(|shown| slots.heard(Time(5), &order(2), &answer(shown)));
     assert_eq!((count(&slots), slots.surrendered.len()), (2, 2));

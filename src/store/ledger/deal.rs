@@ -12,16 +12,25 @@ const MAX_SLOTS: u64 = 16384;
 /// are due.
 const NEAR: u64 = SECOND / 10;
 
+/// Orders of one process, each of which follows the one before it.
+struct Chain<'a> {
+    orders: &'a [Order],
+    /// Those so far.
+    answers: Vec<Answer>,
+    /// The most slots that it may get, and those that it has got.
+    share: u64,
+    got: u64,
+}
+
 impl BookingRules {
     /// Books for orders at `now`, each as [`BookingRules::book`] does, but no slot before `from`. One that is alone
     /// gets what it wants.
     pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
         let by = |order: &Order| order.wanted().map(|wanted| wanted.by);
         let mut crowd = ledger.crowd.with(now, orders.iter().filter_map(by));
-        let answers = match orders {
-            [order] if crowd.is_one() => vec![self.book_from(ledger, now, from, order)],
-            _ => self.deal_out(ledger, now, from, orders, &crowd),
-        };
+        let mut chains = self.chains(orders, &crowd);
+        self.deal_out(ledger, now, from, &mut chains, crowd.is_one());
+        let answers: Vec<_> = chains.into_iter().flat_map(Chain::answered).collect();
         if answers.iter().any(|answer| !answer.slots.is_empty()) {
             for (order, answer) in orders.iter().zip(&answers) {
                 by(order).into_iter().for_each(|process| crowd.count(process, answer.slots.len() as u64));
@@ -31,55 +40,106 @@ impl BookingRules {
         answers
     }
 
-    /// Books a few slots for each in turn, and more up to the share of its process, so that all get the same.
-    fn deal_out(
-        &self,
-        ledger: &mut Ledger,
-        now: Time,
-        from: Time,
-        orders: &[Order],
-        crowd: &Crowd,
-    ) -> Vec<Answer> {
-        let most = (MAX_SLOTS / orders.len().max(1) as u64).max(1);
-        let (few, near) = (self.policy.few().min(most), NEAR.max(from.since(now)));
-        let first = |order: &Order| {
-            let task = order.wanted().map(|wanted| Task::Book(up_to(few, wanted)));
-            self.book_from(ledger, now, from, &order.with(task.unwrap_or_else(|| order.task.clone())))
+    fn chains<'a>(&self, orders: &'a [Order], crowd: &Crowd) -> Vec<Chain<'a>> {
+        let chains = orders.chunk_by(|before, order| order.follows(before));
+        let chain = |orders: &'a [Order]| {
+            let share = self.share(crowd, orders);
+            Chain { orders, answers: Vec::new(), share, got: 0 }
         };
-        let mut answers: Vec<_> = orders.iter().map(first).collect();
-        let shares: Vec<_> = orders.iter().map(|order| self.share(crowd, order).min(most)).collect();
+        chains.map(chain).collect()
+    }
+
+    /// Books a few slots for each chain in turn, and more up to the share of its process, so that all get the same.
+    fn deal_out(&self, ledger: &mut Ledger, now: Time, from: Time, chains: &mut [Chain], is_one: bool) {
+        let (most, few) = match chains {
+            [_] if is_one => (u64::MAX, u64::MAX),
+            _ => {
+                let most = (MAX_SLOTS / chains.len().max(1) as u64).max(1);
+                (most, self.policy.few().min(most))
+            }
+        };
+        chains.iter_mut().for_each(|chain| self.serve(ledger, now, from, chain, few));
+        let near = NEAR.max(from.since(now));
         let mut is_over = false;
         while !is_over {
             is_over = true;
-            for ((order, share), answer) in orders.iter().zip(&shares).zip(&mut answers) {
-                let (has, wanted) = (answer.slots.len() as u64, order.wanted().unwrap_or_default());
-                if !(1..wanted.count.min(*share)).contains(&has) || answer.ask_again.is_some() {
-                    continue;
-                }
-                let is_near = self.earliest(ledger, from, &order.costs).since(from) <= near;
-                let most = if is_near { *share } else { share - share / 3 };
-                self.add_slots(ledger, from, &order.costs, up_to(most.min(has + few), wanted), answer);
-                is_over &= answer.slots.len() as u64 == has;
+            for chain in chains.iter_mut().filter(|chain| chain.got > 0) {
+                let Some(next) = chain.next() else { continue };
+                let is_near = self.earliest(ledger, from, &chain.orders[next].costs).since(from) <= near;
+                let share = if is_near { chain.share } else { chain.share - chain.share / 3 };
+                let had = chain.got;
+                self.serve(ledger, now, from, chain, few.min(share.min(most).saturating_sub(had)));
+                is_over &= chain.got == had;
             }
         }
-        answers
     }
 
-    /// What is left of the share of the process that orders in what its crowd gets at these costs: all that can be had
-    /// at once, or in a second.
-    fn share(&self, crowd: &Crowd, order: &Order) -> u64 {
+    /// Books up to `count` more slots for a chain.
+    fn serve(&self, ledger: &mut Ledger, now: Time, from: Time, chain: &mut Chain, mut count: u64) {
+        while count > 0
+            && let Some(at) = chain.next()
+        {
+            let order = &chain.orders[at];
+            let has = chain.answers.get(at).map_or(0, |answer| answer.slots.len() as u64);
+            // None is before those that it follows.
+            let after = chain.answers[..at]
+                .last()
+                .and_then(|before| before.slots.last())
+                .map_or(from, |last| last.at);
+            let wanted = order.wanted().map(|wanted| {
+                let ahead = wanted.ahead.max(after.since(from));
+                Wanted { count: wanted.count.min(has.saturating_add(count)), ahead, ..wanted }
+            });
+            if let Some(answer) = chain.answers.get_mut(at) {
+                self.add_slots(ledger, from, &order.costs, wanted.unwrap_or_default(), answer);
+            } else {
+                let task = wanted.map_or_else(|| order.task.clone(), Task::Book);
+                chain.answers.push(self.book_from(ledger, now, from, &order.with(task)));
+            }
+            let got = chain.answers[at].slots.len() as u64 - has;
+            (count, chain.got) = (count - got, chain.got + got);
+            if got == 0 && wanted.is_some_and(|wanted| wanted.count > 0) {
+                break;
+            }
+        }
+    }
+
+    /// What is left of the share of the process that orders in what its crowd gets at the mean of these costs: all that
+    /// can be had at once, or in a second.
+    fn share(&self, crowd: &Crowd, orders: &[Order]) -> u64 {
         if crowd.is_one() {
             return u64::MAX;
         }
-        let supply = |Debit { quota, cost, .. }: Debit| quota.at_once().max(quota.in_second()) / cost;
-        let supply = self.debits(&order.costs).map(supply).min().unwrap_or(u64::MAX);
-        let got = order.wanted().map_or(0, |wanted| crowd.got(wanted.by));
+        let supply = |Debit { limit, quota, .. }: Debit| {
+            let costs: u64 = orders.iter().map(|order| order.costs[limit]).fold(0, u64::saturating_add);
+            let supply = quota.at_once().max(quota.in_second());
+            u64::try_from(u128::from(supply) * orders.len() as u128 / u128::from(costs)).unwrap_or(u64::MAX)
+        };
+        let supply = self.debits(&orders[0].costs).map(supply).min().unwrap_or(u64::MAX);
+        let got = orders[0].wanted().map_or(0, |wanted| crowd.got(wanted.by));
         supply.div_ceil(crowd.size() as u64).saturating_sub(got)
     }
 }
 
-fn up_to(count: u64, wanted: Wanted) -> Wanted {
-    Wanted { count: wanted.count.min(count), ..wanted }
+impl Chain<'_> {
+    /// The order that gets the next slot. `None` if all have what they want, or one has to ask again.
+    fn next(&self) -> Option<usize> {
+        let Some(last) = self.answers.last() else { return Some(0) };
+        let at = self.answers.len() - 1;
+        let wanted = self.orders[at].wanted().unwrap_or_default();
+        match wanted.count > last.slots.len() as u64 {
+            true => Some(at).filter(|_| last.ask_again.is_none()),
+            false => Some(at + 1).filter(|next| *next < self.orders.len()),
+        }
+    }
+
+    /// All answers. Whatever follows one that has to ask again asks again with it.
+    fn answered(self) -> Vec<Answer> {
+        let Chain { orders, mut answers, .. } = self;
+        let last = answers.last().cloned().unwrap_or_default();
+        answers.resize(orders.len(), Answer { slots: Vec::new(), next: None, turn: None, ..last });
+        answers
+    }
 }
 
 #[cfg(test)]
@@ -134,6 +194,43 @@ mod tests {
                 instants.sort_unstable();
                 let windows = instants.windows(count + 1);
                 assert!(windows.into_iter().all(|window| window[count].since(window[0]) > period), "{rate}");
+            }
+        }
+    }
+
+    /// Random orders of several processes, each for some of different costs in a row.
+    #[test]
+    fn what_follows_gets_nothing_before_what_it_follows_has_all() {
+        for seed in 0..300 {
+            let mut random = fastrand::Rng::with_seed(seed);
+            let rules = rules("40/s,cost=col:1");
+            let mut now = Time(1 << 40);
+            let mut ledger = rules.begin(now);
+            for _ in 0..20 {
+                now = now.saturating_add(random.u64(0..400_000_000));
+                let mut orders = Vec::new();
+                for by in 0..random.u16(1..5) {
+                    for at in 0..random.u64(1..9) {
+                        let within = random.choice([0, 100_000_000, u64::MAX]).unwrap();
+                        let (count, ahead) = (random.u64(1..4), random.u64(0..9));
+                        let wanted = Wanted { count, within, ahead, follows: at > 0, by, turn: None };
+                        orders.push(Order::new(Key::new(), [random.u64(1..5)], 0).with(Task::Book(wanted)));
+                    }
+                }
+                let answers = rules.deal(&mut ledger, now, now, &orders);
+                assert_eq!(answers.len(), orders.len());
+                let all: Vec<_> = orders.iter().zip(&answers).collect();
+                for pair in all.windows(2).filter(|pair| pair[1].0.follows(pair[0].0)) {
+                    let [(before, first), (_, next)] = [pair[0], pair[1]];
+                    let has_all = first.slots.len() as u64 == before.wanted().unwrap().count;
+                    assert!(has_all || next.slots.is_empty(), "seed {seed}");
+                    let last = first.slots.last().zip(next.slots.first());
+                    assert!(last.is_none_or(|(last, first)| last.at <= first.at), "seed {seed}");
+                }
+                for (order, answer) in &all {
+                    let surplus = answer.slots.iter().map(|slot| slot.at).filter(|_| random.u8(0..4) == 0);
+                    rules.give_back(&mut ledger, now, &order.costs, surplus.collect::<Vec<_>>());
+                }
             }
         }
     }

@@ -213,8 +213,9 @@ impl VaultStore {
     fn book_in_time(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
         let (begun, longest) = (Instant::now(), Duration::from_nanos(self.rules.policy().validity / 16));
         let mut answers = Vec::new();
-        for order in orders {
-            answers.push(self.book(order)?);
+        for of_key in orders.chunk_by(|one, next| one.key == next.key) {
+            self.prepare()?;
+            answers.extend(self.book_each(of_key)?);
             if begun.elapsed() > longest {
                 break;
             }

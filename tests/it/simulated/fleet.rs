@@ -15,7 +15,7 @@ use throttle::config::{Config, Rate};
 use throttle::exit::Exit;
 use throttle::gate::BookingTerms;
 use throttle::runtime::{Event, Wait, Wake, World};
-use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store, StoreError, Task};
+use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store, Task};
 use throttle::time::{Time, Wall};
 
 use super::vault::{Change, InMemory, Trouble, Vault};
@@ -509,8 +509,9 @@ impl Member {
             self.deliver(orders);
         }
         if let Some((_, answer)) = pop_due(&mut self.answers, |(at, _)| *at <= now) {
-            if let Event::Booked(_, Ok(Answer { limits: Some(limits), .. })) = &answer {
-                self.followed.push((now, limits.rates.clone()));
+            if let Event::Booked(answers) = &answer {
+                let limits = answers.iter().filter_map(|(_, answer)| answer.limits.as_ref());
+                self.followed.extend(limits.map(|limits| (now, limits.rates.clone())));
             }
             return Some(Wake::Event(answer));
         }
@@ -528,20 +529,31 @@ impl Member {
     /// Orders have reached the store. It may answer only the first of them.
     fn deliver(&mut self, mut orders: Vec<Order>) {
         let answers = self.fleet.state().stores[self.process].book_some(&orders);
-        let answers = answers.map_or_else(|error| vec![Err(error)], |all| all.into_iter().map(Ok).collect());
+        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
+        let answers = match answers {
+            Ok(answers) => answers,
+            Err(refusal) => return self.answers.push_back((arrives, Event::BookingFailed(refusal))),
+        };
         let now = self.fleet.now();
-        orders
-            .split_off(answers.len())
-            .into_iter()
-            .rev()
-            .for_each(|order| self.orders.push_front((now, order)));
-        orders.into_iter().zip(answers).for_each(|(order, answer)| self.answered(order, answer));
+        let rest = orders.split_off(answers.len());
+        rest.into_iter().rev().for_each(|order| self.orders.push_front((now, order)));
+        let mut heard = Vec::new();
+        for (order, answer) in orders.into_iter().zip(answers) {
+            self.note(&order, &answer);
+            if self.random.u64(0..self.faults.loss) == 0 {
+                self.orders.push_back((arrives + self.faults.delay, order));
+            } else {
+                heard.push((order, answer));
+            }
+        }
+        self.answers.push_back((arrives, Event::Booked(heard)));
     }
 
-    fn answered(&mut self, order: Order, answer: Result<Answer, StoreError>) {
+    /// Notes what became of slots.
+    fn note(&self, order: &Order, answer: &Answer) {
         let (now, mut state) = (self.fleet.now(), self.fleet.state());
         state.hear(now, self.process);
-        state.slots.booked += answer.as_ref().map_or(0, |answer| answer.slots.len() as u64);
+        state.slots.booked += answer.slots.len() as u64;
         let mut wanted = order.wanted().unwrap_or_default().count;
         state.slots.unused.sort_unstable();
         state.slots.unused.retain(|&at| {
@@ -549,13 +561,6 @@ impl Member {
             wanted -= u64::from(is_wanted);
             !is_wanted
         });
-        drop(state);
-        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
-        if self.random.u64(0..self.faults.loss) == 0 {
-            self.orders.push_back((arrives + self.faults.delay, order));
-        } else {
-            self.answers.push_back((arrives, Event::Booked(order.into(), answer)));
-        }
     }
 
     /// When something happens next.
@@ -598,10 +603,10 @@ impl World for Member {
         }
     }
 
-    fn give_store(&mut self, order: Order) {
-        let arrives = self.fleet.now() + self.random.u64(0..=self.faults.delay);
+    fn give_store(&mut self, orders: Vec<Order>) {
         let before = self.orders.back().map_or(0, |(at, _)| *at);
-        self.orders.push_back((arrives.max(before), order));
+        let arrives = before.max(self.fleet.now() + self.random.u64(0..=self.faults.delay));
+        self.orders.extend(orders.into_iter().map(|order| (arrives, order)));
     }
 }
 

@@ -287,6 +287,28 @@ fn what_is_given_back_is_used_by_others() {
     });
 }
 
+/// Slots of different costs are booked in the order of the items, so none is over before those ahead of it have left.
+#[test]
+fn a_run_with_items_of_all_costs_reaches_its_limit_however_slow_the_store() {
+    for_each_case(20, |seed, random| {
+        let (count, dearest) = (random.u64(50..200), random.u64(2..10));
+        let rate = format!("-r{count}/100ms,cost=col:1,margin=20ms");
+        let costs: Vec<_> = (0..600).map(|_| random.u64(1..=dearest)).collect();
+        let arrivals = costs.iter().map(|cost| (0, cost.to_string())).collect();
+        let faults = Faults { delay: random.u64(0..8) * MILLI, ..Faults::NONE };
+        let (batches, slots) = run_lines(&[&rate], vec![arrivals], 0, seed, faults);
+        let released = batches.iter().map(|batch| batch.release.lines.len() as u64).sum::<u64>();
+        assert_eq!(released, 600);
+        let wasted = slots.booked - slots.returned - released;
+        assert!(wasted <= 6, "{rate}, {faults:?}: {wasted} wasted");
+        // What is left of a period is less than the next item costs.
+        let periods = costs.iter().sum::<u64>() / (count - dearest + 1);
+        let last = batches.iter().map(|batch| batch.release.end).max().expect("some");
+        let longest = (periods * 120 + 60) * MILLI;
+        assert!(last <= longest, "{rate}, {faults:?}: {last}, not {longest}");
+    });
+}
+
 /// None is booked that could not be used, as a limit of the run alone is shut.
 #[test]
 fn no_slot_is_wasted_on_what_a_local_limit_holds_up() {

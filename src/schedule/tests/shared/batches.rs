@@ -143,10 +143,12 @@ fn slots_are_asked_for_once_no_more_items_of_a_batch_can_be_read() {
 #[test]
 fn slots_are_booked_together_only_for_equal_costs() {
     Scene::shared("-r 9/100ns,cost=col:1").check(&[
-        (0, Input("1 a\n2 b\n1 c\n"), "book 2; book 1; wait - or input"),
+        (0, Input("1 a\n1 b\n2 c\n1 d\n"), "book 2; book 1; book 1; wait - or input"),
         (1, BookedFor("", 2, &[1]), "wait - or input"),
-        (2, BookedFor("", 1, &[1, 3]), "send 1 a 2 b; wait 3 or input"),
-        (3, Due, "send 1 c; wait - or input"),
+        (2, BookedFor("", 1, &[1, 3]), "send 1 a; wait 3 or input"),
+        // What the first one could use instead would have been for d.
+        (2, BookedFor("", 1, &[3]), "wait 3 or input"),
+        (3, Due, "send 1 b 2 c 1 d; wait - or input"),
     ]);
 }
 

@@ -44,6 +44,8 @@ struct Line<'a> {
     /// As written: a float would round it.
     #[serde(borrow)]
     start: &'a RawValue,
+    #[serde(default)]
+    attempt: u64,
     exit: Option<i32>,
     signal: Option<i32>,
     /// The only item, in a line that is not of a batch.
@@ -94,7 +96,12 @@ impl<'a> Line<'a> {
 /// Reads a line; `None` for anything that is not a line of a log.
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
     let mut line: Line = serde_json::from_slice(line).ok()?;
-    let is_completed = line.exit == Some(0) && line.signal == Some(0);
+    let noted = Noted {
+        start: line.start.get().parse().ok()?,
+        attempt: line.attempt,
+        is_completed: line.exit == Some(0) && line.signal == Some(0),
+        items: Vec::new(),
+    };
     let seqs = if line.item.is_some() { vec![line.seq] } else { std::mem::take(&mut line.seqs) };
-    Noted::new(is_completed, seqs.into_iter(), line.items()?)
+    noted.of(seqs.into_iter(), line.items()?)
 }

@@ -1,16 +1,16 @@
 //! The job log: a line for each command that ended, read back by later runs.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 use std::fs::{self, File};
 use std::io::Read;
 use std::path::Path;
 
 use anyhow::{Context, Result, ensure};
 
-use super::file::{LogFile, lines};
+use super::file::LogFile;
 use super::row::Entry;
 use super::{json, tsv};
-use crate::config::{LogFormat, Resume};
+use crate::config::LogFormat;
 use crate::exit::End;
 
 /// A file in which commands are noted.
@@ -76,7 +76,7 @@ impl JobLog {
     }
 }
 
-fn start(format: LogFormat) -> &'static str {
+pub(super) fn start(format: LogFormat) -> &'static str {
     match format {
         LogFormat::Tsv => tsv::HEADER,
         LogFormat::Json => json::START,
@@ -84,7 +84,7 @@ fn start(format: LogFormat) -> &'static str {
 }
 
 /// The format of a log that exists and is not empty.
-fn found(path: &Path) -> Option<LogFormat> {
+pub(super) fn found(path: &Path) -> Option<LogFormat> {
     // Opening anything but a file might block.
     fs::metadata(path).ok().filter(fs::Metadata::is_file)?;
     let mut first = [0];
@@ -92,54 +92,14 @@ fn found(path: &Path) -> Option<LogFormat> {
     Some(if first == *b"{" { LogFormat::Json } else { LogFormat::Tsv })
 }
 
-/// Items that need not be run again.
-#[derive(Debug, Default)]
-pub struct Completed {
-    /// The number of times that each item was completed, less the times that it was taken.
-    items: HashMap<Box<[u8]>, u64>,
-}
-
-impl Completed {
-    /// The items that a log has as completed with status 0 or, with [`Resume::New`], all that it has. If there is no
-    /// log, there are none. The log is only read.
-    ///
-    /// # Errors
-    /// The file cannot be read, or is not a log.
-    pub fn look(path: &Path, resume: Resume) -> Result<Self> {
-        let Some(format) = found(path) else { return Ok(Completed::default()) };
-        let (mut items, mut known) = (HashMap::new(), HashSet::new());
-        for line in lines(path, start(format))? {
-            let line = line.context("cannot read the log")?;
-            let noted = match format {
-                LogFormat::Tsv => tsv::noted(&line),
-                LogFormat::Json => json::noted(&line),
-            };
-            let Some(noted) = noted else { continue };
-            for (seq, item) in noted.items {
-                // An item that failed may have a line for each attempt, in this run and in others.
-                let counts = match resume {
-                    Resume::Unfinished => noted.is_completed,
-                    Resume::New => known.insert((seq, item.to_vec())),
-                };
-                *items.entry(item.into()).or_default() += u64::from(counts);
-            }
-        }
-        Ok(Completed { items })
-    }
-
-    /// Returns true if this occurrence of an item has been completed. Each completion counts for one occurrence.
-    pub fn take(&mut self, item: &[u8]) -> bool {
-        let left = self.items.get_mut(item).filter(|left| **left > 0);
-        left.map(|left| *left -= 1).is_some()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::fs::OpenOptions;
     use std::io::Write;
 
+    use super::super::Completed;
     use super::*;
+    use crate::config::Resume;
     use crate::time::Time;
 
     fn note(log: &mut JobLog, seq: u64, item: &[u8], end: End) {

@@ -2,6 +2,7 @@
 //! written here.
 
 mod arrivals;
+mod completed;
 mod escape;
 mod failed;
 mod file;
@@ -13,7 +14,8 @@ mod row;
 mod tsv;
 
 pub(crate) use self::arrivals::{ReorderBuffer, stamped};
+pub use self::completed::Completed;
 pub use self::failed::FailedItems;
-pub use self::log::{Completed, JobLog};
+pub use self::log::JobLog;
 pub(crate) use self::recorded::Moment;
 pub use self::row::Entry;

@@ -21,6 +21,9 @@ pub(super) struct Job<'a> {
 
 /// A row that was read.
 pub(super) struct Noted<'a> {
+    /// In seconds since 1970.
+    pub(super) start: f64,
+    pub(super) attempt: u64,
     /// True if the command exited with 0.
     pub(super) is_completed: bool,
     /// The items and their numbers.
@@ -28,14 +31,10 @@ pub(super) struct Noted<'a> {
 }
 
 impl<'a> Noted<'a> {
-    /// `None` unless there is one number for each item.
-    pub(super) fn new(
-        is_completed: bool,
-        mut seqs: impl Iterator<Item = u64>,
-        items: RowItems<'a>,
-    ) -> Option<Self> {
+    /// The row, with these items. `None` unless there is one number for each.
+    pub(super) fn of(self, mut seqs: impl Iterator<Item = u64>, items: RowItems<'a>) -> Option<Self> {
         let items = items.into_iter().map(|item| Some((seqs.next()?, item))).collect::<Option<_>>()?;
-        seqs.next().is_none().then_some(Noted { is_completed, items })
+        seqs.next().is_none().then_some(Noted { items, ..self })
     }
 }
 

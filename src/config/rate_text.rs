@@ -105,7 +105,14 @@ impl RateText {
                 Some(week) => bail!("several hours are joined by +: write during={week}+{name}"),
                 None => bail!("for hours, write during={name}"),
             },
-            _ => bail!("unknown option: the options are {}= and {LOCAL}", Self::OPTIONS.join("=, ")),
+            _ => {
+                let begins = |option: &&&str| {
+                    name.len() > 1 && (option.starts_with(name) || name.starts_with(**option))
+                };
+                let meant = Self::OPTIONS.iter().find(begins);
+                let meant = meant.map(|option| format!("try {option}=; ")).unwrap_or_default();
+                bail!("unknown option: {meant}the options are {}= and {LOCAL}", Self::OPTIONS.join("=, "))
+            }
         }
         Ok(())
     }
@@ -234,8 +241,9 @@ impl FromStr for RateText {
     fn from_str(text: &str) -> Result<Self> {
         let rate = RateText::parse_pausing(text)?;
         if rate.rate.count == 0 {
-            let week =
-                rate.during.as_ref().context("a count of 0 would release nothing: the minimum is 1")?;
+            let week = rate.during.as_ref().context(
+                "a count of 0 would release nothing: the minimum is 1, but for pauses in -r @FILE or during=",
+            )?;
             ensure!(
                 !week.is_all(),
                 "a count of 0 pauses, and the hours of during= never end: leave some out"
@@ -323,7 +331,8 @@ mod tests {
     fn mistakes_name_the_mend() {
         let bad = [
             ("10", "10/s"),
-            ("0/s", "minimum is 1"),
+            ("0/s", "minimum is 1, but for pauses"),
+            ("1/s,alg=bucket", "try algo="),
             ("1/0s", "minimum is 1ns"),
             ("/s", "try 1/s"),
             ("1/", "1/s"),

@@ -30,7 +30,7 @@ pub use cubic::Cubic;
 pub use fixed::Fixed;
 pub use in_hours::{InHours, RuleInHours};
 pub use interval::Interval;
-pub(crate) use packed::{pack, unpack};
+pub(crate) use packed::{pack, pack_instants, unpack, unpack_instants};
 pub use sliding::Sliding;
 pub use spec::{Extra, Spec, Stairs};
 pub use terms::{Ask, Terms, Usage};

@@ -1,5 +1,9 @@
 //! Numbers as short text: Base64 VLQ, as in the source maps of JavaScript (ECMA-426), without the sign.
 
+use std::mem;
+
+use crate::time::Time;
+
 const DIGITS: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
 
 /// Set in each digit but the last of a number; the other five bits are its own, the lowest first.
@@ -51,6 +55,35 @@ fn digit(byte: u8) -> Option<u8> {
         b'/' => 63,
         _ => return None,
     })
+}
+
+/// Instants as text, in their order: the nanoseconds from each to the next, the first since the clock began, and how
+/// many such steps follow each other.
+pub(crate) fn pack_instants(instants: impl Iterator<Item = Time>) -> String {
+    let (mut text, mut before, mut instants) = (String::new(), Time::ZERO, instants.collect::<Vec<_>>());
+    instants.sort_unstable();
+    let steps = instants.into_iter().map(|at| at.since(mem::replace(&mut before, at)));
+    for steps in steps.collect::<Vec<_>>().chunk_by(u64::eq) {
+        pack(&mut text, steps[0]);
+        pack(&mut text, steps.len() as u64);
+    }
+    text
+}
+
+/// The instants that a text consists of. `None` for another text, and for more than `most`.
+pub(crate) fn unpack_instants(text: &str, most: u64) -> Option<Vec<Time>> {
+    let (mut numbers, mut instants, mut at) = (unpack(text), Vec::new(), Time::ZERO);
+    while let Some(step) = numbers.next() {
+        let (step, count) = (step?, numbers.next()??);
+        if count > most - instants.len() as u64 {
+            return None;
+        }
+        instants.extend((0..count).map(|_| {
+            at = at.saturating_add(step);
+            at
+        }));
+    }
+    Some(instants)
 }
 
 #[cfg(test)]

@@ -118,16 +118,17 @@ fn tampered(text: &str, random: &mut Rng, now: Time) -> String {
         (0..random.usize(..6)).for_each(|_| pack(&mut log, number(random, now)));
         log
     };
-    let (before, ends, new) = match random.u8(..8) {
+    let (before, ends, new) = match random.u8(..9) {
         0 => ("\"quarantine\":", ",", number(random, now).to_string()),
         1 => ("\"Sliding\":\"", "\"", log(random)),
         2 => ("\"costs\":[", "]", numbers(random)),
         3 => {
-            let slots = format!("{{\"costs\":[{}],\"slots\":[{}]}}", numbers(random), numbers(random));
+            let slots = format!("{{\"costs\":[{}],\"slots\":\"{}\"}}", numbers(random), log(random));
             ("\"returned\":[", "", if text.contains("\"returned\":[]") { slots } else { slots + "," })
         }
         4 => ("\"accounts\":[", "", format!("{{\"Sliding\":\"{}\"}},", log(random))),
         5 => ("\"used\":", ",}", u128::MAX.to_string()),
+        6 => ("\"got\":\"", "\"", log(random)),
         _ => {
             let starts: Vec<_> = text
                 .match_indices(':')

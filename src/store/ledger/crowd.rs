@@ -1,7 +1,9 @@
 //! The processes that share a limit, and how many slots each got lately, so that all get the same.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::rule::{pack, unpack};
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds for which what each has got is counted.
@@ -15,7 +17,25 @@ const MAX_KNOWN: usize = 256;
 pub(in crate::store) struct Crowd {
     since: Time,
     /// Each by a number of its own, with the slots that it got in this second.
+    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     got: Vec<(u16, u64)>,
+}
+
+fn as_text<S: Serializer>(got: &[(u16, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+    let mut text = String::new();
+    for (process, slots) in got {
+        pack(&mut text, (*process).into());
+        pack(&mut text, *slots);
+    }
+    serializer.serialize_str(&text)
+}
+
+fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u16, u64)>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    let numbers = unpack(&text).take(2 * MAX_KNOWN).collect::<Option<Vec<_>>>();
+    let pair = |pair: &[u64]| Some((u16::try_from(pair[0]).ok()?, *pair.get(1)?));
+    let got = numbers.and_then(|numbers| numbers.chunks(2).map(pair).collect());
+    got.ok_or_else(|| D::Error::custom("no numbers of processes"))
 }
 
 impl Crowd {

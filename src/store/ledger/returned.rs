@@ -1,7 +1,9 @@
 //! Slots that were given back: they go to whoever asks next.
 
-use serde::{Deserialize, Serialize};
+use serde::de::Error;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
+use crate::rule::{pack_instants, unpack_instants};
 use crate::time::Time;
 
 /// All slots that may yet be handed on.
@@ -12,6 +14,7 @@ pub struct ReturnedSlots(Vec<AlikeSlots>);
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 struct AlikeSlots {
     costs: Box<[u64]>,
+    #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
     slots: Vec<Time>,
 }
 
@@ -21,6 +24,15 @@ const MAX_COSTS: usize = 16;
 /// The most slots of the same costs that are kept. The others stay booked, which costs throughput but never breaks a
 /// limit.
 const MAX_SLOTS: usize = 256;
+
+fn as_text<S: Serializer>(slots: &[Time], serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&pack_instants(slots.iter().copied()))
+}
+
+fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<Time>, D::Error> {
+    let text = String::deserialize(deserializer)?;
+    unpack_instants(&text, MAX_SLOTS as u64).ok_or_else(|| D::Error::custom("no instants"))
+}
 
 impl ReturnedSlots {
     /// The slots at these costs, earliest first.

@@ -1,12 +1,10 @@
 //! What processes want of a record, encoded so that one of them can decide for all that wait: they get their slots in
 //! the order in which they asked, with one swap.
 
-use std::mem;
-
 use super::Booking;
 use super::returnable::{BookedIn, Returned};
 use crate::charge::Key;
-use crate::rule::{pack, unpack};
+use crate::rule::{pack_instants, unpack_instants};
 use crate::store::vault::{Reading, Value, between_looks};
 use crate::store::{Answer, BookedBy, Order, Overruns, Slot, Task, Turn, Wanted};
 use crate::time::{Time, Wall};
@@ -110,7 +108,8 @@ impl Reply {
     pub(super) fn decode(wire: &[u8]) -> Option<Self> {
         let (booked_in, decided, answers): WireReply = serde_json::from_slice(wire).ok()?;
         let answer = |(slots, ask_again, next, turn, held, overruns, wall): WireAnswer| {
-            let slots = unpack_instants(&slots)?.into_iter().map(|at| Slot { at, until: at }).collect();
+            let slots =
+                unpack_instants(&slots, MAX_INSTANTS)?.into_iter().map(|at| Slot { at, until: at }).collect();
             let booked_by = wall.map(BookedBy::Wall);
             Some(Answer { slots, ask_again, next, turn, held, overruns, booked_by, ..Answer::default() })
         };
@@ -184,7 +183,9 @@ impl Booking<'_> {
         }
         let mut returned = Vec::new();
         for (booked_in, text) in packed {
-            returned.extend(unpack_instants(&text)?.into_iter().map(|at| Returned { booked_in, at }));
+            returned.extend(
+                unpack_instants(&text, MAX_INSTANTS)?.into_iter().map(|at| Returned { booked_in, at }),
+            );
             if returned.len() as u64 > MAX_INSTANTS {
                 return None;
             }
@@ -244,35 +245,6 @@ impl Booking<'_> {
     fn booked_in(&self) -> BookedIn {
         (self.record.epoch(), self.record.revision, self.record.wall)
     }
-}
-
-/// Instants as text, in their order: the nanoseconds from each to the next, the first since the clock began, and how
-/// many such steps follow each other.
-fn pack_instants(instants: impl Iterator<Item = Time>) -> String {
-    let (mut text, mut before, mut instants) = (String::new(), Time::ZERO, instants.collect::<Vec<_>>());
-    instants.sort_unstable();
-    let steps = instants.into_iter().map(|at| at.since(mem::replace(&mut before, at)));
-    for steps in steps.collect::<Vec<_>>().chunk_by(u64::eq) {
-        pack(&mut text, steps[0]);
-        pack(&mut text, steps.len() as u64);
-    }
-    text
-}
-
-/// The instants that a text consists of. `None` for another text, and for too many.
-fn unpack_instants(text: &str) -> Option<Vec<Time>> {
-    let (mut numbers, mut instants, mut at) = (unpack(text), Vec::new(), Time::ZERO);
-    while let Some(step) = numbers.next() {
-        let (step, count) = (step?, numbers.next()??);
-        if count > MAX_INSTANTS - instants.len() as u64 {
-            return None;
-        }
-        instants.extend((0..count).map(|_| {
-            at = at.saturating_add(step);
-            at
-        }));
-    }
-    Some(instants)
 }
 
 /// A task with its instants on the clock of the vault.

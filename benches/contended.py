@@ -6,14 +6,15 @@
 Each case has a server of its own, behind a proxy on loopback that delays each direction by half of the round trip MS.
 All runs get their first items at the same time and always have some. Prints the releases, the fewest and most of a run,
 Jain's index of fairness (1: all have the same), the most releases in any window of the limit as stamped here, and the
-processor time of all runs. THROTTLE
-names the program.
+processor time of all runs. With cost=bytes, lines have random lengths, and their bytes are counted. THROTTLE names the
+program.
 """
 import argparse
 import asyncio
 import bisect
 import multiprocessing
 import os
+import random
 import re
 import resource
 import selectors
@@ -68,7 +69,10 @@ def measure(rate, trip, count, seconds, directory):
     socket, items = os.path.join(directory, "socket"), os.path.join(directory, "items")
     if not os.path.exists(items):
         with open(items, "wb") as file:
-            file.write(b"y\n" * 4_000_000)
+            if "cost=bytes" in rate:
+                file.writelines(b"y" * random.randrange(1000) + b"\n" for _ in range(100_000))
+            else:
+                file.write(b"y\n" * 4_000_000)
     server = subprocess.Popen(["redis-server", "--port", "0", "--unixsocket", socket, "--save", "", "--dir", directory],
                               stdout=subprocess.DEVNULL)
     while not os.path.exists(socket):
@@ -82,9 +86,10 @@ def measure(rate, trip, count, seconds, directory):
 
     def read(seconds):
         for key, _ in look.select(seconds):
-            lines = os.read(key.fd, 1 << 16).count(b"\n")
-            totals[key.data] += lines
-            stamps.append((time.monotonic(), lines))
+            lines = os.read(key.fd, 1 << 16)
+            cost = len(lines) if "cost=bytes" in rate else lines.count(b"\n")
+            totals[key.data] += cost
+            stamps.append((time.monotonic(), cost))
             if not lines:
                 look.unregister(key.fileobj)
 

@@ -66,8 +66,6 @@ struct Known {
     /// The items of the present run by their numbers, with their last attempts, and whether that was successful.
     seqs: HashMap<u64, (Box<[u8]>, u64, bool)>,
     run: u64,
-    last_seq: u64,
-    last_start: f64,
 }
 
 /// What is known of an item.
@@ -87,11 +85,8 @@ impl Known {
         if self.begins_run(&noted) {
             self.seqs.clear();
             self.run += 1;
-            (self.last_seq, self.last_start) = (0, f64::NEG_INFINITY);
         }
-        self.last_start = self.last_start.max(noted.start);
         for (seq, item) in noted.items {
-            self.last_seq = self.last_seq.max(seq);
             let item = Box::<[u8]>::from(item);
             let known = self.items.entry(item.clone()).or_default();
             if known.run != self.run {
@@ -105,7 +100,7 @@ impl Known {
     }
 
     /// True if a row is of another run than those before it: it has another item or no later attempt under a number
-    /// that was there, or an earlier number although it began later.
+    /// that was there.
     fn begins_run(&self, noted: &Noted) -> bool {
         let is_other = |(seq, item): &(u64, Cow<[u8]>)| {
             let known = self.seqs.get(seq);
@@ -113,8 +108,7 @@ impl Known {
                 known[..] != item[..] || *attempt >= noted.attempt || *is_completed
             })
         };
-        let is_behind = |(seq, _): &(u64, Cow<[u8]>)| *seq < self.last_seq && noted.attempt == 1;
-        noted.items.iter().any(is_other) || noted.start > self.last_start && noted.items.iter().any(is_behind)
+        noted.items.iter().any(is_other)
     }
 }
 
@@ -122,13 +116,12 @@ impl Known {
 mod tests {
     use super::*;
 
-    /// The number of times that a log of these rows has an item: the start, the number, the attempt, the status, the
-    /// item.
-    fn known(rows: &[(u32, u64, u64, u8, &str)], item: &str) -> u64 {
+    /// The number of times that a log of these rows has an item: the number, the attempt, the status, the item.
+    fn known(rows: &[(u64, u64, u8, &str)], item: &str) -> u64 {
         let mut known = Known::default();
-        for &(start, seq, attempt, status, item) in rows {
+        for &(seq, attempt, status, item) in rows {
             let items = vec![(seq, item.as_bytes().into())];
-            known.add(Noted { start: f64::from(start), attempt, is_completed: status == 0, items });
+            known.add(Noted { attempt, is_completed: status == 0, items });
         }
         known.items.get(item.as_bytes()).map_or(0, |known| known.count)
     }
@@ -136,17 +129,16 @@ mod tests {
     #[test]
     fn an_item_is_known_as_often_as_it_certainly_was_there() {
         for (rows, expected) in [
-            (&[(1, 1, 1, 1, "a"), (2, 2, 1, 1, "a")][..], 2),
+            (&[(1, 1, 1, "a"), (2, 1, 1, "a")][..], 2),
             // Tried again: in the same run, and in others with other numbers.
-            (&[(1, 1, 1, 1, "a"), (2, 1, 2, 1, "a"), (3, 1, 3, 0, "a")], 1),
-            (&[(1, 1, 1, 1, "a"), (2, 2, 1, 1, "b"), (3, 1, 1, 1, "b"), (4, 2, 1, 1, "a")], 1),
-            (&[(1, 1, 1, 1, "b"), (2, 2, 1, 1, "a"), (3, 2, 1, 1, "a"), (4, 3, 1, 1, "a")], 2),
-            (&[(1, 2, 1, 1, "a"), (2, 1, 1, 1, "a")], 1),
-            // Two that end in another order than they began.
-            (&[(2, 2, 1, 1, "a"), (1, 1, 1, 1, "a")], 2),
+            (&[(1, 1, 1, "a"), (1, 2, 1, "a"), (1, 3, 0, "a")], 1),
+            (&[(1, 1, 1, "a"), (2, 1, 1, "b"), (1, 1, 1, "b"), (2, 1, 1, "a")], 1),
+            (&[(1, 1, 1, "b"), (2, 1, 1, "a"), (2, 1, 1, "a"), (3, 1, 1, "a")], 2),
+            // Lanes leave in another order.
+            (&[(2, 1, 1, "a"), (1, 1, 1, "a")], 2),
             // What was completed is not run again, so it is another one.
-            (&[(1, 1, 1, 0, "x"), (2, 2, 1, 0, "a"), (3, 2, 1, 0, "a")], 2),
-            (&[(1, 1, 1, 0, "a"), (2, 1, 1, 1, "a"), (3, 1, 1, 1, "a")], 2),
+            (&[(1, 1, 0, "x"), (2, 1, 0, "a"), (2, 1, 0, "a")], 2),
+            (&[(1, 1, 0, "a"), (1, 1, 1, "a"), (1, 1, 1, "a")], 2),
         ] {
             assert_eq!(known(rows, "a"), expected, "{rows:?}");
         }
@@ -159,7 +151,7 @@ mod tests {
         let mut doubtful = 0;
         for seed in 0..2000 {
             let mut random = fastrand::Rng::with_seed(seed);
-            let (mut rows, mut now) = (Vec::new(), 0);
+            let mut rows = Vec::new();
             // How often each item was run for the first time at most: of those that failed, which is not known.
             let mut there = HashMap::<&str, u64>::new();
             let mut input: Vec<&str> =
@@ -170,7 +162,7 @@ mod tests {
                     .into_iter()
                     .map(|item| {
                         let completed =
-                            rows.iter().filter(|row: &&(_, _, _, u8, &str)| row.3 == 0 && row.4 == item);
+                            rows.iter().filter(|row: &&(_, _, u8, &str)| row.2 == 0 && row.3 == item);
                         (item, if is_new { known(&rows, item) } else { completed.count() as u64 })
                     })
                     .collect();
@@ -184,8 +176,7 @@ mod tests {
                         *left -= 1;
                         continue;
                     }
-                    now += 1;
-                    rows.push((now, seq, 1, random.u8(0..2), item));
+                    rows.push((seq, 1, random.u8(0..2), item));
                 }
                 ran.into_iter().for_each(|(item, ran)| {
                     let there = there.entry(item).or_default();
@@ -197,10 +188,9 @@ mod tests {
             }
             for (seq, item) in (1..).zip(&input) {
                 let copies = input[..seq].iter().filter(|other| *other == item).count();
-                let completed = |row: &&(u32, u64, u64, u8, &str)| row.3 == 0 && row.4 == *item;
+                let completed = |row: &&(u64, u64, u8, &str)| row.2 == 0 && row.3 == *item;
                 if rows.iter().filter(completed).count() < copies {
-                    now += 1;
-                    rows.push((now, seq as u64, 1, 0, item));
+                    rows.push((seq as u64, 1, 0, item));
                 }
             }
             for item in &input {
@@ -208,6 +198,6 @@ mod tests {
                 assert!(known(&rows, item) >= copies, "{seed}: {rows:?}");
             }
         }
-        assert!(doubtful <= 3, "{doubtful} of 2000");
+        assert!(doubtful <= 10, "{doubtful} of 2000");
     }
 }

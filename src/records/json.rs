@@ -97,7 +97,6 @@ impl<'a> Line<'a> {
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
     let mut line: Line = serde_json::from_slice(line).ok()?;
     let noted = Noted {
-        start: line.start.get().parse().ok()?,
         attempt: line.attempt,
         is_completed: line.exit == Some(0) && line.signal == Some(0),
         items: Vec::new(),

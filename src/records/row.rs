@@ -21,8 +21,6 @@ pub(super) struct Job<'a> {
 
 /// A row that was read.
 pub(super) struct Noted<'a> {
-    /// In seconds since 1970.
-    pub(super) start: f64,
     pub(super) attempt: u64,
     /// True if the command exited with 0.
     pub(super) is_completed: bool,

@@ -22,18 +22,13 @@ pub(super) fn line(entry: &Entry) -> String {
 /// Reads a line; `None` for the header, and for anything that is not a line of a log.
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
     let fields: Vec<_> = line.splitn(8, |&byte| byte == b'\t').collect();
-    let [seq, start, _wait, _runtime, attempt, exit, signal, items] = fields[..] else { return None };
+    let [seq, _start, _wait, _runtime, attempt, exit, signal, items] = fields[..] else { return None };
     let noted = Noted {
-        start: number(start)?,
-        attempt: number(attempt)?,
+        attempt: std::str::from_utf8(attempt).ok()?.parse().ok()?,
         is_completed: exit == b"0" && signal == b"0",
         items: Vec::new(),
     };
     noted.of(numbers::read(seq)?, unescape_all(items).collect())
-}
-
-fn number<T: std::str::FromStr>(text: &[u8]) -> Option<T> {
-    std::str::from_utf8(text).ok()?.parse().ok()
 }
 
 /// The items of a line. Tabs in items are escaped.

@@ -49,6 +49,10 @@ pub(super) struct Run {
     pub(super) near: u64,
     /// Others of their lane go before them.
     pub(super) follows: bool,
+    /// The index of the run before it in its lane, if that needs slots.
+    pub(super) after: Option<usize>,
+    /// It has fewer slots than it needs, or one before it has.
+    pub(super) lacks: bool,
     pub(super) eligible_at: Time,
     /// Slots further ahead than this, in nanoseconds, are of no use.
     pub(super) within: u64,
@@ -58,6 +62,7 @@ impl Run {
     /// Others like these also go first in a lane.
     pub(super) fn join(&mut self, other: &Run) {
         self.near += other.near;
+        self.lacks |= other.lacks;
         self.eligible_at = self.eligible_at.min(other.eligible_at);
         self.within = self.within.max(other.within);
     }

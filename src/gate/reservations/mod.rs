@@ -56,6 +56,8 @@ pub struct Demand<'a> {
     pub within: u64,
     /// The number of other releases of the lane that go before them.
     pub before: u64,
+    /// The number of the lane.
+    pub lane: usize,
 }
 
 /// The steps needed to release waiting items in time.
@@ -332,10 +334,10 @@ impl Reservations {
     ) -> Steps {
         self.ends = None;
         self.need_nothing();
-        let (mut runs, mut lacks) = (Vec::new(), false);
+        let (mut runs, mut last) = (Vec::new(), None);
         for demand in demands {
-            lacks &= demand.before > 0;
-            lacks = self.need(&demand, lacks, &mut runs);
+            let after = last.filter(|(lane, _)| *lane == demand.lane).map(|(_, run)| run);
+            last = Some((demand.lane, self.need(&demand, after, &mut runs)));
         }
         let mut steps = Steps { orders: self.take_returned(now), ..Steps::default() };
         self.order(now, &runs, vacancies, &mut steps);
@@ -350,31 +352,34 @@ impl Reservations {
         }
     }
 
-    /// Adds a run of a lane. Those that go first in their lanes are one run, if they are alike. If those before it
-    /// `lack` slots, its own will be over when these have come, so it needs others. Returns whether it lacks some.
-    fn need(&mut self, demand: &Demand, lack: bool, runs: &mut Vec<Run>) -> bool {
+    /// Adds a run of a lane, which comes `after` another one. Those that go first in their lanes are one run, if they
+    /// are alike. If those before it lack slots, its own will be over when these have come, so it needs others. Returns
+    /// the index of the run.
+    fn need(&mut self, demand: &Demand, after: Option<usize>, runs: &mut Vec<Run>) -> usize {
         let (key, near) = (Key::from(self.key_of(&demand.request)), self.pacing.near(demand));
         let costs = self.costs(&demand.request);
         let lease = self.of(&key).lease(costs);
-        if !lack {
+        let is_behind = after.is_some_and(|after| runs[after].lacks);
+        if !is_behind {
             lease.need(demand);
         }
-        let lacks = lack || lease.demand.count > lease.supply();
         let run = Run {
             key,
             costs: Arc::clone(&lease.costs),
             near,
             follows: demand.before > 0,
+            after,
+            lacks: is_behind || lease.demand.count > lease.supply(),
             eligible_at: demand.request.eligible_at,
             within: demand.within,
         };
         if let Some(first) = lease.demand.first.filter(|_| !run.follows) {
             runs[first].join(&run);
-        } else {
-            lease.demand.first = lease.demand.first.or((!run.follows).then_some(runs.len()));
-            runs.push(run);
+            return first;
         }
-        lacks
+        lease.demand.first = lease.demand.first.or((!run.follows).then_some(runs.len()));
+        runs.push(run);
+        runs.len() - 1
     }
 
     /// Adds the orders for the runs that lanes need to `steps`.
@@ -384,7 +389,7 @@ impl Reservations {
         let taken = if is_bounded { self.until(soon).saturating_add(self.pacing.coming) } else { 0 };
         let mut vacancies = vacancies.saturating_sub(taken);
         let Reservations { by_key, keys, pacing, terms, .. } = self;
-        let mut stalled = None;
+        let mut are_served = Vec::<bool>::new();
         for run in runs {
             let Run { key, costs, .. } = run;
             let known = keys.entry(key.clone()).or_default();
@@ -393,7 +398,8 @@ impl Reservations {
             let lease = known.lease(costs);
             lease.demand.near += run.near;
             // A slot is of no use as long as those before it in the lane have none, or it is not known which.
-            if run.follows && (is_asking || stalled == Some(key)) {
+            if run.follows && (is_asking || run.after.is_some_and(|after| !are_served[after])) {
+                are_served.push(false);
                 continue;
             }
             let plan = pacing.plan(now, lease, run, last, heard, vacancies);
@@ -412,7 +418,7 @@ impl Reservations {
                     steps.orders.push(Order::of(key, costs, terms.changes, Task::Book(wanted)));
                 }
             }
-            stalled = if lease.demand.near <= lease.supply() { stalled } else { Some(key) };
+            are_served.push(pacing.lacking(lease) == 0);
         }
     }
 
@@ -499,7 +505,10 @@ impl Reservations {
         if let Some(wanted) = wanted.filter(|_| order.changes == self.terms.changes) {
             let lease = self.keys.entry(order.key.clone()).or_default().lease(&order.costs);
             let placed = if lease.coming.is_empty() { None } else { Some(lease.coming.remove(0)) };
-            lease.not_before = self.pacing.answered(now, placed, wanted, answer);
+            let not_before = self.pacing.answered(now, placed, wanted, answer);
+            // What was said of others like it stands.
+            let stands = answer.is_of_what_follows(wanted) && lease.not_before.is_some();
+            lease.not_before = if stands { lease.not_before } else { not_before };
         }
         let known = self.of(&order.key);
         let (was_held, is_unconfirmed) = (known.held_until > now, known.has_unconfirmed());

@@ -145,6 +145,13 @@ pub struct Answer {
     pub limits: Option<Box<NewLimits>>,
 }
 
+impl Answer {
+    /// True if nothing was decided on an order for these slots, as those that it follows lack some.
+    pub(super) fn is_of_what_follows(&self, wanted: Wanted) -> bool {
+        wanted.follows && wanted.count > 0 && self.slots.is_empty() && self.ask_again.is_none()
+    }
+}
+
 /// Limits that have replaced those of all who share a state.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct NewLimits {

@@ -119,6 +119,11 @@ impl Pacing {
         demand.count.min((2 * self.span()).saturating_sub(demand.before))
     }
 
+    /// The number of slots that a lease needs soon and lacks.
+    pub(super) fn lacking(&self, lease: &Lease) -> u64 {
+        lease.demand.near.min(2 * self.span()).saturating_sub(lease.supply())
+    }
+
     /// The slots to order for a run, when only `vacancies` more slots can be used. Its `lease` is of the same key and
     /// costs, and needs slots for it and the runs before it. `last` is the instant of the last slot of the key; `heard`
     /// that at which the store last answered for it, as of which slots before another instant are good.
@@ -137,8 +142,7 @@ impl Pacing {
         if !run.follows && !lease.coming.is_empty() {
             return Err(None);
         }
-        let lacking = lease.demand.near.min(2 * self.span()).saturating_sub(lease.supply());
-        let lacking = lacking.min(run.near).min(vacancies).min(self.span());
+        let lacking = self.lacking(lease).min(run.near).min(vacancies).min(self.span());
         if lacking == 0 {
             return self.check(now, lease, run, heard);
         }

@@ -170,6 +170,7 @@ fn what_follows_in_a_lane_is_booked_with_it_as_long_as_that_has_slots() {
             count,
             within: u64::MAX,
             before,
+            lane: 0,
         };
         let demands = lane.iter().map(|(costs, count, before)| demand((costs, *count, *before)));
         let Steps { orders, again, .. } = claims.want(Time(1), demands, u64::MAX);
@@ -201,7 +202,7 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
     let wanted = [(&cheap, 2, two, 4), (&dear, 1, zero, 0), (&cheap, 2, one, 3), (&cheap, 1, two, 0)];
     for (costs, count, eligible_at, within) in wanted {
         let request = Request { eligible_at, costs, keys: &[], waits: true };
-        claims.need(&Demand { request, count, within, before: 0 }, false, &mut runs);
+        claims.need(&Demand { request, count, within, before: 0, lane: 0 }, None, &mut runs);
     }
     let runs: Vec<_> = runs.iter().map(|run| (&run.costs, run.near, run.eligible_at, run.within)).collect();
     assert_eq!(runs, [(&cheap, 5, one, 4), (&dear, 1, zero, 0)]);
@@ -267,6 +268,7 @@ fn orders_that_were_turned_away_are_made_again_one_by_one() {
                 count: 1,
                 within: 9,
                 before: 0,
+                lane: 0,
             });
             let steps = claims.want(Time(now), demands.into_iter(), 9);
             (steps.orders.len(), steps.again)
@@ -415,7 +417,7 @@ fn what_lacks_a_slot_waits_for_the_limit_once_the_store_has_said_so() {
         (limit, until)
     };
     let want = |claims: &mut Reservations, now| {
-        let demand = Demand { request: request(0, &[0, 1], &[]), count: 1, within: 9, before: 0 };
+        let demand = Demand { request: request(0, &[0, 1], &[]), count: 1, within: 9, before: 0, lane: 0 };
         assert_eq!(claims.want(Time(now), [demand].into_iter(), 9).orders.len(), 1);
     };
     assert_eq!(blocked(&claims, [0, 1]), (None, None));
@@ -465,7 +467,7 @@ fn turns_are_given_up_at_the_end() {
 fn the_end_waits_for_an_answer_for_a_while() {
     let mut slots = shared(1);
     assert_eq!(slots.last_answer(Time(0)), None);
-    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX, before: 0 };
+    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX, before: 0, lane: 0 };
     assert_eq!(slots.want(Time(1), [demand].into_iter(), 9).orders.len(), 1);
     assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
     assert_eq!(slots.last_answer(Time(8)), None);
@@ -493,7 +495,7 @@ fn slots_are_given_up_once_the_wall_clock_is_set() {
     let version = slots.version();
     slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
     assert!(count(&slots) == 0 && slots.version() > version);
-    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX, before: 0 };
+    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX, before: 0, lane: 0 };
     let orders = slots.want(Time(4), [demand].into_iter(), 9).orders;
     // The first one had begun.
     assert_eq!(orders[0], order(1).with(Task::GiveBack(vec![booked[1]], None)));
@@ -515,4 +517,52 @@ fn slots_are_given_up_once_the_wall_clock_is_set() {
         far.set_wall(Time(1), Wall::new(Time(1), Time(90)));
         assert_eq!((count(&far), far.surrendered.len()), (2, given_up));
     }
+}
+
+/// The first and the last of a lane cost the same. What was said of the first stands until it is ordered again.
+#[test]
+fn an_answer_to_what_follows_a_release_without_a_slot_says_nothing() {
+    let mut claims = shared(1);
+    let demand = |costs, before| Demand {
+        request: request(1, costs, &[]),
+        count: 1,
+        within: u64::MAX,
+        before,
+        lane: 0,
+    };
+    let demands = [demand(&[2], 0), demand(&[1], 1), demand(&[2], 2)];
+    let orders = claims.want(Time(1), demands.into_iter(), u64::MAX).orders;
+    assert_eq!(orders.len(), 3);
+    let (ask_again, turn) = (Some(Time(SECOND)), Some(Turn(5)));
+    let first = Answer { ask_again, next: Some(Time(9 * SECOND)), turn, ..Answer::default() };
+    claims.heard(Time(2), &orders[0], &first);
+    orders[1..].iter().for_each(|order| claims.heard(Time(2), order, &Answer::default()));
+    let lease = claims.of(&Key::new()).lease(&[2]);
+    assert_eq!((lease.next, lease.not_before), (first.next, ask_again.map(|at| (at, turn))));
+    assert!(claims.of(&Key::new()).lease(&[1]).not_before.is_some_and(|(at, _)| at < Time(SECOND)));
+    assert!(!claims.is_asking());
+}
+
+/// Otherwise its slots would stay out of step with those of the lane before it.
+#[test]
+fn slots_behind_a_release_that_lacks_one_are_given_back_in_its_lane_alone() {
+    let mut claims = shared(1);
+    for cost in [[1], [3]] {
+        put(&mut claims, &Key::new(), &cost, &[(5, 7)]);
+    }
+    let demand = |costs, before, lane| Demand {
+        request: request(1, costs, &[]),
+        count: 1,
+        within: u64::MAX,
+        before,
+        lane,
+    };
+    // The first of the second lane costs nothing.
+    let demands = [demand(&[2], 0, 0), demand(&[1], 1, 0), demand(&[3], 1, 1)];
+    let orders = claims.want(Time(1), demands.into_iter(), u64::MAX).orders;
+    let costs = |is_meant: fn(&Task) -> bool| {
+        orders.iter().filter(|order| is_meant(&order.task)).map(|order| order.costs[0]).collect::<Vec<_>>()
+    };
+    assert_eq!(costs(|task| matches!(task, Task::GiveBack(..))), [1]);
+    assert_eq!(costs(|task| matches!(task, Task::Book(_))), [2, 1]);
 }

@@ -230,14 +230,15 @@ impl Lanes {
         let is_taken =
             |lane: &&Lane| lane.front().is_some_and(|front| front.segment.first() < batcher.capacity.before);
         let known = |lane| Some((lane, Lane::eligible_at(lane)?, Lane::composed(lane)?));
-        self.occupied().filter(is_taken).filter_map(known).flat_map(move |(lane, eligible_at, open)| {
+        let lanes = self.occupied().filter(is_taken).filter_map(known).enumerate();
+        lanes.flat_map(move |(at, (lane, eligible_at, open))| {
             lane.runs(most.saturating_mul(batch)).take(runs).map(move |(first, items, before)| {
                 let count = if batcher.sums_costs() { 1 } else { items.div_ceil(batch) };
                 let costs = if before == 0 { &open.costs } else { &first.charge.costs };
                 let request = Request { eligible_at, costs, keys: &first.charge.keys, waits: true };
                 let latest = latest.into_iter().chain(self.deadline_of(&first.segment)).min();
                 let within = latest.map_or(u64::MAX, |latest| latest.since(now));
-                Demand { request, count, within, before }
+                Demand { request, count, within, before, lane: at }
             })
         })
     }

@@ -133,11 +133,14 @@ impl Chain<'_> {
         }
     }
 
-    /// All answers. Whatever follows one that has to ask again asks again with it.
+    /// All answers. Nothing was decided on what follows an order that lacks slots.
     fn answered(self) -> Vec<Answer> {
         let Chain { orders, mut answers, .. } = self;
         let last = answers.last().cloned().unwrap_or_default();
-        answers.resize(orders.len(), Answer { slots: Vec::new(), next: None, turn: None, ..last });
+        answers.resize(
+            orders.len(),
+            Answer { slots: Vec::new(), ask_again: None, next: None, turn: None, ..last },
+        );
         answers
     }
 }

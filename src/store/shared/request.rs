@@ -75,8 +75,8 @@ impl Request {
     /// Whether this could be what was decided on it.
     pub(super) fn may_be_replied(&self, reply: &Reply) -> bool {
         let may_be = |(Part { order, .. }, Answer { slots, ask_again, .. }): (&Part, &Answer)| {
-            let Wanted { count, .. } = order.wanted().unwrap_or_default();
-            slots.len() as u64 <= count && (count == 0 || !slots.is_empty() || ask_again.is_some())
+            let Wanted { count, follows, .. } = order.wanted().unwrap_or_default();
+            slots.len() as u64 <= count && (count == 0 || !slots.is_empty() || ask_again.is_some() || follows)
         };
         self.parts.len() == reply.answers.len() && self.parts.iter().zip(&reply.answers).all(may_be)
     }
@@ -283,6 +283,25 @@ mod tests {
 
     fn reading(shown: u64) -> Reading {
         Reading { asked: Time(90), shown: Time(shown), answered: Time(110), wall: Wall::EPOCH }
+    }
+
+    /// The share of each is less than its chain costs.
+    #[test]
+    fn what_is_dealt_to_those_who_wait_is_taken_by_them() {
+        let rules = BookingRules::new(Policy::new(&["100/s".parse::<Rate>().unwrap()], Reserve::REMOTE));
+        let now = Time(1 << 40);
+        let order = |by, cost, follows| {
+            let wanted = Wanted { count: 1, within: u64::MAX, follows, by, ..Wanted::default() };
+            Order::new(Key::new(), [cost], 0).with(Task::Book(wanted))
+        };
+        let orders: Vec<_> = (0..12).flat_map(|by| [order(by, 20, false), order(by, 21, true)]).collect();
+        let answers = rules.deal(&mut rules.begin(now), now, now, &orders);
+        for (orders, answers) in orders.chunks(2).zip(answers.chunks(2)) {
+            let parts = orders.iter().map(|order| Part { order: order.clone(), returned: Vec::new() });
+            let request = Request { parts: parts.collect() };
+            let reply = Reply { booked_in: BookedIn::default(), decided: now, answers: answers.to_vec() };
+            assert!(answers.iter().any(|answer| !answer.slots.is_empty()) && request.may_be_replied(&reply));
+        }
     }
 
     #[test]

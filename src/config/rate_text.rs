@@ -106,10 +106,8 @@ impl RateText {
                 None => bail!("for hours, write during={name}"),
             },
             _ => {
-                let begins = |option: &&&str| {
-                    name.len() > 1 && (option.starts_with(name) || name.starts_with(**option))
-                };
-                let meant = Self::OPTIONS.iter().find(begins);
+                let is_meant = |option: &str| option.starts_with(name) || name.starts_with(option);
+                let meant = Self::OPTIONS.into_iter().find(|option| name.len() > 1 && is_meant(option));
                 let meant = meant.map(|option| format!("try {option}=; ")).unwrap_or_default();
                 bail!("unknown option: {meant}the options are {}= and {LOCAL}", Self::OPTIONS.join("=, "))
             }

@@ -1,4 +1,4 @@
-//! Numbers as short text: Base64 VLQ, as in the source maps of JavaScript (ECMA-426), without the sign.
+//! Numbers and instants as short text: Base64 VLQ, as in the source maps of JavaScript (ECMA-426), without the sign.
 
 use std::mem;
 

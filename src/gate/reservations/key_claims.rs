@@ -103,7 +103,7 @@ impl KeyClaims {
         }
         let lease = self.lease(&order.costs);
         // An item that does not wait may still be judged by the earlier answer.
-        if let Some(wanted) = order.wanted().filter(|wanted| !answer.is_of_what_follows(*wanted)) {
+        if let Some(wanted) = order.wanted().filter(|wanted| !answer.is_undecided(*wanted)) {
             if answer.next.is_some() || !wanted.is_at_once() {
                 lease.next = answer.next;
             }

@@ -32,7 +32,7 @@ pub(super) struct Lease {
 pub(super) struct TotalDemand {
     /// The number of slots.
     pub(super) count: u64,
-    /// The number of those that are needed soon, by the runs that have been ordered for.
+    /// The number of those that the runs considered so far need soon.
     pub(super) near: u64,
     /// Slots that end before this are of no use.
     pub(super) eligible_at: Time,

@@ -507,7 +507,7 @@ impl Reservations {
             let placed = if lease.coming.is_empty() { None } else { Some(lease.coming.remove(0)) };
             let not_before = self.pacing.answered(now, placed, wanted, answer);
             // What was said of others like it stands.
-            let stands = answer.is_of_what_follows(wanted) && lease.not_before.is_some();
+            let stands = answer.is_undecided(wanted) && lease.not_before.is_some();
             lease.not_before = if stands { lease.not_before } else { not_before };
         }
         let known = self.of(&order.key);

@@ -146,8 +146,8 @@ pub struct Answer {
 }
 
 impl Answer {
-    /// True if nothing was decided on an order for these slots, as those that it follows lack some.
-    pub(super) fn is_of_what_follows(&self, wanted: Wanted) -> bool {
+    /// True if the order was not decided on, as one that it follows lacks slots.
+    pub(super) fn is_undecided(&self, wanted: Wanted) -> bool {
         wanted.follows && wanted.count > 0 && self.slots.is_empty() && self.ask_again.is_none()
     }
 }

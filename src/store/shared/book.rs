@@ -214,7 +214,6 @@ impl VaultStore {
         let (begun, longest) = (Instant::now(), Duration::from_nanos(self.rules.policy().validity / 16));
         let mut answers = Vec::new();
         for of_key in orders.chunk_by(|one, next| one.key == next.key) {
-            self.prepare()?;
             answers.extend(self.book_each(of_key)?);
             if begun.elapsed() > longest {
                 break;

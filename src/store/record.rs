@@ -185,6 +185,18 @@ impl Record {
         if record.format == FORMAT { Ok(record) } else { Err(Flaw::Format(record.format)) }
     }
 
+    /// The instant from which a value is idle, and what the wall clock that it was written by shows then. It is not
+    /// checked for damage.
+    pub fn idle_from(value: &[u8]) -> Option<(Time, Time)> {
+        #[derive(Deserialize)]
+        struct Idle {
+            idle: Time,
+            wall: Wall,
+        }
+        let Idle { idle, wall } = serde_json::from_slice(value).ok()?;
+        Some((idle, wall.shows(idle)))
+    }
+
     /// What to remember of it.
     pub fn watermark(&self, now: Time, until: Time) -> Watermark {
         let History { epoch, writes, .. } = self.history;

@@ -24,16 +24,6 @@ pub(super) fn between_looks(validity: u64) -> u64 {
 /// A value under a key.
 pub type Value = Vec<u8>;
 
-/// What came of an eviction.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Evicted {
-    /// The latest time at which one of the values that were forgotten became idle, by the wall clock that it was
-    /// written by.
-    pub last_idle: Option<Time>,
-    /// The number of values that were kept.
-    pub kept: u64,
-}
-
 /// Keeps values, each under a key, for all processes that use the same state. The empty key is the state's own.
 ///
 /// It is [`Any`] so that tests of one kind can look into it within a store.
@@ -125,13 +115,13 @@ pub trait Vault: Any + Send {
     /// There is no hope to do so.
     fn forget(&mut self) -> Result<bool, StoreError>;
 
-    /// Forgets values that are idle at `now`, when the wall clock shows `shown`, unless the vault does so by itself;
-    /// [`Time::NEVER`] if they do not go by it. This takes time in proportion to the number of values.
+    /// Forgets the values of keys that are idle, unless the vault does so by itself. Returns the number that it kept.
+    /// This takes time in proportion to the number of values.
     ///
     /// # Errors
     /// There is no hope to do so.
-    fn evict(&mut self, _now: Time, _shown: Time) -> Result<Evicted, StoreError> {
-        Ok(Evicted::default())
+    fn evict(&mut self, _is_idle: &mut dyn FnMut(&[u8]) -> bool) -> Result<usize, StoreError> {
+        Ok(0)
     }
 
     /// The nanoseconds for which it keeps a value that is idle.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use throttle::charge::Key;
-use throttle::store::vault::{Evicted, Loaded, Reading, Swap, Value, Vault, Waiting, Write};
+use throttle::store::vault::{Loaded, Reading, Swap, Value, Vault, Waiting, Write};
 use throttle::store::{Answer, Order, Policy, Store, StoreError, VaultStore};
 use throttle::time::{Time, Wall};
 
@@ -28,8 +28,8 @@ pub(crate) struct MemoryVault {
     queue: Arc<Mutex<Queue>>,
     /// Another process, which now and then decides for all others.
     other: Option<Arc<Mutex<Other>>>,
-    /// If it evicts, the instant from which each value is idle, and the wall clock when it was written.
-    idle: Option<Arc<Mutex<BTreeMap<Value, (Time, Wall)>>>>,
+    /// If it evicts, the instant from which each value is idle.
+    idle: Option<Arc<Mutex<BTreeMap<Value, Time>>>>,
     /// It evicts only when it is asked to.
     is_lazy: bool,
     clock: Clock<Time>,
@@ -71,17 +71,11 @@ impl MemoryVault {
         MemoryVault { is_lazy: true, ..self.evicting() }
     }
 
-    /// Evicts what is idle at `now`, and was so before the wall clock showed `shown`. Returns when that was, at most.
-    fn evict_idle(&self, now: Time, shown: Time) -> Option<Time> {
-        let idle = self.idle.as_ref()?.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut last = None;
-        self.values().retain(|key, _| {
-            let since = idle.get(key).map(|(at, wall)| (*at, wall.shows(*at)));
-            let evicted = since.filter(|(at, shows)| *at <= now && *shows <= shown);
-            last = last.max(evicted.map(|(_, shows)| shows));
-            evicted.is_none()
-        });
-        last
+    /// Evicts what is idle at `now`.
+    fn evict_idle(&self, now: Time) {
+        let Some(idle) = &self.idle else { return };
+        let idle = idle.lock().unwrap_or_else(PoisonError::into_inner);
+        self.values().retain(|key, _| idle.get(key).is_none_or(|at| *at > now));
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -129,7 +123,7 @@ impl MemoryVault {
 impl Vault for MemoryVault {
     fn load(&mut self, keys: &[&[u8]], _: bool) -> Result<Loaded, StoreError> {
         if !self.is_lazy {
-            self.evict_idle(read(&self.clock), Time::NEVER);
+            self.evict_idle(read(&self.clock));
         }
         let queue = self.queue();
         let has_turn = self.other.is_none() && keys.last() == Some(&&*queue.key);
@@ -153,9 +147,7 @@ impl Vault for MemoryVault {
         values.insert(key.to_owned(), write.value.to_owned());
         drop(values);
         if let Some(idle) = self.idle.as_ref().filter(|_| !key.is_empty()) {
-            idle.lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .insert(key.to_owned(), (write.idle, read(&self.wall)));
+            idle.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), write.idle);
         }
         self.queue().replies.extend_from_slice(write.replies);
         Ok(Swap::Done(self.reading()))
@@ -173,9 +165,11 @@ impl Vault for MemoryVault {
         Ok(!std::mem::take(&mut *self.values()).is_empty())
     }
 
-    fn evict(&mut self, now: Time, shown: Time) -> Result<Evicted, StoreError> {
-        let last_idle = if self.is_lazy { self.evict_idle(now, shown) } else { None };
-        Ok(Evicted { last_idle, kept: 0 })
+    fn evict(&mut self, is_idle: &mut dyn FnMut(&[u8]) -> bool) -> Result<usize, StoreError> {
+        if self.is_lazy {
+            self.values().retain(|key, value| key.is_empty() || !is_idle(value));
+        }
+        Ok(0)
     }
 
     fn keeps_for(&self) -> u64 {

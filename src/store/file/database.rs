@@ -20,8 +20,7 @@ use crate::inherited::Uninterrupted;
 use crate::store::StoreError;
 use crate::store::flaw::Flaw;
 use crate::store::place::MAGIC;
-use crate::store::vault::{Evicted, Value};
-use crate::time::Time;
+use crate::store::vault::Value;
 
 /// `PRAGMA application_id`, which distinguishes a state from any other database: "thro".
 const APPLICATION: u32 = 0x7468_726f;
@@ -156,17 +155,19 @@ impl Database {
     }
 
     /// As [`Vault::evict`](crate::store::vault::Vault::evict).
-    pub(super) fn evict(&self, now: Time, shown: Time) -> rusqlite::Result<Evicted> {
-        let delete = "DELETE FROM state WHERE key <> x'' AND value ->> 'idle' <= ?1 \
-                      AND value ->> 'idle' + value ->> 'wall' <= ?2 RETURNING value ->> 'idle' + value ->> 'wall'";
-        let mut delete = self.connection.prepare_cached(delete)?;
-        let times = [now, shown].map(|at| i64::try_from(at.0).unwrap_or(i64::MAX));
-        let evicted = delete.query_map(times, |row| row.get(0))?;
-        let evicted = evicted.collect::<rusqlite::Result<Vec<i64>>>()?;
-        let last_idle = evicted.into_iter().map(|idle| Time(idle.cast_unsigned())).max();
-        let mut count = self.connection.prepare_cached("SELECT count(*) FROM state")?;
-        let kept = count.query_row([], |row| row.get::<_, i64>(0))?.cast_unsigned();
-        Ok(Evicted { last_idle, kept })
+    pub(super) fn evict(&self, is_idle: &mut dyn FnMut(&[u8]) -> bool) -> rusqlite::Result<usize> {
+        let mut select = self.connection.prepare_cached("SELECT key, value FROM state WHERE key <> x''")?;
+        let (mut rows, mut idle, mut kept) = (select.query([])?, Vec::<Value>::new(), 0);
+        while let Some(row) = rows.next()? {
+            if is_idle(row.get_ref("value")?.as_bytes()?) {
+                idle.push(row.get("key")?);
+            } else {
+                kept += 1;
+            }
+        }
+        let mut delete = self.connection.prepare_cached("DELETE FROM state WHERE key = ?1")?;
+        idle.iter().try_for_each(|key| delete.execute([key]).map(drop))?;
+        Ok(kept)
     }
 }
 

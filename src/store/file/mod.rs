@@ -40,7 +40,7 @@ use self::lock::Lock;
 use self::refusal::{About, unusable};
 use super::flaw::Flaw;
 use super::shared::VaultStore;
-use super::vault::{Evicted, Loaded, Origin, Reading, Suspicion, Swap, Value, Vault, Write};
+use super::vault::{Loaded, Origin, Reading, Suspicion, Swap, Value, Vault, Write};
 use super::{BootClock, LockStatus, Policy, Reserve, StoreError, Warn};
 use crate::exit::Exit;
 use crate::time::{Time, Wall, shown};
@@ -252,11 +252,11 @@ impl Vault for FileVault {
         Database::remove(&self.path, self.setting.patience)
     }
 
-    fn evict(&mut self, now: Time, shown: Time) -> Result<Evicted, StoreError> {
+    fn evict(&mut self, is_idle: &mut dyn FnMut(&[u8]) -> bool) -> Result<usize, StoreError> {
         if self.lock.is_none() {
-            return Ok(Evicted::default());
+            return Ok(0);
         }
-        self.found().evict(now, shown).about(&self.path)
+        self.found().evict(is_idle).about(&self.path)
     }
 
     fn origin(&self) -> Origin {

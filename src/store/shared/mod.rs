@@ -24,14 +24,14 @@ use self::trust::Memory;
 use super::flaw::Flaw;
 use super::ledger::BookingRules;
 use super::record::Record;
-use super::vault::{Evicted, Loaded, Reading, Suspicion, Value, Vault};
+use super::vault::{Loaded, Reading, Suspicion, Value, Vault};
 use super::{Policy, Reserve, StoreError, Warn};
 use crate::config::Rate;
 use crate::exit::Exit;
 use crate::time::Time;
 
 /// The least number of new keys that are added between two evictions of idle ones.
-const MIN_BETWEEN_EVICTIONS: u64 = 1024;
+const MIN_BETWEEN_EVICTIONS: usize = 1024;
 
 /// Limits that are kept in a vault, as one process uses them.
 pub struct VaultStore {
@@ -45,7 +45,7 @@ pub struct VaultStore {
     /// A suspicion that was not acted on yet.
     doubt: Option<Suspicion>,
     /// The number of new keys that are still added before the next eviction of idle ones.
-    until_eviction: u64,
+    until_eviction: usize,
     /// The number of times that slots were booked in vain, as all came too late, since some came in time.
     corrections: usize,
     warn: Warn,
@@ -187,7 +187,12 @@ impl VaultStore {
         }
         let goes_by_wall = self.rules.policy().goes_by_wall();
         let shown = if goes_by_wall { self.rules.wall().shows(now) } else { Time::NEVER };
-        let Evicted { last_idle, kept } = self.vault.evict(now, shown)?;
+        let mut last_idle = None;
+        let kept = self.vault.evict(&mut |value| {
+            let idle = Record::idle_from(value).filter(|(at, shows)| *at <= now && *shows <= shown);
+            last_idle = last_idle.max(idle.map(|(_, shows)| shows));
+            idle.is_some()
+        })?;
         self.until_eviction = kept.max(MIN_BETWEEN_EVICTIONS);
         let has_periods = self.rules.policy().of_calendar().next().is_some();
         let is_new = last_idle.is_some_and(|idle| has_periods && idle > own.evicted);

@@ -5,8 +5,7 @@ use std::borrow::Cow;
 use anyhow::anyhow;
 use throttle::exit::Exit;
 use throttle::store::StoreError;
-use throttle::store::vault::{Evicted, Loaded, Origin, Swap, Value, Vault, Write};
-use throttle::time::Time;
+use throttle::store::vault::{Loaded, Origin, Swap, Value, Vault, Write};
 
 /// A vault that fails after this number of swaps.
 pub(crate) struct Dying<V> {
@@ -43,8 +42,8 @@ impl<V: Vault> Vault for Dying<V> {
         self.vault.forget()
     }
 
-    fn evict(&mut self, now: Time, shown: Time) -> Result<Evicted, StoreError> {
-        self.vault.evict(now, shown)
+    fn evict(&mut self, is_idle: &mut dyn FnMut(&[u8]) -> bool) -> Result<usize, StoreError> {
+        self.vault.evict(is_idle)
     }
 
     fn keeps_for(&self) -> u64 {

@@ -59,14 +59,21 @@ fn what_is_cut_off_is_noticed() {
 #[test]
 fn no_row_is_altered_unnoticed() {
     let (stage, bytes) = used();
+    for (from, to) in [
+        (r#""newest":"#, r#""newest":1"#),
+        (r#""Sliding":""#, r#""Sliding":"!"#),
+        (r#""idle":"#, r#""idle":1"#),
+        (r#""limits":"4/10s"#, r#""limits":"4/11s"#),
+        (r#""quarantine":null"#, r#""quarantine":1"#),
+        (r#""boot":""#, r#""boot":"0"#),
+        (r#""sum":""#, r#""sum":"1"#),
+    ] {
+        stage.write(&bytes);
+        let replace = "UPDATE state SET value = replace(value, ?1, ?2) WHERE instr(value, ?1)";
+        assert_eq!(stage.sqlite().execute(replace, [from, to]), Ok(1), "{from}");
+        assert_eq!(slots_or_refusal(&stage, 2), Err(Exit::BadState), "{to}");
+    }
     for change in [
-        "UPDATE state SET value = json_set(value, '$.ledger.newest', 0)",
-        "UPDATE state SET value = json_set(value, '$.ledger.accounts[0].Sliding', '')",
-        "UPDATE state SET value = json_set(value, '$.idle', 0)",
-        "UPDATE state SET value = json_set(value, '$.limits', '4/11s')",
-        "UPDATE state SET value = json_set(value, '$.quarantine', 1)",
-        "UPDATE state SET value = json_set(value, '$.origin.boot', 0)",
-        "UPDATE state SET value = json_set(value, '$.sum', '00000000')",
         "UPDATE state SET value = '{}'",
         "UPDATE state SET value = ''",
         "UPDATE state SET key = x'61'",

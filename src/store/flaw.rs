@@ -17,10 +17,10 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// The refusal of a state, called `name` in messages, and what to do about it. The user names it `state` after
-    /// `-s`.
-    pub(super) fn refusal(self, name: &str, state: &str) -> StoreError {
-        let reset = reset_command(state);
+    /// The refusal of a state, called `name` in messages, and what to do about it. On the command line,
+    /// `option` names it.
+    pub(super) fn refusal(self, name: &str, option: &str) -> StoreError {
+        let reset = reset_command(option);
         let why = match self {
             Flaw::Foreign => {
                 "this is not a state of throttle, and is left unchanged: use another name, or remove it"
@@ -39,6 +39,6 @@ impl Flaw {
 }
 
 /// The command that begins a new state.
-pub(super) fn reset_command(state: &str) -> String {
-    format!("'throttle --reset-state -s {state}'")
+fn reset_command(option: &str) -> String {
+    format!("'throttle --reset-state{option}'")
 }

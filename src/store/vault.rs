@@ -187,9 +187,9 @@ pub trait Vault: Any + Send {
     /// Its name in messages.
     fn name(&self) -> Cow<'_, str>;
 
-    /// How the user names it after `-s`.
-    fn state(&self) -> Cow<'_, str> {
-        self.name()
+    /// The option that names it on the command line; empty if it has a password, which may not be there.
+    fn option(&self) -> String {
+        format!(" -s {}", self.name())
     }
 }
 

@@ -26,7 +26,9 @@ use crate::store::vault::Value;
 const APPLICATION: u32 = 0x7468_726f;
 const VERSION: u32 = 2;
 
-/// Offsets in the header of a database: of the version of our format, and of the application ID.
+/// Offsets in the header of a database: of the versions of SQLite's format, 1 or 2, that are written and read; of the
+/// version of ours; and of the application ID.
+const FORMATS_AT: [usize; 2] = [18, 19];
 const VERSION_AT: usize = 60;
 const APPLICATION_AT: usize = 68;
 const HEADER: usize = 100;
@@ -212,6 +214,7 @@ fn recognised(path: &Path, file: &File) -> Result<Result<(), Flaw>, StoreError> 
     let is_ours = number(APPLICATION_AT) == APPLICATION;
     Ok(match (bytes.starts_with(MAGIC), is_ours) {
         _ if read < HEADER && MAGIC.starts_with(&bytes[..read.min(MAGIC.len())]) => Err(Flaw::Damaged),
+        (true, true) if FORMATS_AT.iter().any(|at| !matches!(bytes[*at], 1 | 2)) => Err(Flaw::Damaged),
         (true, true) if number(VERSION_AT) != VERSION => Err(Flaw::Format(number(VERSION_AT))),
         (true, true) => Ok(()),
         (false, true) => Err(Flaw::Damaged),

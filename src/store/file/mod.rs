@@ -227,8 +227,11 @@ impl Vault for FileVault {
     }
 
     fn release(&mut self) {
-        // What was only read may be committed as well.
-        let _ = self.end_unless_gathering();
+        self.is_replaced &= self.lock.is_none();
+        if !self.gathers && self.lock.take().is_some() {
+            // SQLite may have mended what it found damaged.
+            self.found().roll_back();
+        }
     }
 
     fn gather(&mut self) {

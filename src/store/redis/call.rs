@@ -2,9 +2,9 @@
 
 use redis::{Cmd, cmd};
 
-use super::SLACK;
 use super::keys::redis_key;
 use super::nodes::NodeId;
+use super::{LIMITS_KEPT, SLACK};
 use crate::store::record::VERSION;
 use crate::store::vault::{Reading, Value, Waiting, Write};
 use crate::time::{SECOND, Time, Wall};
@@ -51,7 +51,9 @@ impl<'a> Call<'a> {
     pub(super) fn of(write: &Write<'a>, id: &'a str) -> Self {
         let Write { key, old, decided, value: new, idle, request, replies } = *write;
         let begins = old.map_or(&b""[..], |old| &old[..VERSION.min(old.len())]);
-        let millis = idle.since(decided).saturating_add(SLACK).div_ceil(1_000_000).min(1 << 52);
+        let has_limits = key.is_empty() && !new.is_empty();
+        let longer = if has_limits { LIMITS_KEPT } else { SLACK };
+        let millis = idle.since(decided).saturating_add(longer).div_ceil(1_000_000).min(1 << 52);
         Call { key, begins, new, millis, id, request: request.unwrap_or_default(), replies }
     }
 

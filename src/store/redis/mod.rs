@@ -83,6 +83,9 @@ use crate::time::{SECOND, Time};
 /// The nanoseconds for which a value is kept after it is idle: clocks differ.
 const SLACK: u64 = 10 * SECOND;
 
+/// The nanoseconds for which the limits of a state are kept after it is idle.
+const LIMITS_KEPT: u64 = 30 * 86_400 * SECOND;
+
 /// The most times that it is asked to find out how long an answer takes, until two answers agree: the first answers
 /// of a busy machine are slow.
 const TRIALS: usize = 5;
@@ -560,6 +563,10 @@ impl Vault for ServerVault {
 
     fn name(&self) -> Cow<'_, str> {
         self.nodes.server.to_string().into()
+    }
+
+    fn option(&self) -> String {
+        if self.nodes.server.has_credentials() { String::new() } else { format!(" -s {}", self.name()) }
     }
 }
 

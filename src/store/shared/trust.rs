@@ -220,12 +220,12 @@ impl VaultStore {
             return Ok(!agrees);
         }
         let (theirs, ours) = (escaped(&record.limits), &self.rules.policy().text);
-        let state = self.vault.state();
+        let option = self.vault.option();
         Err(self.refused(
             Exit::BadState,
             &format!(
                 "this state has other limits: '{theirs}', not '{ours}': give the same limits, none, or another \
-                 state, or replace its limits with 'throttle --set-limits -s {state} -r RATE'"
+                 state, or replace its limits with 'throttle --set-limits{option} -r RATE'"
             ),
         ))
     }

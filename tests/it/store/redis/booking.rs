@@ -350,6 +350,9 @@ fn nothing_is_kept_for_ever() {
     frozen.pass(9_000_000);
     assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), count);
     frozen.pass(60_000_000);
+    let states = of_any_period().len();
+    assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), states);
+    frozen.pass(30 * 86_400_000_000);
     assert_eq!(frozen.server.ask::<Vec<Vec<u8>>>("KEYS *").len(), 0);
 }
 
@@ -422,7 +425,25 @@ fn a_name_lasts_as_long_as_a_key_is_held() {
     let Some(server) = RedisServer::start() else { return };
     let mut store = store(&server.url("web"), &["9/s,key=col:1"]);
     store.book(&keyed(b"a", 1)).unwrap();
-    let hold = Time(now().0 + 3_600_000_000_000);
+    let day = 86_400 * SECOND;
+    let hold = Time(now().0 + 60 * day);
     store.book(&keyed(b"a", 0).with(Task::Hold(hold))).unwrap();
-    assert!(server.ask::<u64>("PTTL throttle:web") > 3_600_000);
+    assert!(server.ask::<u64>("PTTL throttle:web") > 60 * day / 1_000_000);
+}
+
+/// Otherwise the next run could bring any others.
+#[test]
+fn limits_are_kept_for_a_month_and_keys_as_long_as_they_matter() {
+    let Some(server) = RedisServer::start() else { return };
+    let month = 30 * 86_400_000;
+    for limit in ["9/s", "9/s,key=col:1"] {
+        let mut store = store(&server.url("web"), &[limit]);
+        store.book(&keyed(if limit == "9/s" { b"" } else { b"a" }, 1)).unwrap();
+        assert!(server.ask::<u64>("PTTL throttle:web") > month, "{limit}");
+        server.ask::<()>("FLUSHALL");
+    }
+    let state = State::parse(&server.url("set")).unwrap();
+    let admin = Admin::of(&Shared { state, timeout: 20 * SECOND }).unwrap();
+    admin.set_limits(&["9/s".parse().unwrap()], Box::new(now)).unwrap();
+    assert!(server.ask::<u64>("PTTL throttle:set") > month - 60_000);
 }

@@ -1,6 +1,7 @@
 //! `--dry-run`: prints releases instead of making them.
 
 use std::ffi::OsStr;
+use std::mem;
 
 use super::{Expander, Sent, Sink, Stdout};
 use crate::config::HEADERS;
@@ -44,6 +45,7 @@ impl Sink for DryRun {
         let DryRun { lines, ends, .. } = self;
         lines.clear();
         ends.clear();
+        let mut is_open = false;
         if let Some(expander) = &self.expander {
             let line = quoted(&expander.expand(batch, &self.delimiter, OsStr::new(HEADERS)));
             lines.extend_from_slice(format!("{at}\t{line}\n").as_bytes());
@@ -52,7 +54,7 @@ impl Sink for DryRun {
             let instant = format!("{at}\t");
             for record in batch.records(&self.delimiter) {
                 // With --unsorted, the last of the input may come before others.
-                if !lines.is_empty() && !lines.ends_with(self.delimiter.bytes()) {
+                if mem::replace(&mut is_open, !record.ends_with(self.delimiter.bytes())) {
                     lines.extend_from_slice(self.delimiter.bytes());
                 }
                 lines.extend_from_slice(instant.as_bytes());
@@ -60,7 +62,7 @@ impl Sink for DryRun {
                 ends.push(lines.len());
             }
         }
-        match self.stdout.write(&self.lines, meanwhile) {
+        match self.stdout.write(&self.lines, is_open, meanwhile) {
             Ok(()) => Sent::All,
             Err((written, cause)) => {
                 Sent::Partly(self.ends.partition_point(|end| *end <= written) as u64, cause)

@@ -36,13 +36,18 @@ impl Stdout {
         Stdout { table: input.separator.as_ref().and_then(Separator::table).cloned(), ..self }
     }
 
-    /// Writes whole records, and does `meanwhile` what the thread is asked for. An error comes with the number of bytes
-    /// written before it.
-    pub(super) fn write(&mut self, bytes: &[u8], meanwhile: &mut dyn FnMut()) -> Result<(), (usize, Cause)> {
+    /// Writes whole records, of which the last one may have no delimiter, and does `meanwhile` what the thread is asked
+    /// for. An error comes with the number of bytes written before it.
+    pub(super) fn write(
+        &mut self,
+        bytes: &[u8],
+        is_open: bool,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), (usize, Cause)> {
         if bytes.len() >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
             pipe::enlarge(io::stdout());
         }
-        if std::mem::replace(&mut self.is_open, !bytes.ends_with(self.delimiter.bytes())) {
+        if std::mem::replace(&mut self.is_open, is_open) {
             let delimiter = self.delimiter.bytes();
             print(&self.interrupt, Target::Stdout, delimiter, |_| delimiter.len())
                 .map_err(|(_, cause)| (0, cause))?;
@@ -79,7 +84,8 @@ impl Sink for Stdout {
                 &gathered
             }
         };
-        let sent = match self.write(bytes, meanwhile) {
+        let is_open = batch.segments().last().is_some_and(|last| !last.is_complete(&self.delimiter));
+        let sent = match self.write(bytes, is_open, meanwhile) {
             Ok(()) => Sent::All,
             Err((written, cause)) => Sent::Partly(batch.items_in(written, &self.delimiter), cause),
         };

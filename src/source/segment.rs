@@ -74,6 +74,14 @@ impl Segment {
         delimiter.trim(&self.bytes()[..self.first_length(delimiter)]).to_vec()
     }
 
+    /// True if its last item has a delimiter.
+    pub(crate) fn is_complete(&self, delimiter: &Delimiter) -> bool {
+        let ends = |bytes: &[u8]| bytes.ends_with(delimiter.bytes());
+        // Only then may the last item end in a delimiter together with the one before it, but not by itself.
+        let is_sure = self.items == 1 || !delimiter.overlaps_itself();
+        ends(self.bytes()) && (is_sure || self.records(delimiter).last().is_some_and(ends))
+    }
+
     /// The number of items, all of them whole.
     pub fn items(&self) -> u64 {
         self.items

@@ -48,9 +48,16 @@ fn bytes_pass_untouched() {
 
 #[test]
 fn a_last_item_without_delimiter_that_overtakes_others_stays_an_item() {
-    let table: [(&[&str], &str, &str); 5] = [
+    let table: [(&[&str], &str, &str); 7] = [
         (&[], "a 1\na 2\nb 3", "a 1\nb 3\na 2\n"),
         (&["-d--"], "a 1--a 2--b 3", "a 1--b 3--a 2--"),
+        // The last item ends in a delimiter together with the one before it.
+        (&["-d\n\n"], "a 1\n\na 2\n\nb 3\n\n\n", "a 1\n\nb 3\n\n\n\n\na 2\n\n"),
+        (
+            &["-d..", "--dry-run"],
+            "a 1..a 2..b 3...",
+            "0.000000000\ta 1..0.000000000\tb 3..0.000000000\t...0.010000000\ta 2..",
+        ),
         (&["--csv"], "k,n\na,1\na,2\nb,3", "k,n\na,1\nb,3\na,2\n"),
         (&["--dry-run"], "a 1\na 2\nb 3", "0.000000000\ta 1\n0.000000000\tb 3\n0.010000000\ta 2\n"),
         (

@@ -266,6 +266,16 @@ fn only_the_latest_waits() {
     assert_eq!(next_after_one_and_three(&["--", "echo"]), "4\n");
 }
 
+/// As a build does that is to start once nothing has changed for a while.
+#[test]
+fn the_latest_waits_for_a_pause_with_a_batch_that_lingers() {
+    throttle(&["-n9", "-B2,3s", "--on-limit=latest", "--dry-run", "--arrivals=col:1"])
+        .write_stdin("0 a\n2 b\n4 c\n8 d\n12 e\n")
+        .assert()
+        .success()
+        .stdout("7.000000000\t4 c\n11.000000000\t8 d\n12.000000000\t12 e\n");
+}
+
 #[test]
 fn only_the_latest_waits_while_a_command_runs() {
     let directory = Directory::new();

@@ -1,5 +1,6 @@
 //! Slots of some claims, and the answers of a store.
 
+use super::lease::TotalDemand;
 use super::order::Overruns;
 use super::*;
 use crate::config::{Defaults, RateText};

@@ -9,25 +9,24 @@ use crate::time::{Time, Wall};
 /// A limit that was replaced by a pause. It keeps its history, as nothing it applies to is released until it is back.
 #[derive(Clone)]
 pub(super) struct Paused {
-    rate: Rate,
     limit: Limit,
     /// The index of a limit in force that charges the same.
     alike: Option<usize>,
 }
 
 impl Paused {
-    fn all(known: Vec<OldLimit>, new: &[(&Rate, Option<usize>)]) -> Vec<Self> {
-        let paused = known.into_iter().filter(|known| is_paused(&known.rate, new)).map(|known| {
-            let alike = new.iter().position(|(rate, _)| charges_alike(rate, &known.rate));
+    fn all(known: Vec<Rc<Limit>>, new: &[(&Rate, Option<usize>)]) -> Vec<Self> {
+        let paused = known.into_iter().filter(|known| is_paused(known.rate(), new)).map(|known| {
+            let alike = new.iter().position(|(rate, _)| charges_alike(rate, known.rate()));
             let key = alike.and_then(|at| new[at].1);
-            Paused { limit: Rc::unwrap_or_clone(known.limit).with_key(key), rate: known.rate, alike }
+            Paused { limit: Rc::unwrap_or_clone(known).with_key(key), alike }
         });
         paused.collect()
     }
 
     /// Follows the wall clock, which was set at `now`.
     pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
-        self.limit.set_wall(now, &self.rate, wall);
+        self.limit.set_wall(now, wall);
     }
 
     /// Notes that a release that was charged before the pause ended at `now`, with its `costs` under the limits in
@@ -38,28 +37,25 @@ impl Paused {
     }
 }
 
-/// A limit with its history, which several new limits may continue.
-#[derive(Clone)]
-struct OldLimit {
-    rate: Rate,
-    limit: Rc<Limit>,
-}
-
-/// The `new` limits, each with the index of its key, which at `now` replace the `old` ones and those that are paused.
+/// The `new` limits, each with the index of its key, which at `now` replace those that are in force and those that are
+/// paused. Also which of them count beyond the start of a release and did not continue a history.
 ///
 /// A limit that is in both keeps its history. Any other continues the history of the nearest one with the same
 /// algorithm, cost and key, as all of these have seen the same releases. If there is none, it begins as its `start=`
 /// says.
 pub(super) fn change(
-    old: &[Rate],
     in_force: Vec<Limit>,
     paused: Vec<Paused>,
     new: &[(&Rate, Option<usize>)],
     now: Time,
     wall: Wall,
 ) -> (Vec<Limit>, Vec<Paused>, Vec<bool>) {
-    let known = known(old, in_force, paused);
-    let source = |rate| predecessor(rate, known.iter().map(|known| &known.rate)).map(|at| known[at].clone());
+    // A pause has no history of its own; a count of 0 at some hours has, as it counts always.
+    let in_force = in_force.into_iter().filter(|limit| !limit.rate().pauses());
+    let known = in_force.chain(paused.into_iter().map(|paused| paused.limit)).map(Rc::new);
+    let known: Vec<_> = known.collect();
+    let source =
+        |rate| predecessor(rate, known.iter().map(|known| known.rate())).map(|at| Rc::clone(&known[at]));
     let sources: Vec<_> = new.iter().map(|(rate, _)| source(rate)).collect();
     let counts_anew =
         |((rate, _), source): (&(&Rate, _), &Option<_>)| rate.counts_exits() && source.is_none();
@@ -70,13 +66,6 @@ pub(super) fn change(
         None => Limit::new(rate, key, now, wall),
     });
     (limits.collect(), paused, is_new)
-}
-
-/// The known histories. A pause has none of its own; a count of 0 at some hours has, as it counts always.
-fn known(old: &[Rate], in_force: Vec<Limit>, paused: Vec<Paused>) -> Vec<OldLimit> {
-    let in_force = old.iter().cloned().zip(in_force).filter(|(rate, _)| !rate.pauses());
-    let known = in_force.chain(paused.into_iter().map(|paused| (paused.rate, paused.limit)));
-    known.map(|(rate, limit)| OldLimit { rate, limit: Rc::new(limit) }).collect()
 }
 
 /// The index of the limit whose history a limit continues, if there is one: its own if it is `known`.
@@ -100,11 +89,12 @@ fn ratio(a: u64, b: u64) -> u128 {
 }
 
 /// The limit that continues the history of another, which may itself stay in force.
-fn go_on(source: OldLimit, rate: &Rate, new: &[(&Rate, Option<usize>)], now: Time, wall: Wall) -> Limit {
-    let mut limit = Rc::unwrap_or_clone(source.limit);
-    if source.rate != *rate {
+fn go_on(source: Rc<Limit>, rate: &Rate, new: &[(&Rate, Option<usize>)], now: Time, wall: Wall) -> Limit {
+    let mut limit = Rc::unwrap_or_clone(source);
+    if limit.rate() != rate {
+        let is_kept = new.iter().any(|(other, _)| *other == limit.rate());
         limit.set_rate(now, rate, wall);
-        if rate.starts_empty && new.iter().any(|(other, _)| **other == source.rate) {
+        if rate.starts_empty && is_kept {
             limit.exhaust(now);
         }
     }

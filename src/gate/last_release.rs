@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use super::{Gate, Limit, Pending, Request, Scope};
-use crate::config::Rate;
+use super::pending::Admitted;
+use super::{Limit, LocalLimits, Pending, Request};
 use crate::rule::Ask;
 use crate::time::Time;
 
@@ -19,19 +19,22 @@ pub fn last_release(limits: &[Cow<Limit>], eligible_at: Time, costs: &[u64], cou
     let charging = limits.iter().zip(costs).filter(|(limit, cost)| **cost > 0 && limit.is_common());
     let (limits, costs): (Vec<_>, Vec<_>) =
         charging.map(|(limit, &cost)| (Limit::clone(limit), cost)).unzip();
-    let mut limits = Gate { rates: vec![Rate::default(); limits.len()], limits, ..Gate::default() };
+    let mut limits = LocalLimits::of(limits);
     let (mut eligible_at, mut left, mut charges) = (eligible_at, count, Pending::default());
     for _ in 0..MAX_STEPS {
         if costs.len() < 2 || left == 0 {
             break;
         }
         let request = Request { eligible_at, costs: &costs, keys: &[], waits: true };
-        let Some(at) = limits.opening(Scope::All, &request, eligible_at).from.known() else {
+        let Some(at) = limits.opening(&request, eligible_at).from.known() else {
             return Time::NEVER;
         };
-        let Ok(admitted) = limits.admit(&mut charges, at, &request, left) else { break };
-        limits.commit(&mut charges, at, admitted, true, |_, _, _| ());
-        left -= admitted;
+        let Ok(count) = limits.available(&mut charges, at, &request, left) else { break };
+        charges.add(Admitted { eligible_at, count, taken: None });
+        charges.take_all(count, |_, count, row| {
+            limits.commit(row, (eligible_at, count), at, true, |_, _| ());
+        });
+        left -= count;
         eligible_at = at;
     }
     let asks = limits.limits().map(|(_, limit)| limit).zip(&costs);
@@ -41,8 +44,9 @@ pub fn last_release(limits: &[Cow<Limit>], eligible_at: Time, costs: &[u64], cou
 
 #[cfg(test)]
 mod tests {
+    use super::super::Gate;
     use super::*;
-    use crate::config::{Defaults, RateText};
+    use crate::config::{Defaults, Rate, RateText};
     use crate::time::{SECOND, Wall};
 
     fn last(rates: Vec<Rate>, count: u64) -> Time {

@@ -44,6 +44,8 @@ pub(super) enum Allowance {
 /// A key is looked up once to find its *account*, the index of its history. It is evicted once it equals a fresh one.
 #[derive(Clone)]
 pub struct Limit {
+    /// What it is the limit of.
+    rate: Rate,
     rule: AnyRule,
     accounts: Accounts<AnyState>,
     /// The index of its key in a request's keys, if it applies to each key separately.
@@ -77,6 +79,7 @@ impl Limit {
     /// The limit of a RATE. `start` is the start of the run.
     pub(super) fn new(rate: &Rate, key: Option<usize>, start: Time, wall: Wall) -> Self {
         let mut limit = Limit::of(rate.algorithm, Terms { wall, ..rate.padded_terms() }, key);
+        limit.rate = rate.clone();
         limit.running = rate.counts_exits().then(|| Sums::new(key.is_some()));
         limit.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
         limit.learning = Learning::of(rate);
@@ -91,6 +94,7 @@ impl Limit {
     pub fn of(algorithm: Algorithm, terms: Terms, key: Option<usize>) -> Self {
         let rule = AnyRule::new(algorithm, terms);
         Limit {
+            rate: Rate { algorithm, ..Rate::default() },
             accounts: Accounts::new(rule.unused(), key.is_some()),
             evicted: rule.unused(),
             rule,
@@ -103,6 +107,10 @@ impl Limit {
             evict_at: Time::NEVER,
             idle_from: Time::ZERO,
         }
+    }
+
+    pub(super) fn rate(&self) -> &Rate {
+        &self.rate
     }
 
     /// True if all items share it.
@@ -136,6 +144,11 @@ impl Limit {
         let Some(hours) = &self.hours else { return self.by_rule(key, ask, from) };
         let (opening, end) = (self.by_rule(key, ask, from), hours.first(from, false));
         if opening.from < end { opening } else { Opening { from: end, until: hours.first(end, true) } }
+    }
+
+    /// As [`Limit::opening`], for a request with this cost.
+    pub(super) fn opening_for(&self, request: &Request, cost: u64, from: Time) -> Opening {
+        self.opening(self.key_of(request), request.ask(cost), from)
     }
 
     /// *Never* may mean not before something ends.
@@ -330,14 +343,15 @@ impl Limit {
         };
         self.pause = rate.padded_terms().period.max(SECOND);
         self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
+        self.rate = rate.clone();
     }
 
     /// Follows the wall clock, which was set at `now`.
-    pub(super) fn set_wall(&mut self, now: Time, rate: &Rate, wall: Wall) {
+    pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
         if self.rule.spec().is_civil() {
-            return self.set_rate(now, rate, wall);
+            return self.set_rate(now, &self.rate.clone(), wall);
         }
-        self.hours = InHours::of(rate.during.as_deref(), wall).map(Box::new);
+        self.hours = InHours::of(self.rate.during.as_deref(), wall).map(Box::new);
     }
 
     /// Changes the rule at `now`, as by [`Rule::carry_over`](crate::rule::Rule::carry_over).
@@ -504,7 +518,7 @@ mod tests {
         let mut limit = Limit::new(&rate, None, Time(0), Wall::EPOCH);
         let opens = |limit: &Limit| limit.opening(b"", one(0), Time(0)).from.0 / MINUTE;
         assert_eq!(opens(&limit), 10);
-        limit.set_wall(Time(0), &rate, Wall::new(Time(0), Time(4 * MINUTE)));
+        limit.set_wall(Time(0), Wall::new(Time(0), Time(4 * MINUTE)));
         assert_eq!(opens(&limit), 6);
         limit.set_rate(Time(0), &rate, Wall::new(Time(0), Time(9 * MINUTE)));
         assert_eq!(opens(&limit), 1);

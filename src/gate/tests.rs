@@ -17,7 +17,7 @@ fn keyed(count: u64, period: u64) -> Limit {
 
 fn gate(limits: impl IntoIterator<Item = Limit>) -> Gate {
     let limits: Vec<_> = limits.into_iter().collect();
-    Gate { rates: vec![Rate::default(); limits.len()], limits, ..Gate::default() }
+    Gate { rates: vec![Rate::default(); limits.len()], local: LocalLimits::of(limits), ..Gate::default() }
 }
 
 pub(super) fn request<'a>(eligible_at: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
@@ -161,7 +161,7 @@ fn news_of_several_events_is_of_the_earliest() {
         let mut gate = new();
         for withdraws in withdraws {
             release(&mut gate, 0, &one);
-            if withdraws { gate.withdraw(&one) } else { gate.finish(Time(1), &one) }
+            if withdraws { gate.local_mut().withdraw(&one) } else { gate.local_mut().finish(Time(1), &one) }
         }
         let expected = if withdraws.contains(&true) { Time(0) } else { Time::NEVER };
         assert_eq!(gate.take_news().map(|news| news.from()), Some(expected));
@@ -183,7 +183,7 @@ fn slots_by_a_wall_clock_are_given_up_once_that_is_set() {
     let one = request(0, &[1, 1], &[]);
     assert_eq!(gate.opening(Scope::All, &one, Time(0)).from, Time(7));
     // News of slots and of ends is one.
-    gate.finish(Time(1), &one);
+    gate.local_mut().finish(Time(1), &one);
     assert_eq!(gate.take_news().map(|news| news.from()), Some(Time(7)));
     gate.set_wall(Time(1), Wall::new(Time(1), Time(99)));
     assert_eq!(gate.opening(Scope::All, &one, Time(1)), Opening::NEVER);
@@ -212,6 +212,6 @@ fn limits_of_the_run_keep_their_history_when_all_are_replaced() {
     gate.reservations_mut().unwrap().heard(Time(0), &order, &answer(slot));
     assert_eq!(release(&mut gate, 0, &request(0, &[1, 1], &a)), [(1, 1, 1), (0, 1, 1)]);
     gate.set_limits(Time(1), rates(&["7/s", "1/100ns,key=col:1,local"]));
-    assert_eq!((gate.limits().count(), gate.rates().len()), (1, 2));
+    assert_eq!((gate.local().limits().count(), gate.rates().len()), (1, 2));
     assert_eq!(gate.opening(Scope::Local, &request(1, &[1, 1], &a), Time(1)).from, Time(100));
 }

@@ -13,7 +13,6 @@ use super::turn::Turn;
 use super::values::{Charges, Values};
 use super::{Error, ErrorKind, Item};
 use crate::config::{CountFrom, Defaults, Rate, parse_limits};
-use crate::gate::Gate;
 use crate::time::{Time, Wall, nanos, shown};
 
 /// Limits with their past releases, without a clock. All clones share them, in any thread.
@@ -47,7 +46,7 @@ impl Pace {
             return Err(Error::new(ErrorKind::Unsupported, why));
         }
         let values = Values::new(&rates);
-        let limits = Limits::new(Gate::new(rates, Time::ZERO, Wall::EPOCH));
+        let limits = Limits::new(rates, Wall::EPOCH);
         let pace = Pace { shared: Arc::new(Shared::new(limits, values, now)) };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)

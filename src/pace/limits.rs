@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::values::Charges;
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::gate::{Blocked, By, Gate, Pending, Request, Scope};
+use crate::gate::{Blocked, By, LocalLimits, Pending, Properties, Request};
 use crate::time::{Time, Wall};
 
 /// An item's charges, and the instant from which it waits.
@@ -41,7 +41,10 @@ pub(super) type Line = (Option<usize>, Key);
 
 /// Limits with their past releases and those under way.
 pub(super) struct Limits {
-    gate: Gate,
+    rates: Vec<Rate>,
+    local: LocalLimits,
+    /// Answers depend on when an item began to wait.
+    saves_up: bool,
     /// The latest instant at which something was admitted, counted or ended. Nothing can happen before it: a limit may
     /// have forgotten what mattered until then.
     latest: Time,
@@ -56,9 +59,11 @@ pub(super) struct Limits {
 }
 
 impl Limits {
-    pub(super) fn new(gate: Gate) -> Self {
+    pub(super) fn new(rates: Vec<Rate>, wall: Wall) -> Self {
         Limits {
-            gate: gate.until_ended(),
+            local: LocalLimits::new(&rates, Time::ZERO, wall).until_ended(),
+            saves_up: Properties::new(&rates, None, false).depends_on_eligibility,
+            rates,
             latest: Time::ZERO,
             paused: Time::ZERO,
             marks: Vec::new(),
@@ -71,25 +76,25 @@ impl Limits {
     pub(super) fn set_wall(&mut self, now: Time, wall: Wall) {
         if self.is_new {
             // With `start=empty`, a period of another clock would be used up.
-            self.gate = Gate::new(self.gate.rates().to_vec(), Time::ZERO, wall).until_ended();
+            self.local = LocalLimits::new(&self.rates, Time::ZERO, wall).until_ended();
         } else {
             self.settle(now);
         }
-        self.gate.set_wall(now, wall);
+        self.local.set_wall(now, wall);
     }
 
     /// As [`Limits::set_wall`], if the clock, which showed `shown` up to `within` nanoseconds before `now`, was set.
     pub(super) fn follow(&mut self, now: Time, shown: Time, within: u64) {
-        let mut wall = self.gate.wall();
+        let mut wall = self.local.wall();
         wall.follow(now, shown, within);
-        if wall != self.gate.wall() {
+        if wall != self.local.wall() {
             self.set_wall(now, wall);
         }
     }
 
     /// True if answers depend on what the wall clock shows.
     pub(super) fn go_by_wall(&self) -> bool {
-        self.gate.rates().iter().any(Rate::goes_by_wall)
+        self.rates.iter().any(Rate::goes_by_wall)
     }
 
     pub(super) fn pause(&mut self, until: Time) {
@@ -98,7 +103,7 @@ impl Limits {
 
     /// True if answers depend on when an item began to wait.
     pub(super) fn saves_up(&self) -> bool {
-        self.gate.properties().depends_on_eligibility
+        self.saves_up
     }
 
     /// Keeps what an answer to an item that waits since then depends on, as long as there is a copy of the mark. An
@@ -116,19 +121,19 @@ impl Limits {
     pub(super) fn earliest(&mut self, item: &Waiting, now: Time) -> Option<Time> {
         self.settle(now);
         let from = now.max(self.latest).max(self.paused);
-        self.gate.opening(Scope::All, &item.request(), from).from.known()
+        self.local.opening(&item.request(), from).from.known()
     }
 
     /// True if a release is under way that counts for a limit of this one: when that allows it may depend on its end.
     pub(super) fn awaits_end(&self, item: &Waiting) -> bool {
         let charging = item.obstacles().filter_map(Blocked::limit);
-        charging.map(|at| self.gate.limit(at)).any(|limit| limit.runs(&item.request()))
+        charging.map(|at| self.local.limit(at)).any(|limit| limit.runs(&item.request()))
     }
 
     /// The line of those whom the same limit blocks.
     pub(super) fn line(&self, blocked: Blocked, item: &Waiting) -> Line {
         let limit = blocked.limit();
-        let key = |limit| Key::from_slice(self.gate.limit(limit).key_of(&item.request()));
+        let key = |limit| Key::from_slice(self.local.limit(limit).key_of(&item.request()));
         (limit, limit.map_or(Key::new(), key))
     }
 
@@ -136,7 +141,7 @@ impl Limits {
     /// depends on the end of another release.
     pub(super) fn unblocks(&self, blocked: Blocked, item: &Waiting, now: Time) -> Option<Time> {
         let Some(at) = blocked.limit() else { return blocked.until };
-        let (limit, request) = (self.gate.limit(at), item.request());
+        let (limit, request) = (self.local.limit(at), item.request());
         let from = now.max(self.latest).max(request.eligible_at);
         let opens = limit.opening(limit.key_of(&request), request.ask(request.costs[at]), from).from;
         Some(opens).filter(|opens| *opens < Time::NEVER || !limit.runs(&request))
@@ -148,7 +153,7 @@ impl Limits {
         if now < item.eligible_at.max(self.paused) {
             return 0;
         }
-        self.gate.admit(&mut Pending::default(), now, &item.request(), u64::MAX).unwrap_or(0)
+        self.local.available(&mut Pending::default(), now, &item.request(), u64::MAX).unwrap_or(0)
     }
 
     /// Admits a release: it counts from now on, or it is `over` at once. Returns the instant at which it does.
@@ -163,7 +168,7 @@ impl Limits {
         if now < from {
             return Err(Blocked { by: By::Hold, until: Some(from) });
         }
-        self.gate.begin(now, &item.request(), over)?;
+        self.local.begin(now, &item.request(), over)?;
         self.latest = now;
         if over {
             self.evict(now);
@@ -175,7 +180,7 @@ impl Limits {
     #[inline]
     pub(super) fn finish(&mut self, item: &Waiting, admitted: Time, now: Time) {
         let now = self.advance(now.max(admitted));
-        self.gate.finish(now, &item.request());
+        self.local.finish(now, &item.request());
         self.evict(now);
     }
 
@@ -183,7 +188,7 @@ impl Limits {
     #[inline]
     fn evict(&mut self, now: Time) {
         let waiting = || self.marks.iter().filter_map(Weak::upgrade);
-        self.gate.tidy(now, || waiting().map(|eligible_at| *eligible_at).fold(now, Time::min));
+        self.local.tidy(now, || waiting().map(|eligible_at| *eligible_at).fold(now, Time::min));
     }
 
     /// Ends a release by the next instant that is told.
@@ -194,7 +199,7 @@ impl Limits {
     /// Takes back, at `now`, a release that did not happen.
     pub(super) fn withdraw(&mut self, item: &Waiting, now: Time) {
         self.settle(now);
-        self.gate.withdraw(&item.request());
+        self.local.withdraw(&item.request());
     }
 
     /// Goes on to `now`, or stays at a later instant.
@@ -211,7 +216,7 @@ impl Limits {
         self.is_new = false;
         while let Some(item) = self.dropped.pop() {
             self.latest = self.latest.max(now);
-            self.gate.finish(self.latest, &item.request());
+            self.local.finish(self.latest, &item.request());
         }
     }
 }

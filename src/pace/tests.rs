@@ -12,7 +12,6 @@ use super::limits::{Limits, Waiting};
 use super::queue::{Queue, Standing, Woken};
 use super::values::Values;
 use crate::config::{Defaults, parse_limits};
-use crate::gate::Gate;
 use crate::random::for_each_seed;
 use crate::time::{Time, Wall};
 
@@ -55,7 +54,7 @@ impl World {
         let rates = parse_limits(limits, &Defaults::default()).unwrap();
         World {
             values: Values::new(&rates),
-            limits: Limits::new(Gate::new(rates, Time::ZERO, Wall::EPOCH)),
+            limits: Limits::new(rates, Wall::EPOCH),
             queue: Queue::default(),
             now: Time::ZERO,
             sleepers: BTreeMap::new(),
@@ -221,7 +220,7 @@ fn property_all_who_wait_go_as_soon_as_they_may_and_those_of_a_key_in_turn() {
 #[test]
 fn no_period_of_the_calendar_has_more_if_the_clock_is_set() {
     let rates = parse_limits("1/h,algo=calendar,tz=UTC", &Defaults::default()).unwrap();
-    let mut limits = Limits::new(Gate::new(rates, Time::ZERO, Wall::EPOCH));
+    let mut limits = Limits::new(rates, Wall::EPOCH);
     let second = |second: u64| Time(second * crate::time::SECOND);
     let one = || Waiting {
         charges: super::values::Charges { costs: [1].into_iter().collect(), ..Default::default() },

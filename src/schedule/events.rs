@@ -77,7 +77,7 @@ impl Schedule {
             let sum =
                 charges.reduce(|sum, next| Charge { costs: batches.sum(&sum.costs, &next.costs), ..sum });
             sum.into_iter().for_each(|sum| attempt.charge = sum);
-            self.gate.resume(now, &attempt.request());
+            self.gate.local_mut().resume(now, &attempt.request());
         }
         self.actions.notify(Notice::Limits(rates));
     }
@@ -144,13 +144,13 @@ impl Schedule {
     /// A command has ended: its items are done or tried again.
     pub fn job_ended(&mut self, now: Time, ended: &JobEnd) {
         let Some(attempt) = self.jobs.end(ended.first) else { return };
-        self.gate.finish(now, &attempt.request());
+        self.gate.local_mut().finish(now, &attempt.request());
         // What fails otherwise says nothing of a rate that is to be found.
         let is_throttled = self.jobs.retry().is_throttled(ended);
         if is_throttled || ended.end == End::Exited(0) {
             let held_until = self.jobs.hold(ended).map_or(Time::ZERO, |held| now.saturating_add(held));
             let feedback = Feedback { started: attempt.started, is_throttled, held_until };
-            self.gate.learn(now, &attempt.request(), &feedback);
+            self.gate.local_mut().learn(now, &attempt.request(), &feedback);
         }
         let is_shared = self.hold(now, ended, &attempt);
         if let Some(said) = ended.unread.clone() {

@@ -36,7 +36,7 @@ impl Metrics {
         let stats = schedule.limit_stats().iter().cloned();
         let mut limits: Vec<_> =
             stats.map(|stats| LimitMetrics { stats, standing: None, found: None }).collect();
-        for (at, limit) in gate.limits() {
+        for (at, limit) in gate.local().limits() {
             limits[account.places()[at]].observe(limit, now);
         }
         let next = next_release_of(schedule, now).filter(|next| *next > now && !ending.is_stopping());

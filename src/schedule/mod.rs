@@ -209,7 +209,7 @@ impl Schedule {
         // An admission that is being sent will be charged to accounts that must still exist.
         self.spare.as_ref()?;
         let Schedule { input, lanes, gate, .. } = self;
-        let next = gate.tidy(now, || {
+        let next = gate.local_mut().tidy(now, || {
             let is_accepting = input.is_empty() && lanes.have_room(input);
             let is_waited_for = !input.has_ended() && !is_accepting;
             let outside = Some(input.newest()).filter(|_| is_waited_for);
@@ -410,7 +410,7 @@ impl Schedule {
     /// What was learned of each limit whose rate is to be found, by key: those first that were asked for most.
     pub fn learned(&self) -> impl Iterator<Item = (&Rate, Vec<(&[u8], &Learned)>)> {
         let gate = &self.gate;
-        let limits = gate.limits().filter(|(at, _)| gate.rates()[*at].least.is_some());
+        let limits = gate.local().limits().filter(|(at, _)| gate.rates()[*at].least.is_some());
         limits.map(|(at, limit)| {
             let mut keys: Vec<_> = limit.learned().collect();
             keys.sort_by_key(|(key, learned)| (std::cmp::Reverse(learned.attempts), *key));

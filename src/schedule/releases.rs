@@ -202,7 +202,7 @@ impl Schedule {
             }
             // Another lane may cost the common limits less, but it must not overtake this one.
             Err(Blocked { by: By::Limit(at), .. })
-                if gate.limit(at).is_common() && !admission.batch.is_empty() =>
+                if gate.local().limit(at).is_common() && !admission.batch.is_empty() =>
             {
                 Break(())
             }

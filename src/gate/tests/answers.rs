@@ -144,11 +144,11 @@ impl Lanes {
             5 if !running.is_empty() => {
                 let (job, started) = running.swap_remove(random.usize(0..running.len()));
                 match random.u8(0..4) {
-                    0 => gate.withdraw(&job.request()),
+                    0 => gate.local_mut().withdraw(&job.request()),
                     answer => {
-                        gate.finish(now, &job.request());
+                        gate.local_mut().finish(now, &job.request());
                         let held_until = now.saturating_add(u64::from(answer == 2) * SECOND);
-                        gate.learn(
+                        gate.local_mut().learn(
                             now,
                             &job.request(),
                             &Feedback { started, is_throttled: answer == 1, held_until },
@@ -163,9 +163,11 @@ impl Lanes {
             7 => {
                 gate.set_limits(now, draw(random, self.first));
                 self.draw_costs();
-                self.running.iter().for_each(|(job, _)| self.gate.resume(now, &job.request()));
+                self.running.iter().for_each(|(job, _)| self.gate.local_mut().resume(now, &job.request()));
             }
-            8 => _ = gate.tidy(now, || waiting.iter().map(|lane| lane.eligible_at).min().unwrap()),
+            8 => {
+                _ = gate.local_mut().tidy(now, || waiting.iter().map(|lane| lane.eligible_at).min().unwrap());
+            }
             _ if self.are_shared => self.hears(event, at, now),
             _ => {}
         }
@@ -179,7 +181,7 @@ impl Lanes {
         // What needs no slot is not held by them.
         let is_held = gate.reservations().is_some_and(|slots| slots.held_until(&request) > now);
         let is_admitted = if begins && !self.are_shared {
-            gate.begin(now, &request, over).is_ok()
+            gate.local_mut().begin(now, &request, over).is_ok()
         } else {
             let mut pending = Pending::default();
             let is_admitted = gate.admit(&mut pending, now, &request, 1).is_ok();
@@ -249,7 +251,7 @@ impl Lanes {
         let [a, b] = [0, 3].map(|at: usize| self.waiting[at].request());
         let answer =
             |it, other: Request| self.gate.opening(Scope::Common, it, now).from.max(other.eligible_at);
-        self.gate.kind(&a) != self.gate.kind(&b) || answer(&a, b) == answer(&b, a)
+        self.gate.local().kind(&a) != self.gate.local().kind(&b) || answer(&a, b) == answer(&b, a)
     }
 }
 

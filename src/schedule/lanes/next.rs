@@ -259,6 +259,6 @@ impl Lanes {
     }
 
     fn kind(&self, at: usize, gate: &Gate) -> Kind {
-        self.request(at).map_or_else(Kind::default, |request| gate.kind(&request))
+        self.request(at).map_or_else(Kind::default, |request| gate.local().kind(&request))
     }
 }

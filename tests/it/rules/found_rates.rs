@@ -61,11 +61,11 @@ impl Client for Throttle {
 
     fn answered(&mut self, started: Time, now: Time, is_throttled: bool) {
         let feedback = Feedback { started, is_throttled, held_until: Time::ZERO };
-        self.0.learn(now, &Self::request(now), &feedback);
+        self.0.local_mut().learn(now, &Self::request(now), &feedback);
     }
 
     fn rate(&self) -> f64 {
-        let (_, limit) = self.0.limits().next().unwrap();
+        let (_, limit) = self.0.local().limits().next().unwrap();
         limit.learned().next().map_or(1.0, |(_, learned)| learned.rate())
     }
 }
@@ -196,7 +196,7 @@ fn what_was_learned_is_what_the_server_bears() {
         let case = Case { is_cut: false, ..Case::draw(&mut rng) };
         let mut client = Throttle::new("1..1000/s");
         case.run(&mut client, &mut rng);
-        let (_, limit) = client.0.limits().next().unwrap();
+        let (_, limit) = client.0.local().limits().next().unwrap();
         let borne = limit.learned().next().unwrap().1.borne().expect("a throttled attempt");
         let tenths = ((borne * 10.0) as u64).max(10);
         let outcome = case.run(&mut Throttle::new(&format!("{tenths}/10s,algo=interval")), &mut rng);
@@ -247,12 +247,12 @@ fn each_key_has_a_rate_of_its_own() {
                 gate.commit(&mut pending, now, 1, false, |_, _, _| ());
                 let is_throttled = keys[0].as_slice() == b"a";
                 let feedback = Feedback { started: now, is_throttled, held_until: Time::ZERO };
-                gate.learn(Time(now.0 + 1), &request, &feedback);
+                gate.local_mut().learn(Time(now.0 + 1), &request, &feedback);
             }
         }
         now = Time(now.0 + SECOND / 10);
     }
-    let (_, limit) = gate.limits().next().unwrap();
+    let (_, limit) = gate.local().limits().next().unwrap();
     let mut rates: Vec<_> = limit.learned().map(|(key, learned)| (key.to_vec(), learned.rate())).collect();
     rates.sort_by(|a, b| a.0.cmp(&b.0));
     assert!(rates[0].1 < 2.0 && rates[1].1 > 4.0, "{rates:?}");

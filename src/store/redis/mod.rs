@@ -38,10 +38,12 @@
 //! whether it was made: its value is like no other.
 
 mod call;
+mod client;
 mod clock;
 mod connection;
 mod distance;
 mod failure;
+mod keepers;
 mod keys;
 mod nodes;
 mod offline;
@@ -55,29 +57,24 @@ use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
 use std::slice;
-use std::sync::Arc;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use redis::{RedisError, RedisResult, Script, pipe};
 
-use self::call::{Answer, Call, Outcome, read};
-use self::clock::ServerClock;
+use self::call::{Answer, Call, Outcome};
+use self::client::Client;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
-use self::failure::{away, meaning};
-use self::keys::{kept, redis_key};
-use self::nodes::{NodeId, Nodes};
+use self::failure::away;
+use self::keepers::Keepers;
 pub use self::offline::book_over;
-use self::retries::{Patience, persist};
-use self::socket::Timeouts;
+use self::retries::Patience;
 use super::hold::HOLD_REFRESH;
 use super::shared::VaultStore;
 use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Write, between_looks};
 use super::{BootClock, Policy, Reserve, StoreError, Warn};
 use crate::config::Server;
 use crate::exit::Exit;
-use crate::gate::Eviction;
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds for which a value is kept after it is idle: clocks differ.
@@ -90,47 +87,18 @@ const LIMITS_KEPT: u64 = 30 * 86_400 * SECOND;
 /// of a busy machine are slow.
 const TRIALS: usize = 5;
 
-/// The microseconds that a process may take to decide when it has the turn, besides three round trips.
-const LATENESS: u64 = 50_000;
-
-/// The nanoseconds that each of several calls is expected to take longer.
-const EACH_TAKES: u64 = 200_000;
-
-/// The longest wait for an answer that is asked for only once.
-const ONE_ATTEMPT: Duration = Duration::from_secs(2);
-
-/// The number of keys that are forgotten in one round trip.
-const FORGOTTEN_AT_ONCE: usize = 256;
-
-const SCRIPT: &str = include_str!("vault.lua");
-
 /// Values on a Redis server.
 pub struct ServerVault {
-    now: BootClock,
-    nodes: Nodes,
-    /// The digest of the script.
-    script: String,
-    timeout: Duration,
-    /// D, and the nanoseconds for which a slot may matter.
-    terms: (u64, u64),
+    client: Client,
+    keepers: Keepers,
     /// The keys that it waits to swap, with the number of its request and whether it has the turn.
     queued: HashMap<Value, (String, bool)>,
-    may_retry: bool,
     /// Since its answers came too late for slots, and when they did last.
     late: Option<(Patience, Instant)>,
-    /// The nanoseconds that the fastest answer took.
-    shortest: u64,
-    /// The nanoseconds that each of several calls takes longer, on average.
-    each_takes: u64,
-    clocks: HashMap<NodeId, ServerClock>,
-    /// What is known of the keeper of each key.
-    keepers: HashMap<Value, Keeper>,
-    eviction: Eviction,
     /// The value of the empty key, and when it was read.
     own: Option<(Option<Value>, Reading)>,
     /// The value that was read or written last.
     last: Option<(Value, Value, Reading)>,
-    warn: Warn,
 }
 
 impl VaultStore {
@@ -149,164 +117,30 @@ impl VaultStore {
     }
 }
 
-/// The keeper of a key.
-#[derive(Clone, Copy)]
-struct Keeper {
-    node: NodeId,
-    /// When it was last asked, by our own clock.
-    asked: Time,
-    /// The last swap was refused at first.
-    is_contended: bool,
-}
-
 impl ServerVault {
     /// The server, which is tried for `timeout`. `now` shows the time since boot.
     pub fn new(server: Server, timeout: Duration, now: BootClock) -> Self {
         ServerVault {
-            now,
-            nodes: Nodes::new(server),
-            script: Script::new(SCRIPT).get_hash().to_owned(),
-            timeout,
-            terms: (0, 0),
+            client: Client::new(server, timeout, now),
+            keepers: Keepers::default(),
             queued: HashMap::new(),
-            may_retry: true,
             late: None,
-            shortest: SECOND,
-            each_takes: EACH_TAKES,
-            clocks: HashMap::new(),
-            keepers: HashMap::new(),
-            eviction: Eviction::default(),
             own: None,
             last: None,
-            warn: Arc::new(drop),
         }
     }
 
-    /// Asks the server until it answers.
-    fn persist<T>(&mut self, mut attempt: impl FnMut(&mut Self) -> RedisResult<T>) -> Result<T, StoreError> {
-        if !self.may_retry {
-            let each = self.timeout.min(ONE_ATTEMPT);
-            self.nodes.patience = Timeouts { each, end: Instant::now() + each };
-            return attempt(self).map_err(|error| {
-                let (exit, why) = meaning(&error);
-                StoreError { exit, error: anyhow!("{}: {why}", self.nodes.server) }
-            });
-        }
-        let (server, warn) = (self.nodes.server.clone(), Arc::clone(&self.warn));
-        persist(&server, self.timeout, &*warn, |patience| {
-            self.nodes.patience = patience;
-            attempt(self)
-        })
-    }
-
-    /// Reads the values of keys, or swaps them. Those of one node are asked about together.
-    fn ask_each(&mut self, calls: &[Call]) -> RedisResult<Vec<Answer>> {
-        let begun = (self.now)();
-        let mut answers: Vec<_> = calls.iter().map(|_| None).collect();
-        let keeper = |call: &Call| self.keepers.get(call.key).map(|keeper| keeper.node);
-        let mut open: Vec<_> = calls.iter().map(keeper).zip(0..).collect();
-        // The keepers that are named instead, and what is redirected once more alone.
-        for most in [usize::MAX, usize::MAX, 1] {
-            open.sort_unstable();
-            let mut redirected = Vec::new();
-            for group in open.chunk_by(|one, other| one.0 == other.0).flat_map(|group| group.chunks(most)) {
-                let places: Vec<usize> = group.iter().map(|(_, at)| *at).collect();
-                for (at, answer) in places.iter().copied().zip(self.ask_node(group[0].0, calls, &places)?) {
-                    match answer {
-                        Ok(answer) => answers[at] = Some(answer),
-                        Err(node) => redirected.push((node, at)),
-                    }
-                }
-            }
-            open = redirected;
-        }
-        if calls.len() > 1 {
-            let took = (self.now)().since(begun);
-            let each = took.saturating_sub(self.shortest) / calls.len() as u64;
-            self.each_takes = (self.each_takes * 7 + each) / 8;
-        }
-        Ok(answers.into_iter().map(|answer| answer.expect("each was asked for")).collect())
-    }
-
-    /// Asks the node that keeps the keys of the calls with these numbers. Of several, those that it does not keep are
-    /// to be asked for at another one, which it may name.
-    fn ask_node(
-        &mut self,
-        keeper: Option<NodeId>,
-        calls: &[Call],
-        places: &[usize],
-    ) -> RedisResult<Vec<Result<Answer, Option<NodeId>>>> {
-        let turn = 3 * self.shortest / 1000 + LATENESS;
-        let commands: Vec<_> =
-            places.iter().map(|&at| calls[at].command(&self.script, &self.nodes.server.name, turn)).collect();
-        let writes = places.iter().any(|&at| !calls[at].new.is_empty());
-        let ServerVault { nodes, now, .. } = self;
-        let replicas = nodes.server.replicas;
-        let (teller, answers) = nodes.ask(keeper, |node, connection| {
-            if writes {
-                connection.replicate(replicas, false)?;
-            }
-            let asked = now();
-            let replies = connection.call_each(SCRIPT, &commands)?;
-            let answered = now();
-            let is_alone = replies.len() == 1;
-            let read = |reply: RedisResult<_>| match reply {
-                Ok(reply) => {
-                    read(reply, node, asked, answered).map(Ok).ok_or_else(|| away("its reply makes no sense"))
-                }
-                Err(error) if is_alone => Err(error),
-                Err(error) => Ok(Err(error)),
-            };
-            let answers = replies.into_iter().map(read).collect::<RedisResult<Vec<RedisResult<Answer>>>>()?;
-            let is_written = |answer: &Answer| matches!(answer.outcome, Outcome::Swapped | Outcome::Replied);
-            if answers.iter().flatten().any(is_written) {
-                connection.replicate(replicas, true)?;
-            }
-            Ok((node, answers))
-        })?;
-        let mut named =
-            |error: RedisError| match error.redirect_node().filter(|_| error.code() == Some("MOVED")) {
-                Some((name, _)) => nodes.node_at(teller, name).map(Some),
-                None => Ok(None),
-            };
-        let answer = |answer: RedisResult<Answer>| {
-            Ok(match answer {
-                Ok(answer) => Ok(answer),
-                Err(error) => Err(named(error)?),
-            })
-        };
-        answers.into_iter().map(answer).collect()
-    }
-
-    /// Learns from an answer about a key. Returns why what was written to it before may be lost.
-    fn learn(&mut self, key: &[u8], answer: &Answer) -> Option<Suspicion> {
-        let (validity, memory) = self.terms;
-        self.shortest = self.shortest.min(answer.reading.took());
-        let now = Some(answer.reading.shown);
-        let answered = answer.reading.answered;
-        let is_contended = self.is_contended(key);
-        let keeper = Keeper { node: answer.node, asked: answered, is_contended };
-        let before = self.keepers.insert(key.to_owned(), keeper);
-        // Nothing matters any more that was written before that.
-        self.eviction.retain(&mut self.keepers, |_, keeper| answered.since(keeper.asked) <= memory);
-        let before = before.filter(|before| before.node != answer.node);
-        let keeper = before.and_then(|before| self.clocks.get(&before.node));
-        let may_be_ahead = keeper.is_some_and(|clock| clock.may_be_behind(&answer.reading, validity, memory));
-        let clock = self.clocks.entry(answer.node).or_default();
-        clock.learn(&answer.reading, validity, memory);
-        let forward = clock.good_from();
-        let why = "its clock was set forward";
-        let of_clock = forward.map(|_| Suspicion { why, good_from: forward });
-        let why = "another node has taken over, whose clock may be ahead";
-        may_be_ahead.then_some(Suspicion { why, good_from: now }).or(of_clock)
+    fn ask_each(&mut self, calls: &[Call]) -> Result<Vec<Answer>, StoreError> {
+        let ServerVault { client, keepers, .. } = self;
+        client.persist(|client| client.ask_each(calls, keepers))
     }
 
     /// Reads the values of keys.
     fn read_each(&mut self, keys: &[&[u8]]) -> Result<Vec<(Answer, Option<Suspicion>)>, StoreError> {
         let calls: Vec<_> = keys.iter().map(|key| Call { key, ..Call::default() }).collect();
-        let answers = self.persist(|vault| vault.ask_each(&calls))?;
+        let answers = self.ask_each(&calls)?;
         let learned = keys.iter().zip(answers).map(|(key, answer)| {
-            let suspicion = self.learn(key, &answer);
+            let suspicion = self.keepers.learn(key, &answer);
             self.note(key, answer.value.as_ref(), answer.reading);
             (answer, suspicion)
         });
@@ -330,10 +164,10 @@ impl ServerVault {
     fn swap_in_turn(&mut self, calls: &mut [Call]) -> Result<Vec<(Answer, Option<Suspicion>)>, StoreError> {
         let mut suspicions = vec![None; calls.len()];
         loop {
-            let answers = self.persist(|vault| vault.ask_each(calls))?;
+            let answers = self.ask_each(calls)?;
             let learned =
                 calls.iter().zip(answers).zip(&mut suspicions).map(|((call, answer), suspicion)| {
-                    *suspicion = self.learn(call.key, &answer).or(*suspicion);
+                    *suspicion = self.keepers.learn(call.key, &answer).or(*suspicion);
                     (answer, *suspicion)
                 });
             let learned: Vec<_> = learned.collect();
@@ -342,7 +176,7 @@ impl ServerVault {
             }
             calls.iter_mut().for_each(|call| (call.new, call.replies) = (b"", &[]));
             let took = learned.iter().map(|(answer, _)| answer.reading.took()).max().unwrap_or_default();
-            thread::sleep(Duration::from_nanos(between_looks(self.terms.0).saturating_sub(took)));
+            thread::sleep(Duration::from_nanos(between_looks(self.keepers.validity()).saturating_sub(took)));
         }
     }
 
@@ -356,7 +190,7 @@ impl ServerVault {
         let Answer { value, reading, outcome, mut told, .. } = answer;
         let is_swapped = outcome == Outcome::Swapped;
         let is_contended = !is_swapped || !write.replies.is_empty();
-        self.keepers.get_mut(write.key).into_iter().for_each(|keeper| keeper.is_contended = is_contended);
+        self.keepers.set_contended(write.key, is_contended);
         if outcome == Outcome::Waits {
             self.queued.insert(write.key.to_owned(), (id, false));
             return Swap::Queued(suspicion);
@@ -383,7 +217,7 @@ impl ServerVault {
     }
 
     fn is_recent(&self, reading: &Reading) -> bool {
-        (self.now)().since(reading.answered) < HOLD_REFRESH
+        self.client.now().since(reading.answered) < HOLD_REFRESH
     }
 }
 
@@ -394,13 +228,13 @@ impl Vault for ServerVault {
 
     /// Slots are good for more than two round trips: what is left of that is for what each call takes beside the way.
     fn at_once(&self) -> usize {
-        let left = self.good_for(self.terms.0).saturating_sub(2 * self.shortest);
-        usize::try_from(left / (2 * self.each_takes).max(1)).unwrap_or(usize::MAX).max(8)
+        let calls = self.client.calls_within(self.good_for(self.keepers.validity()));
+        usize::try_from(calls).unwrap_or(usize::MAX).max(8)
     }
 
     /// Of several keys, the empty one may have been read up to a second before.
     fn load_each(&mut self, each: &[&[&[u8]]], may_be_old: bool) -> Result<Vec<Loaded>, StoreError> {
-        let may_be_old = may_be_old && self.terms.0 >= SHORT;
+        let may_be_old = may_be_old && self.keepers.validity() >= SHORT;
         let is_known = |(known, _, reading): &&(Value, Value, Reading)| {
             each.iter().any(|keys| keys.ends_with(&[known])) && self.is_recent(reading)
         };
@@ -422,7 +256,7 @@ impl Vault for ServerVault {
         let load = |keys: &&[&[u8]]| {
             let old = last.as_ref().filter(|_| is_old(keys));
             let (value, reading, doubt) = if let Some((_, value, reading)) = old {
-                (Some(value.clone()), reading.later((self.now)()), None)
+                (Some(value.clone()), reading.later(self.client.now()), None)
             } else {
                 let (answer, doubt) = read.next().expect("each was read");
                 (answer.value, answer.reading, doubt)
@@ -455,7 +289,7 @@ impl Vault for ServerVault {
     }
 
     fn is_contended(&self, key: &[u8]) -> bool {
-        self.keepers.get(key).is_some_and(|keeper| keeper.is_contended)
+        self.keepers.is_contended(key)
     }
 
     fn has_turn(&self, key: &[u8]) -> bool {
@@ -463,17 +297,17 @@ impl Vault for ServerVault {
     }
 
     fn retry(&mut self, may_retry: bool) {
-        self.may_retry = may_retry;
+        self.client.may_retry = may_retry;
     }
 
     /// Until it answers fast: to book in vain would use up the limit.
     fn came_late(&mut self, mut took: u64, is_first: bool) -> Result<(), StoreError> {
-        let (validity, timeout) = (self.terms.0, self.timeout);
+        let (validity, timeout) = (self.keepers.validity(), self.client.timeout);
         let recent = self.late.take().filter(|(_, at)| !is_first && at.elapsed() <= timeout);
         let mut patience = recent.map_or_else(|| Patience::begin(timeout), |(patience, _)| patience);
         while took > self.good_for(validity) {
             let why = away(too_long(took, validity, true));
-            patience.wait(&self.nodes.server, &*self.warn, &why)?;
+            patience.wait(self.client.server(), &*self.client.warn, &why)?;
             took = self.takes()?;
         }
         self.late = Some((patience, Instant::now()));
@@ -481,31 +315,11 @@ impl Vault for ServerVault {
     }
 
     fn keys(&mut self) -> Result<Vec<Vec<u8>>, StoreError> {
-        self.persist(|vault| {
-            let name = vault.nodes.server.name.clone();
-            let mut keys = vault.nodes.ask_all(|connection| kept(connection, &name))?.concat();
-            keys.sort_unstable();
-            keys.dedup();
-            Ok(keys)
-        })
+        self.client.keys()
     }
 
     fn forget(&mut self) -> Result<bool, StoreError> {
-        let mut is_any = false;
-        self.persist(|vault| {
-            let name = vault.nodes.server.name.clone();
-            vault.nodes.ask_all(|connection| {
-                let keys = kept(connection, &name)?;
-                is_any |= !keys.is_empty();
-                keys.chunks(FORGOTTEN_AT_ONCE).try_for_each(|keys| {
-                    // In a cluster, one command takes only keys of one hash slot.
-                    let mut unlink = pipe();
-                    keys.iter().for_each(|key| _ = unlink.cmd("UNLINK").arg(redis_key(&name, key)).ignore());
-                    unlink.exec(connection)
-                })
-            })
-        })?;
-        Ok(is_any)
+        self.client.forget()
     }
 
     fn lags_by(&self) -> u64 {
@@ -517,7 +331,7 @@ impl Vault for ServerVault {
     }
 
     fn expect(&mut self, validity: u64, memory: u64) {
-        self.terms = (validity, memory);
+        self.keepers.expect(validity, memory);
     }
 
     /// Steps of the clock of up to the rest are not noticed.
@@ -537,7 +351,7 @@ impl Vault for ServerVault {
         }
         match given.filter(|given| shortest > given / ROUND_TRIPS) {
             Some(given) => {
-                let error = anyhow!("{}: {}", self.nodes.server, too_long(shortest, given, false));
+                let error = anyhow!("{}: {}", self.client.server(), too_long(shortest, given, false));
                 Err(StoreError { exit: Exit::BadStore, error })
             }
             None => Ok(shortest.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)),
@@ -545,7 +359,7 @@ impl Vault for ServerVault {
     }
 
     fn times_set(&self) -> Option<u64> {
-        Some(self.clocks.values().map(|clock| clock.times_set).sum())
+        Some(self.keepers.times_set())
     }
 
     fn loss(&self) -> &'static str {
@@ -558,39 +372,14 @@ impl Vault for ServerVault {
     }
 
     fn warn_of_waits_by(&mut self, warn: Warn) {
-        self.warn = warn;
+        self.client.warn = warn;
     }
 
     fn name(&self) -> Cow<'_, str> {
-        self.nodes.server.to_string().into()
+        self.client.server().to_string().into()
     }
 
     fn option(&self) -> String {
-        if self.nodes.server.has_credentials() { String::new() } else { format!(" -s {}", self.name()) }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::time::Wall;
-
-    #[test]
-    fn the_keepers_of_keys_that_no_longer_matter_are_forgotten() {
-        let server = "redis://127.0.0.1/web".parse().unwrap();
-        let mut vault = ServerVault::new(server, Duration::from_secs(1), Box::new(|| Time::ZERO));
-        let memory = 60 * SECOND;
-        vault.expect(SECOND, memory);
-        for number in 0..20_000 {
-            let at = Time(number * SECOND);
-            let reading = Reading { asked: at, shown: at, answered: at, wall: Wall::EPOCH };
-            let (node, outcome) = (NodeId::default(), Outcome::Read);
-            let answer = Answer { node, reading, outcome, value: None, told: Vec::new() };
-            vault.learn(&number.to_le_bytes(), &answer);
-            let matters =
-                |age: u64| vault.keepers.contains_key(&number.saturating_sub(age).to_le_bytes()[..]);
-            assert!((0..=60).all(matters), "{number}");
-        }
-        assert!(vault.keepers.len() < 1000, "{}", vault.keepers.len());
+        if self.client.server().has_credentials() { String::new() } else { format!(" -s {}", self.name()) }
     }
 }

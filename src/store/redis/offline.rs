@@ -19,7 +19,7 @@ pub fn book_over(
 ) -> Result<Answer, StoreError> {
     let mut streams = streams.into_iter();
     let vault = <dyn Any>::downcast_mut::<ServerVault>(&mut *store.vault).expect("one on a server");
-    vault.nodes.connect_by(Box::new(move |_, patience| {
+    vault.client.nodes.connect_by(Box::new(move |_, patience| {
         let stream = streams.next().ok_or(Error::new(ErrorKind::NotConnected, "nobody answers"))?;
         Ok(Socket::over(stream.into(), patience.until()))
     }));

@@ -181,7 +181,10 @@ impl LocalLimits {
         let costs = &request.costs[self.shared..];
         self.versions = (self.versions.0 + 1, self.versions.1 + 1);
         let begun = begin(&mut self.limits, costs, now, request, over);
-        begun.map_err(|others| Blocked::by_limit(request.costs.len() - 1 - others))
+        begun.map_err(|others| {
+            self.limits.iter_mut().for_each(Limit::note_unused);
+            Blocked::by_limit(request.costs.len() - 1 - others)
+        })
     }
 
     /// Charges `count` releases, with the cost and account of one under each limit in `row`. If `over`, they have ended

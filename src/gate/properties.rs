@@ -40,7 +40,7 @@ impl BatchTerms {
 impl Properties {
     /// The properties of these limits, for the first of which a store books slots on `terms`.
     /// `depended_on_eligibility`: answers of the limits before these did.
-    pub(crate) fn new(rates: &[Rate], terms: Option<&BookingTerms>, depended_on_eligibility: bool) -> Self {
+    pub(super) fn new(rates: &[Rate], terms: Option<&BookingTerms>, depended_on_eligibility: bool) -> Self {
         let depends_on_eligibility = depended_on_eligibility || rates.iter().any(depends_on_eligibility);
         let of_slots = terms.map_or(&[][..], |terms| &terms.most);
         let most = of_slots.iter().copied().map(Some).chain(rates[of_slots.len()..].iter().map(Rate::most));

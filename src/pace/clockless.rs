@@ -277,7 +277,7 @@ impl Pace {
         }))
     }
 
-    /// The number of releases like this that may be admitted at `now`, one after the other.
+    /// The number of releases like this that the limits allow at `now`, one after the other.
     ///
     /// ```
     /// # fn main() -> Result<(), throttle::pace::Error> {

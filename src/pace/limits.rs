@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::values::Charges;
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::gate::{Blocked, By, LocalLimits, Pending, Properties, Request};
+use crate::gate::{Blocked, By, LocalLimits, Pending, Request};
 use crate::time::{Time, Wall};
 
 /// An item's charges, and the instant from which it waits.
@@ -43,8 +43,6 @@ pub(super) type Line = (Option<usize>, Key);
 pub(super) struct Limits {
     rates: Vec<Rate>,
     local: LocalLimits,
-    /// Answers depend on when an item began to wait.
-    saves_up: bool,
     /// The latest instant at which something was admitted, counted or ended. Nothing can happen before it: a limit may
     /// have forgotten what mattered until then.
     latest: Time,
@@ -62,7 +60,6 @@ impl Limits {
     pub(super) fn new(rates: Vec<Rate>, wall: Wall) -> Self {
         Limits {
             local: LocalLimits::new(&rates, Time::ZERO, wall).until_ended(),
-            saves_up: Properties::new(&rates, None, false).depends_on_eligibility,
             rates,
             latest: Time::ZERO,
             paused: Time::ZERO,
@@ -101,9 +98,9 @@ impl Limits {
         self.paused = self.paused.max(until);
     }
 
-    /// True if answers depend on when an item began to wait.
-    pub(super) fn saves_up(&self) -> bool {
-        self.saves_up
+    /// The bursts of limits that have one: what costs more goes once it has waited for long enough.
+    pub(super) fn bursts(&self) -> Box<[Option<u64>]> {
+        self.rates.iter().map(|rate| rate.burst).collect()
     }
 
     /// Keeps what an answer to an item that waits since then depends on, as long as there is a copy of the mark. An
@@ -153,7 +150,9 @@ impl Limits {
         if now < item.eligible_at.max(self.paused) {
             return 0;
         }
-        self.local.available(&mut Pending::default(), now, &item.request(), u64::MAX).unwrap_or(0)
+        let left = self.local.available(&mut Pending::default(), now, &item.request(), u64::MAX);
+        self.evict(now);
+        left.unwrap_or(0)
     }
 
     /// Admits a release: it counts from now on, or it is `over` at once. Returns the instant at which it does.
@@ -168,12 +167,14 @@ impl Limits {
         if now < from {
             return Err(Blocked { by: By::Hold, until: Some(from) });
         }
-        self.local.begin(now, &item.request(), over)?;
-        self.latest = now;
-        if over {
+        let begun = self.local.begin(now, &item.request(), over);
+        if begun.is_ok() {
+            self.latest = now;
+        }
+        if begun.is_err() || over {
             self.evict(now);
         }
-        Ok(now)
+        begun.map(|()| now)
     }
 
     /// Ends a release by `now`.
@@ -184,11 +185,12 @@ impl Limits {
         self.evict(now);
     }
 
-    /// Drops idle keys when it is time, except for those that an item which waits depends on.
+    /// Drops idle keys when it is time, except for those that an item which waits depends on, and those that were not
+    /// idle at the latest instant, which may be told again.
     #[inline]
     fn evict(&mut self, now: Time) {
         let waiting = || self.marks.iter().filter_map(Weak::upgrade);
-        self.local.tidy(now, || waiting().map(|eligible_at| *eligible_at).fold(now, Time::min));
+        self.local.tidy(now, || waiting().map(|eligible_at| *eligible_at).fold(self.latest, Time::min));
     }
 
     /// Ends a release by the next instant that is told.
@@ -217,6 +219,42 @@ impl Limits {
         while let Some(item) = self.dropped.pop() {
             self.latest = self.latest.max(now);
             self.local.finish(self.latest, &item.request());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::{Defaults, parse_limits};
+    use crate::gate::Availability;
+    use crate::pace::values::Charges;
+    use crate::time::SECOND;
+
+    /// Whether they are refused by another limit, or only asked about.
+    #[test]
+    fn keys_that_nothing_was_admitted_for_are_dropped() {
+        let rates = parse_limits("1/s,key=col:1\n1/h", &Defaults::default()).unwrap();
+        let mut limits = Limits::new(rates, Wall::EPOCH);
+        let of_key = |number: u64| Waiting {
+            charges: Charges {
+                costs: [1, 1].into_iter().collect(),
+                keys: [Key::from_slice(&number.to_le_bytes())].into_iter().collect(),
+            },
+            ..Waiting::default()
+        };
+        limits.admit(&of_key(0), Time::ZERO, true).unwrap();
+        for is_asked in [false, true] {
+            for number in 1..50_000 {
+                let now = Time(number * SECOND / 1000);
+                if is_asked {
+                    limits.left(&of_key(number), now);
+                } else {
+                    limits.admit(&of_key(number), now, true).unwrap_err();
+                }
+            }
+            let standing = limits.local.limit(0).standing(Time::ZERO);
+            assert!(matches!(standing, Availability::Keyed { keys } if keys < 3000), "{standing:?}");
         }
     }
 }

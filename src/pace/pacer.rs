@@ -240,7 +240,7 @@ impl Pacer {
         self.pace.pause_until(until);
     }
 
-    /// The number of releases like this that may be admitted now, one after the other.
+    /// The number of releases like this that the limits allow now, one after the other. Those who wait go first.
     ///
     /// ```
     /// # fn main() -> Result<(), throttle::pace::Error> {

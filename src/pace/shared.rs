@@ -20,8 +20,8 @@ pub(super) struct Shared {
     /// Differs from that of any other.
     pub(super) id: u64,
     pub(super) values: Values,
-    /// Answers depend on when an item began to wait.
-    saves_up: bool,
+    /// The bursts of limits that have one.
+    bursts: Box<[Option<u64>]>,
     /// Answers depend on what the wall clock shows.
     pub(super) goes_by_wall: bool,
     origin: Instant,
@@ -43,10 +43,10 @@ impl Shared {
     pub(super) fn new(limits: Limits, values: Values, origin: Instant) -> Self {
         static NEXT: StdAtomicU64 = StdAtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (saves_up, goes_by_wall) = (limits.saves_up(), limits.go_by_wall());
+        let (bursts, goes_by_wall) = (limits.bursts(), limits.go_by_wall());
         let state = Mutex::new(State { limits, queue: Queue::default() });
         let (looked_at, closed_until) = (AtomicU64::new(0), AtomicU64::new(0));
-        Shared { id, values, saves_up, goes_by_wall, origin, state, looked_at, closed_until }
+        Shared { id, values, bursts, goes_by_wall, origin, state, looked_at, closed_until }
     }
 
     /// A panic of another thread leaves nothing half done: no code of the caller runs under the lock.
@@ -73,7 +73,11 @@ impl Shared {
             return ErrorKind::Never.into();
         }
         let by = blocked.limit();
-        if by == Some(0) && self.values.is_plain_one() && item.charges.costs[0] == 1 && !self.saves_up {
+        if by == Some(0)
+            && self.values.is_plain_one()
+            && item.charges.costs[0] == 1
+            && !self.saves_up(&item.charges)
+        {
             self.closed_until.store(until.map_or(0, |until| until.0), Ordering::Relaxed);
         }
         // Those who wait go first, whenever that is.
@@ -81,10 +85,16 @@ impl Shared {
         ErrorKind::Refused(Refused { until, by }).into()
     }
 
+    /// True if the answer depends on when the item began to wait: a bucket saves up for what costs more than its burst.
+    fn saves_up(&self, charges: &Charges) -> bool {
+        let mut costs = charges.costs.iter().zip(&self.bursts);
+        costs.any(|(cost, burst)| burst.is_some_and(|burst| *cost > burst))
+    }
+
     /// What waits from an instant on or, if a bucket would save up for it, from the latest that the limits know.
     #[inline]
     pub(super) fn waiting(&self, charges: Charges, from: Time) -> Waiting {
-        let mark = self.saves_up.then(|| self.lock().limits.mark(from));
+        let mark = self.saves_up(&charges).then(|| self.lock().limits.mark(from));
         Waiting { eligible_at: mark.as_deref().map_or(from, |mark| *mark), charges, mark }
     }
 

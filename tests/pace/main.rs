@@ -134,8 +134,9 @@ fn property_a_key_is_limited_as_if_it_had_a_limit_of_its_own() {
         let algorithm = random.choice(["sliding", "bucket", "bucket,burst=2", "interval", "fixed"]).unwrap();
         let start = random.choice(["full", "empty"]).unwrap();
         let (count, period) = (random.u64(1..5), random.u64(1..40));
-        let limit =
-            format!("{count}/{}ms,algo={algorithm},start={start},margin=20ms,cost=col:2", 100 * period);
+        // A cost may be named by a selector, or just be given.
+        let cost = random.choice([",cost=col:2", ""]).unwrap();
+        let limit = format!("{count}/{}ms,algo={algorithm},start={start},margin=20ms{cost}", 100 * period);
         let origin = Instant::now();
         // Idle histories are not looked for more often than once a second.
         let at = |tenths: u64| origin + Duration::from_millis(100 * tenths);
@@ -150,8 +151,11 @@ fn property_a_key_is_limited_as_if_it_had_a_limit_of_its_own() {
                 let key = random.usize(..alone.len());
                 // Only a bucket and a gap serve what costs more.
                 let dearest = if ["sliding", "fixed"].contains(&algorithm) { count } else { 9 };
-                let text = format!("{key} {}", random.u64(..=dearest));
-                let item = |pace: &Pace| pace.item(text.as_bytes(), at(now)).unwrap();
+                let price = random.u64(..=dearest);
+                let item = |pace: &Pace| match cost {
+                    "" => pace.keyed(key.to_string().as_bytes(), price, at(now)).unwrap(),
+                    _ => pace.item(format!("{key} {price}").as_bytes(), at(now)).unwrap(),
+                };
                 waiting.push((key, item(&keyed), item(&alone[key])));
             }
             // Not the first: others have to wait while many are released.

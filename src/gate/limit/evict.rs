@@ -9,6 +9,11 @@ impl Limit {
         self.evict_at
     }
 
+    /// Notes that an account may have been opened for nothing: it is idle from the beginning.
+    pub(in crate::gate) fn note_unused(&mut self) {
+        self.idle_from = Time::ZERO;
+    }
+
     /// At `now`, frees the accounts that were idle by `horizon`. No later ask may be as of an instant before that.
     pub(in crate::gate) fn evict(&mut self, now: Time, horizon: Time) {
         if self.evict_at > now {

@@ -36,9 +36,10 @@ fn parse_any_duration(text: &str) -> Result<u128> {
         let (unit, tail) = tail.split_at(tail.find(|c: char| !c.is_alphabetic()).unwrap_or(tail.len()));
         // Two letters look like the one for micro; humantime knows the sign, not the letter of the Greek.
         let one = format!("1{unit}").replace('\u{3bc}', "\u{b5}");
-        let unit = humantime::parse_duration(&one).map_err(|_| invalid())?.as_nanos();
+        let unknown = || anyhow!("{} ('{unit}' is none of ns, us, ms, s, m, h, d, w, M and y)", invalid());
         let number = number.trim();
         ensure!(is_number(number), invalid());
+        let unit = humantime::parse_duration(&one).map_err(|_| unknown())?.as_nanos();
         nanos = nanos.saturating_add(parse_number_of(number, unit)?);
         if tail.is_empty() {
             return Ok(nanos);

@@ -81,8 +81,8 @@ impl Charger {
             only: key.and_then(|index| Only::new(index, rate)),
             most: rate.most(),
             remedy: Cow::Borrowed(match rate.from {
-                CountFrom::Start => " (algo=bucket would, later; with -s, algo=interval)",
-                CountFrom::Exit => " (algo=interval would, later)",
+                CountFrom::Start => " (it waits with algo=bucket; with -s, algo=interval)",
+                CountFrom::Exit => " (it waits with algo=interval)",
                 CountFrom::Running => "",
             }),
         };
@@ -294,8 +294,8 @@ mod tests {
             ("9/s,cost=col:1", b"+1", "not a whole number"),
             ("9/s,cost=col:1", b"18446744073709551616", "its cost, col:1, is more than 2^64-1: '18"),
             ("9/s,cost=col:1", b"\x1b[2J", "'\\x1b[2J'"),
-            ("9/s,cost=col:1", b"10", "9/1s,algo=sliding,cost=col:1 ever admits (algo=bucket would"),
-            ("9/s,cost=col:1,from=exit", b"10", "ever admits (algo=interval would, later): '10'"),
+            ("9/s,cost=col:1", b"10", "9/1s,algo=sliding,cost=col:1 ever admits (it waits with algo=bucket;"),
+            ("9/s,cost=col:1,from=exit", b"10", "ever admits (it waits with algo=interval): '10'"),
             ("9/running,cost=col:1", b"10", "9/running,cost=col:1 ever admits: '10'"),
             ("9/s,cost=10", b"", "more than the limit"),
             ("9/s,cost=.n", b"bad", "not JSON: 'bad'"),

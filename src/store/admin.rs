@@ -73,12 +73,13 @@ impl Admin {
         Ok((Box::new(store), policy))
     }
 
-    /// Starts the state afresh. Processes that use it notice, and release nothing for one window.
+    /// Starts the state afresh. Processes that use it notice, and release nothing for one window. Returns whether there
+    /// was one.
     ///
     /// # Errors
     /// It is unavailable.
-    pub fn reset(&self) -> Result<(), StoreError> {
-        (self.vault)(Box::new(|| Time::ZERO))?.forget().map(drop)
+    pub fn reset(&self) -> Result<bool, StoreError> {
+        (self.vault)(Box::new(|| Time::ZERO))?.forget()
     }
 
     /// Holds everything in the state for `length` nanoseconds from now on; 0 ends all holds. Returns whether there is

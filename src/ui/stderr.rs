@@ -51,7 +51,7 @@ impl MessageQueue {
 }
 
 /// A message on one line, to be written in one call.
-pub(super) fn message(text: &dyn fmt::Display) -> String {
+pub(crate) fn message(text: &dyn fmt::Display) -> String {
     format!("throttle: {}\n", escaped(&text.to_string()))
 }
 

@@ -9,7 +9,7 @@ use crate::exit::Exit;
 use crate::printable::{escaped, escaped_json};
 use crate::runtime::Clock;
 use crate::store::{self, Admin};
-use crate::ui;
+use crate::ui::{self, stderr};
 
 /// The limits of a state, for a run that gives none.
 pub(super) fn stored_limits(shared: &Shared, queue: &QueueOptions) -> Result<Vec<Rate>> {
@@ -53,7 +53,10 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             Ok(Exit::Done)
         }
         Upkeep::Reset(shared) => {
-            Admin::of(shared)?.reset()?;
+            if !Admin::of(shared)?.reset()? {
+                let told = format!("there is no state {}: nothing is reset", shared.state);
+                stderr::print(&stderr::message(&told));
+            }
             Ok(Exit::Done)
         }
     }

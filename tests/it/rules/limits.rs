@@ -137,8 +137,8 @@ fn a_bad_cost_ends_the_run_and_says_where_and_why() {
         (
             "bytes",
             "0123456789012345678",
-            "item 3: its cost of 20 is more than the limit 19/1s,algo=sliding,cost=bytes ever admits (algo=bucket \
-             would, later; with -s, algo=interval)",
+            "item 3: its cost of 20 is more than the limit 19/1s,algo=sliding,cost=bytes ever admits (it waits \
+             with algo=bucket; with -s, algo=interval)",
         ),
     ];
     for (selector, bad, why) in table {

@@ -231,6 +231,8 @@ fn a_state_is_for_the_same_limits_until_it_is_reset() {
     other().code(65).stdout("").stderr(why.and(contains(format!("throttle --set-limits -s {state}"))));
     assert!(fs::read(&state).expect("a state") == before, "it was changed");
     throttle(&["--reset-state", "-s", &state]).assert().success().stdout("").stderr("");
+    let again = throttle(&["--reset-state", "-s", &state]).assert().success();
+    again.stdout("").stderr(format!("throttle: there is no state {state}: nothing is reset\n"));
     other().success();
 }
 

@@ -85,7 +85,7 @@ fn meant(text: &str) -> String {
         "domain" | "hostname" | "url" => ": try host".to_owned(),
         "length" | "size" => ": try bytes".to_owned(),
         _ if text.starts_with(|c: char| c.is_ascii_alphabetic()) && text.chars().all(is_name) => {
-            format!("; by name, col:{text} with --csv, .{text} in JSON")
+            format!("; by name, col:{text} in a table, .{text} in JSON")
         }
         _ => String::new(),
     }
@@ -157,7 +157,7 @@ mod tests {
             ("col2", ": try col:2"),
             ("domain", ": try host"),
             ("Length", ": try bytes"),
-            ("user.id", "; by name, col:user.id with --csv, .user.id in JSON"),
+            ("user.id", "; by name, col:user.id in a table, .user.id in JSON"),
             ("a b", "a number"),
             ("$0", "a number"),
             ("-1", "a number"),

@@ -146,7 +146,7 @@ impl LocalLimits {
     ///
     /// # Errors
     /// The first limit that allows none.
-    pub(crate) fn available(
+    pub(super) fn available(
         &mut self,
         pending: &mut Pending,
         now: Time,
@@ -171,6 +171,13 @@ impl LocalLimits {
         Ok(count)
     }
 
+    /// The number of releases like `request` that are allowed at `now`.
+    pub(crate) fn left(&mut self, now: Time, request: &Request) -> u64 {
+        let left = self.available(&mut Pending::default(), now, request, u64::MAX);
+        self.limits.iter_mut().for_each(|limit| limit.note_unused(0));
+        left.unwrap_or(0)
+    }
+
     /// Charges a release that begins at `now`, if all limits allow it. They count it until it ends, unless it is `over`
     /// at once.
     ///
@@ -181,10 +188,7 @@ impl LocalLimits {
         let costs = &request.costs[self.shared..];
         self.versions = (self.versions.0 + 1, self.versions.1 + 1);
         let begun = begin(&mut self.limits, costs, now, request, over);
-        begun.map_err(|others| {
-            self.limits.iter_mut().for_each(Limit::note_unused);
-            Blocked::by_limit(request.costs.len() - 1 - others)
-        })
+        begun.map_err(|others| Blocked::by_limit(request.costs.len() - 1 - others))
     }
 
     /// Charges `count` releases, with the cost and account of one under each limit in `row`. If `over`, they have ended
@@ -320,16 +324,18 @@ impl LocalLimits {
 #[inline]
 fn begin(limits: &mut [Limit], costs: &[u64], now: Time, request: &Request, over: bool) -> Result<(), usize> {
     let ([limit, others @ ..], [cost, other_costs @ ..]) = (limits, costs) else { return Ok(()) };
-    let ask = request.ask(*cost);
+    let (ask, known) = (request.ask(*cost), limit.accounts());
     let found = (*cost > 0).then(|| {
         let account = limit.account(limit.key_of(request), now);
         (account, limit.allowance(account, now, ask))
     });
     if let Some((_, Allowance::None)) = found {
+        limit.note_unused(known);
         return Err(others.len());
     }
     if !others.is_empty() {
-        begin(others, other_costs, now, request, over)?;
+        let begun = begin(others, other_costs, now, request, over);
+        begun.inspect_err(|_| limit.note_unused(known))?;
     }
     found.into_iter().for_each(|found| limit.begin(found, now, ask, over));
     Ok(())

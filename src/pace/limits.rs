@@ -5,7 +5,7 @@ use std::sync::{Arc, Weak};
 use super::values::Charges;
 use crate::charge::Key;
 use crate::config::Rate;
-use crate::gate::{Blocked, By, LocalLimits, Pending, Request};
+use crate::gate::{Blocked, By, LocalLimits, Request};
 use crate::time::{Time, Wall};
 
 /// An item's charges, and the instant from which it waits.
@@ -150,9 +150,9 @@ impl Limits {
         if now < item.eligible_at.max(self.paused) {
             return 0;
         }
-        let left = self.local.available(&mut Pending::default(), now, &item.request(), u64::MAX);
+        let left = self.local.left(now, &item.request());
         self.evict(now);
-        left.unwrap_or(0)
+        left
     }
 
     /// Admits a release: it counts from now on, or it is `over` at once. Returns the instant at which it does.

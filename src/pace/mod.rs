@@ -64,8 +64,9 @@
 //!
 //! Time does not go back: an instant before the latest at which something was admitted, committed or counted
 //! ([`Pace::left`]) stands for that one. An admission that is dropped has been used; one that is leaked counts for
-//! ever. A key that was asked for takes some 60 bytes until it is idle, and for up to a period after that. Nothing is
-//! shared with other processes.
+//! ever. A key that was asked for takes some 60 bytes until it is idle, and for up to a period, or a second if that is
+//! more, after that; as long as all is refused, none that was admitted gets idle. Nothing is shared with other
+//! processes.
 //!
 //! # Comparison
 //!

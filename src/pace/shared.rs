@@ -76,6 +76,7 @@ impl Shared {
         if by == Some(0)
             && self.values.is_plain_one()
             && item.charges.costs[0] == 1
+            && item.eligible_at <= now
             && !self.saves_up(&item.charges)
         {
             self.closed_until.store(until.map_or(0, |until| until.0), Ordering::Relaxed);

@@ -40,12 +40,6 @@ impl Delimiter {
         self.bytes().len()
     }
 
-    /// True if it begins as it ends, as a newline that is doubled does.
-    pub(super) fn overlaps_itself(&self) -> bool {
-        let bytes = self.bytes();
-        (1..bytes.len()).any(|at| bytes.starts_with(&bytes[at..]))
-    }
-
     /// The most bytes at the end of an unfinished record that may belong to its delimiter.
     pub(super) fn most_begun(&self) -> usize {
         if self.csv.is_some() { 1 } else { self.len() - 1 }

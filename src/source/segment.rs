@@ -77,9 +77,11 @@ impl Segment {
     /// True if its last item has a delimiter.
     pub(crate) fn is_complete(&self, delimiter: &Delimiter) -> bool {
         let ends = |bytes: &[u8]| bytes.ends_with(delimiter.bytes());
-        // Only then may the last item end in a delimiter together with the one before it, but not by itself.
-        let is_sure = self.items == 1 || !delimiter.overlaps_itself();
-        ends(self.bytes()) && (is_sure || self.records(delimiter).last().is_some_and(ends))
+        let all = self.bytes();
+        // A shorter last item may end in a delimiter together with the one before it, but not by itself.
+        let is_sure = self.items == 1
+            || (1..delimiter.len().min(all.len())).all(|length| !ends(&all[..all.len() - length]));
+        ends(all) && (is_sure || self.records(delimiter).last().is_some_and(ends))
     }
 
     /// The number of items, all of them whole.

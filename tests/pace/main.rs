@@ -105,6 +105,19 @@ fn property_an_instant_before_the_latest_stands_for_that() {
     }
 }
 
+/// A refusal changes nothing, so an earlier instant may be told after it.
+#[test]
+fn a_refusal_drops_nothing_that_an_earlier_instant_depends_on() {
+    let origin = Instant::now();
+    let at = |millis: u64| origin + Duration::from_millis(millis);
+    let pace = Pace::new("1/s,key=col:1\n1/h,key=col:1,only=b", origin).unwrap();
+    for key in ["a", "b"] {
+        pace.check((key, 1), at(0)).unwrap();
+    }
+    assert_eq!(admitted(&pace.check(("b", 1), at(10_000))), Err(Some(at(3_600_000))));
+    assert_eq!(admitted(&pace.check(("a", 1), at(500))), Err(Some(at(1000))));
+}
+
 /// A bucket saves up nothing for one who asks late; what was dropped ends at any instant that is told.
 #[test]
 fn what_is_told_late_is_as_of_the_latest_instant() {

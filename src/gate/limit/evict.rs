@@ -9,9 +9,16 @@ impl Limit {
         self.evict_at
     }
 
-    /// Notes that an account may have been opened for nothing: it is idle from the beginning.
-    pub(in crate::gate) fn note_unused(&mut self) {
-        self.idle_from = Time::ZERO;
+    /// The number of accounts.
+    pub(in crate::gate) fn accounts(&self) -> usize {
+        self.accounts.len()
+    }
+
+    /// Notes that accounts beyond the first `known` were opened for nothing: they are idle from the beginning.
+    pub(in crate::gate) fn note_unused(&mut self, known: usize) {
+        if self.accounts.len() > known {
+            self.idle_from = Time::ZERO;
+        }
     }
 
     /// At `now`, frees the accounts that were idle by `horizon`. No later ask may be as of an instant before that.

@@ -29,6 +29,7 @@ mod refusal;
 mod tests;
 
 use std::borrow::Cow;
+use std::mem;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -59,6 +60,8 @@ pub struct FileVault {
     lock: Option<Lock>,
     /// A transaction goes on from one load or swap to the next.
     gathers: bool,
+    /// The transaction has written something.
+    has_written: bool,
     /// True if the file is not the one that was last seen.
     is_replaced: bool,
     warn: Warn,
@@ -112,6 +115,7 @@ impl FileVault {
             database: None,
             lock: None,
             gathers: false,
+            has_written: false,
             is_replaced: false,
             warn: Arc::new(drop),
         }
@@ -163,8 +167,10 @@ impl FileVault {
         if self.gathers {
             return Ok(());
         }
-        let ended = self.found().commit().about(&self.path);
-        if ended.is_err() {
+        let has_written = mem::take(&mut self.has_written);
+        let ended = if has_written { self.found().commit().about(&self.path) } else { Ok(()) };
+        if ended.is_err() || !has_written {
+            // SQLite may have mended what it found damaged.
             self.found().roll_back();
         }
         self.lock = None;
@@ -222,16 +228,14 @@ impl Vault for FileVault {
             };
         }
         self.found().write(key, value).about(&self.path)?;
+        self.has_written = true;
         self.end_unless_gathering()?;
         Ok(Swap::Done(self.reading()))
     }
 
     fn release(&mut self) {
-        self.is_replaced &= self.lock.is_none();
-        if !self.gathers && self.lock.take().is_some() {
-            // SQLite may have mended what it found damaged.
-            self.found().roll_back();
-        }
+        // Nothing was written, unless more is to come.
+        let _ = self.end_unless_gathering();
     }
 
     fn gather(&mut self) {

@@ -1,7 +1,8 @@
 //! A vault in a Redis server, for limits that several machines share.
 //!
 //! One script swaps a value, which the server runs as one step: so there is one order of all bookings, and one clock,
-//! the server's. Each value is kept under a key of its own, which expires once it no longer matters.
+//! the server's. Each value is kept under a key of its own, which expires once it no longer matters; the state's own,
+//! with its limits, a month later.
 //!
 //! # When many swap
 //!

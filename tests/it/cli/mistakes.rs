@@ -84,7 +84,7 @@ const TABLE: &[(&[&str], &str)] = &[
     (
         &["-n9", "--tag=id", "echo"],
         "invalid value 'id' for '--tag[=<SEL>]': use col:N (such as col:1), bytes, host, .path.to.value or \
-         re:REGEX; by name, col:id with --csv, .id in JSON; try 'throttle --help'",
+         re:REGEX; by name, col:id in a table, .id in JSON; try 'throttle --help'",
     ),
     (
         &["-n9", "--halt", "fail=2", "echo"],

@@ -131,6 +131,26 @@ fn what_is_damaged_is_not_mended_by_looking_at_it() {
 }
 
 #[test]
+fn what_is_damaged_is_not_mended_by_booking_together() {
+    let stage = Stage::new();
+    let mut keyed = order(1);
+    keyed.key = Key::from_slice(b"k");
+    let mut store = stage.open();
+    store.book(&keyed).expect("booked");
+    drop(store);
+    let mut bytes = stage.bytes();
+    let select = "SELECT value FROM state WHERE key <> x''";
+    let value: String = stage.sqlite().query_row(select, [], |row| row.get(0)).expect("a value");
+    let at = bytes.windows(40).position(|text| text == &value.as_bytes()[..40]).expect("it is there");
+    (bytes[29], bytes[93], bytes[at + 30]) = (4, 4, b'!');
+    stage.write(&bytes);
+    let mut store = stage.open();
+    assert!(stage.bytes() == bytes);
+    assert_eq!(store.book_some(&[keyed]).unwrap_err().exit, Exit::BadState);
+    assert!(stage.bytes() == bytes);
+}
+
+#[test]
 fn what_never_was_a_state_is_not_even_reset() {
     let (stage, _) = used();
     let other = stage.directory.path().join("other");

@@ -272,6 +272,9 @@ impl Reservations {
     pub fn expire(&mut self, now: Time) -> bool {
         let late: u64 = self.leases().map(|lease| u64::from(lease.expire(now))).sum();
         self.version += late;
+        if late > 0 {
+            self.pacing.lose(now);
+        }
         late > 0
     }
 

@@ -309,6 +309,28 @@ fn a_run_with_items_of_all_costs_reaches_its_limit_however_slow_the_store() {
     });
 }
 
+/// Each slot is at an instant of its own, so what follows in a lane loses its slots, too, until the item whose slot was
+/// over has another.
+#[test]
+fn a_run_that_loses_slots_of_other_costs_books_fewer_ahead() {
+    for_each_case(20, |seed, random| {
+        let count = random.u64(200..1000);
+        let gap = 1000 * MILLI / count;
+        let margin = gap / 10;
+        let rate = format!("-r{count}/s,algo=interval,cost=col:1,margin={margin}ns");
+        let costs: Vec<_> = (0..600).map(|_| random.choice([0, 1, 3]).expect("one")).collect();
+        let arrivals = costs.iter().map(|cost| (0, cost.to_string())).collect();
+        // One in twenty wakes up too late.
+        let faults = Faults { lateness: margin * 9 / 8, delay: 2 * MILLI, ..Faults::NONE };
+        let (batches, _) = run_lines(&[&rate], vec![arrivals], 0, seed, faults);
+        let released = batches.iter().map(|batch| batch.release.lines.len() as u64).sum::<u64>();
+        assert_eq!(released, 600);
+        let ideal = costs.iter().sum::<u64>() * (gap + margin);
+        let last = batches.iter().map(|batch| batch.release.end).max().expect("some");
+        assert!(last <= ideal * 3 / 2, "{rate}: {last}, not {ideal}");
+    });
+}
+
 /// None is booked that could not be used, as a limit of the run alone is shut.
 #[test]
 fn no_slot_is_wasted_on_what_a_local_limit_holds_up() {

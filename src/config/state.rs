@@ -103,8 +103,8 @@ impl State {
         let is_plain = |c: char| c.is_alphanumeric() || "-_.+".contains(c);
         ensure!(
             !text.is_empty() && text.chars().all(is_plain) && !text.starts_with('.'),
-            "a name consists of letters, digits and -_.+ and begins with no dot, a path has a slash, and a server \
-             is like redis://HOST/NAME"
+            "a name consists of letters, digits and -_.+ and does not begin with a dot, a path has a slash, and a \
+             server is like redis://HOST/NAME"
         );
         Ok(State::Name(text.to_owned()))
     }

@@ -109,6 +109,7 @@ impl Limit {
         }
     }
 
+    /// The RATE that it is the limit of.
     pub(super) fn rate(&self) -> &Rate {
         &self.rate
     }
@@ -147,7 +148,7 @@ impl Limit {
     }
 
     /// As [`Limit::opening`], for a request with this cost.
-    pub(super) fn opening_for(&self, request: &Request, cost: u64, from: Time) -> Opening {
+    pub(crate) fn opening_for(&self, request: &Request, cost: u64, from: Time) -> Opening {
         self.opening(self.key_of(request), request.ask(cost), from)
     }
 

@@ -174,6 +174,7 @@ impl LocalLimits {
     /// The number of releases like `request` that are allowed at `now`.
     pub(crate) fn left(&mut self, now: Time, request: &Request) -> u64 {
         let left = self.available(&mut Pending::default(), now, request, u64::MAX);
+        // It may have opened accounts for nothing.
         self.limits.iter_mut().for_each(|limit| limit.note_unused(0));
         left.unwrap_or(0)
     }
@@ -201,6 +202,8 @@ impl LocalLimits {
         over: bool,
         mut charged: impl FnMut(usize, u64),
     ) {
+        self.versions.0 += 1;
+        self.versions.1 += u64::from(self.shares_keys);
         for (at, limit) in self.limits.iter_mut().enumerate() {
             let (cost, account) = row[at];
             if count > 0 && cost > 0 {
@@ -213,12 +216,6 @@ impl LocalLimits {
                 }
             }
         }
-    }
-
-    /// Notes that releases were charged.
-    pub(super) fn note_commit(&mut self) {
-        self.versions.0 += 1;
-        self.versions.1 += u64::from(self.shares_keys);
     }
 
     /// The limits that charge a request, and its costs.

@@ -216,7 +216,6 @@ impl Gate {
                 reports.extend(slots.commit(now, taken, count));
             }
         });
-        local.note_commit();
         reports
     }
 

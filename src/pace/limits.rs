@@ -41,7 +41,7 @@ pub(super) type Line = (Option<usize>, Key);
 
 /// Limits with their past releases and those under way.
 pub(super) struct Limits {
-    rates: Vec<Rate>,
+    rates: Arc<[Rate]>,
     local: LocalLimits,
     /// The latest instant at which something was admitted, counted or ended. Nothing can happen before it: a limit may
     /// have forgotten what mattered until then.
@@ -60,7 +60,7 @@ impl Limits {
     pub(super) fn new(rates: Vec<Rate>, wall: Wall) -> Self {
         Limits {
             local: LocalLimits::new(&rates, Time::ZERO, wall).until_ended(),
-            rates,
+            rates: rates.into(),
             latest: Time::ZERO,
             paused: Time::ZERO,
             marks: Vec::new(),
@@ -98,9 +98,8 @@ impl Limits {
         self.paused = self.paused.max(until);
     }
 
-    /// The bursts of limits that have one: what costs more goes once it has waited for long enough.
-    pub(super) fn bursts(&self) -> Box<[Option<u64>]> {
-        self.rates.iter().map(|rate| rate.burst).collect()
+    pub(super) fn rates(&self) -> &Arc<[Rate]> {
+        &self.rates
     }
 
     /// Keeps what an answer to an item that waits since then depends on, as long as there is a copy of the mark. An
@@ -140,7 +139,7 @@ impl Limits {
         let Some(at) = blocked.limit() else { return blocked.until };
         let (limit, request) = (self.local.limit(at), item.request());
         let from = now.max(self.latest).max(request.eligible_at);
-        let opens = limit.opening(limit.key_of(&request), request.ask(request.costs[at]), from).from;
+        let opens = limit.opening_for(&request, request.costs[at], from).from;
         Some(opens).filter(|opens| *opens < Time::NEVER || !limit.runs(&request))
     }
 

@@ -1,7 +1,7 @@
 //! What all clones of a [`Pace`](super::Pace) share.
 
-use std::sync::PoisonError;
 use std::sync::atomic::{AtomicU64 as StdAtomicU64, Ordering};
+use std::sync::{Arc, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::error::{Error, ErrorKind, Refused};
@@ -9,6 +9,7 @@ use super::limits::{Limits, Waiting};
 use super::queue::{Queue, Woken};
 use super::sync::{AtomicU64, Mutex, MutexGuard};
 use super::values::{Charges, Values};
+use crate::config::Rate;
 use crate::gate::Blocked;
 use crate::time::{Time, nanos};
 
@@ -20,8 +21,7 @@ pub(super) struct Shared {
     /// Differs from that of any other.
     pub(super) id: u64,
     pub(super) values: Values,
-    /// The bursts of limits that have one.
-    bursts: Box<[Option<u64>]>,
+    rates: Arc<[Rate]>,
     /// Answers depend on what the wall clock shows.
     pub(super) goes_by_wall: bool,
     origin: Instant,
@@ -43,10 +43,10 @@ impl Shared {
     pub(super) fn new(limits: Limits, values: Values, origin: Instant) -> Self {
         static NEXT: StdAtomicU64 = StdAtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
-        let (bursts, goes_by_wall) = (limits.bursts(), limits.go_by_wall());
+        let (rates, goes_by_wall) = (Arc::clone(limits.rates()), limits.go_by_wall());
         let state = Mutex::new(State { limits, queue: Queue::default() });
         let (looked_at, closed_until) = (AtomicU64::new(0), AtomicU64::new(0));
-        Shared { id, values, bursts, goes_by_wall, origin, state, looked_at, closed_until }
+        Shared { id, values, rates, goes_by_wall, origin, state, looked_at, closed_until }
     }
 
     /// A panic of another thread leaves nothing half done: no code of the caller runs under the lock.
@@ -86,10 +86,10 @@ impl Shared {
         ErrorKind::Refused(Refused { until, by }).into()
     }
 
-    /// True if the answer depends on when the item began to wait: a bucket saves up for what costs more than its burst.
+    /// True if the answer depends on when the item began to wait.
     fn saves_up(&self, charges: &Charges) -> bool {
-        let mut costs = charges.costs.iter().zip(&self.bursts);
-        costs.any(|(cost, burst)| burst.is_some_and(|burst| *cost > burst))
+        let mut costs = self.rates.iter().zip(&charges.costs);
+        costs.any(|(rate, &cost)| rate.depends_on_eligibility(cost))
     }
 
     /// What waits from an instant on or, if a bucket would save up for it, from the latest that the limits know.

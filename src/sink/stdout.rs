@@ -36,8 +36,8 @@ impl Stdout {
         Stdout { table: input.separator.as_ref().and_then(Separator::table).cloned(), ..self }
     }
 
-    /// Writes whole records, of which the last one may have no delimiter, and does `meanwhile` what the thread is asked
-    /// for. An error comes with the number of bytes written before it.
+    /// Writes whole records, the last of which has no delimiter if `is_open`, and does `meanwhile` what the thread is
+    /// asked for. An error comes with the number of bytes written before it.
     pub(super) fn write(
         &mut self,
         bytes: &[u8],

@@ -17,28 +17,30 @@ pub enum Flaw {
 }
 
 impl Flaw {
-    /// The refusal of a state, called `name` in messages, and what to do about it. On the command line,
-    /// `option` names it.
-    pub(super) fn refusal(self, name: &str, option: &str) -> StoreError {
-        let reset = reset_command(option);
+    /// The refusal of a state, called `name` in messages, and what to do about it. The user names it `state` after
+    /// `-s`, as in [`command`].
+    pub(super) fn refusal(self, name: &str, state: Option<&str>) -> StoreError {
+        let reset = command("--reset-state", state);
         let why = match self {
             Flaw::Foreign => {
                 "this is not a state of throttle, and is left unchanged: use another name, or remove it"
                     .to_owned()
             }
             Flaw::Damaged => {
-                format!("this state is damaged, and is left unchanged: start a new one with {reset}")
+                format!("this state is damaged, and is left unchanged: start a new one with '{reset}'")
             }
             Flaw::Format(format) => format!(
                 "this state is in format {format}, of another version of throttle: use that version, or start \
-                 a new state with {reset}"
+                 a new state with '{reset}'"
             ),
         };
         StoreError { exit: Exit::BadState, error: anyhow!("{name}: {why}") }
     }
 }
 
-/// The command that begins a new state.
-fn reset_command(option: &str) -> String {
-    format!("'throttle --reset-state{option}'")
+/// A command with this option, for what the user names `state` after `-s`; without, if that may not be on the command
+/// line.
+pub(super) fn command(option: &str, state: Option<&str>) -> String {
+    let state = state.map(|state| format!(" -s {state}")).unwrap_or_default();
+    format!("throttle {option}{state}")
 }

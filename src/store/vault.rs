@@ -187,10 +187,9 @@ pub trait Vault: Any + Send {
     /// Its name in messages.
     fn name(&self) -> Cow<'_, str>;
 
-    /// The option that names it on the command line; empty if it has a user or password, which may not be there: then
-    /// the user knows where it is named.
-    fn option(&self) -> String {
-        format!(" -s {}", self.name())
+    /// How the user names it after `-s`; `None` if it has a user or password, which may not be on the command line.
+    fn state(&self) -> Option<Cow<'_, str>> {
+        Some(self.name())
     }
 }
 

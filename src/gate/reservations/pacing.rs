@@ -126,9 +126,11 @@ impl Pacing {
 
     /// The part of a demand for which slots are ordered now: that of two orders for its lane.
     pub(super) fn near(&self, demand: &Demand) -> u64 {
-        let most = 2 * self.span();
-        let of_followers = (most >> self.losses).max(most.min(LEAST_FOLLOWING));
-        let most = if demand.before > 0 { of_followers } else { most };
+        let of_two = 2 * self.span();
+        let most = match demand.before {
+            0 => of_two,
+            _ => (of_two >> self.losses).max(of_two.min(LEAST_FOLLOWING)),
+        };
         demand.count.min(most.saturating_sub(demand.before))
     }
 

@@ -60,7 +60,7 @@ pub struct FileVault {
     lock: Option<Lock>,
     /// A transaction goes on from one load or swap to the next.
     gathers: bool,
-    /// The transaction has written something.
+    /// A value was written since the transaction began.
     has_written: bool,
     /// True if the file is not the one that was last seen.
     is_replaced: bool,

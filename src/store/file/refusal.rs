@@ -86,5 +86,5 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
 /// Refuses a file for a flaw, and says what to do about it.
 pub(super) fn unusable(path: &Path, flaw: Flaw) -> StoreError {
     let path = path.display().to_string();
-    flaw.refusal(&path, &format!(" -s {path}"))
+    flaw.refusal(&path, Some(&path))
 }

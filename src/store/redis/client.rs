@@ -117,8 +117,8 @@ impl Client {
             }
             open = redirected;
         }
-        let took = answers.iter().flatten().map(|answer: &Answer| answer.reading.took()).min();
-        self.shortest = took.into_iter().chain([self.shortest]).min().unwrap_or_default();
+        let took = answers.iter().flatten().map(|answer: &Answer| answer.reading.took());
+        self.shortest = took.fold(self.shortest, u64::min);
         if calls.len() > 1 {
             let took = (self.now)().since(begun);
             let each = took.saturating_sub(self.shortest) / calls.len() as u64;

@@ -380,7 +380,7 @@ impl Vault for ServerVault {
         self.client.server().to_string().into()
     }
 
-    fn option(&self) -> String {
-        if self.client.server().has_credentials() { String::new() } else { format!(" -s {}", self.name()) }
+    fn state(&self) -> Option<Cow<'_, str>> {
+        (!self.client.server().has_credentials()).then(|| self.name())
     }
 }

@@ -120,7 +120,7 @@ impl VaultStore {
         let loaded = vault.load(&[b""], false);
         vault.release();
         let Some(value) = loaded?.values.pop().flatten() else { return Ok(None) };
-        let refusal = |flaw: Flaw| flaw.refusal(&vault.name(), &vault.option());
+        let refusal = |flaw: Flaw| flaw.refusal(&vault.name(), vault.state().as_deref());
         let record = Record::decode(b"", &value).map_err(refusal)?;
         let policy = Policy::of(&record.limits).map_err(|_| refusal(Flaw::Damaged))?;
         Ok(Some(VaultStore::new(vault, policy, &[], Reserve::LOCAL)))
@@ -201,7 +201,7 @@ impl VaultStore {
     }
 
     fn unusable(&self, flaw: Flaw) -> StoreError {
-        flaw.refusal(&self.vault.name(), &self.vault.option())
+        flaw.refusal(&self.vault.name(), self.vault.state().as_deref())
     }
 
     fn refused(&self, exit: Exit, why: &str) -> StoreError {

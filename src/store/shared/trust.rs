@@ -17,7 +17,7 @@ use crate::charge::Key;
 use crate::exit::Exit;
 use crate::gate::Eviction;
 use crate::printable::escaped;
-use crate::store::flaw::Flaw;
+use crate::store::flaw::{Flaw, command};
 use crate::store::ledger::{BookingRules, Change, GOOD_FOR, Ledger, ReturnedSlots};
 use crate::store::record::{Before, Record, Watermark};
 use crate::store::vault::{Reading, Suspicion, Value};
@@ -220,12 +220,12 @@ impl VaultStore {
             return Ok(!agrees);
         }
         let (theirs, ours) = (escaped(&record.limits), &self.rules.policy().text);
-        let option = self.vault.option();
+        let replace = command("--set-limits", self.vault.state().as_deref());
         Err(self.refused(
             Exit::BadState,
             &format!(
                 "this state has other limits: '{theirs}', not '{ours}': give the same limits, none, or another \
-                 state, or replace its limits with 'throttle --set-limits{option} -r RATE'"
+                 state, or replace its limits with '{replace} -r RATE'"
             ),
         ))
     }

@@ -63,7 +63,7 @@ impl Stage {
                 count,
                 within: if random.bool() { u64::MAX } else { 0 },
                 ahead: random.u64(..=1 << 20),
-                by: random.u16(..3),
+                by: u32::MAX - random.u32(..3),
                 follows: random.bool(),
                 turn,
             }),

@@ -65,7 +65,7 @@ pub struct Wanted {
     pub follows: bool,
     /// The process that wants them, by a number of its own, which the store sets.
     #[cfg_attr(feature = "cli", serde(default))]
-    pub by: u16,
+    pub by: u32,
     /// The turn in the last answer, if the order was turned away.
     pub turn: Option<Turn>,
 }

@@ -18,10 +18,10 @@ pub(in crate::store) struct Crowd {
     since: Time,
     /// Each by a number of its own, with the slots that it got in this second.
     #[serde(serialize_with = "as_text", deserialize_with = "from_text")]
-    got: Vec<(u16, u64)>,
+    got: Vec<(u32, u64)>,
 }
 
-fn as_text<S: Serializer>(got: &[(u16, u64)], serializer: S) -> Result<S::Ok, S::Error> {
+fn as_text<S: Serializer>(got: &[(u32, u64)], serializer: S) -> Result<S::Ok, S::Error> {
     let mut text = String::new();
     for (process, slots) in got {
         pack(&mut text, (*process).into());
@@ -30,17 +30,17 @@ fn as_text<S: Serializer>(got: &[(u16, u64)], serializer: S) -> Result<S::Ok, S:
     serializer.serialize_str(&text)
 }
 
-fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u16, u64)>, D::Error> {
+fn from_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<(u32, u64)>, D::Error> {
     let text = String::deserialize(deserializer)?;
     let numbers = unpack(&text).take(2 * MAX_KNOWN).collect::<Option<Vec<_>>>();
-    let pair = |pair: &[u64]| Some((u16::try_from(pair[0]).ok()?, *pair.get(1)?));
+    let pair = |pair: &[u64]| Some((u32::try_from(pair[0]).ok()?, *pair.get(1)?));
     let got = numbers.and_then(|numbers| numbers.chunks(2).map(pair).collect());
     got.ok_or_else(|| D::Error::custom("no numbers of processes"))
 }
 
 impl Crowd {
     /// The crowd at `now`, which these processes join.
-    pub(super) fn with(&self, now: Time, processes: impl Iterator<Item = u16>) -> Self {
+    pub(super) fn with(&self, now: Time, processes: impl Iterator<Item = u32>) -> Self {
         let is_counted = |seconds: u64| (self.since..self.since.after(seconds * COUNTED_FOR)).contains(&now);
         let mut crowd = match (is_counted(1), is_counted(2)) {
             (true, _) => self.clone(),
@@ -69,18 +69,18 @@ impl Crowd {
     }
 
     /// The number of slots that a process got in this second.
-    pub(super) fn got(&self, process: u16) -> u64 {
+    pub(super) fn got(&self, process: u32) -> u64 {
         self.known(process).map_or(0, |at| self.got[at].1)
     }
 
     /// Counts slots that a process has got.
-    pub(super) fn count(&mut self, process: u16, slots: u64) {
+    pub(super) fn count(&mut self, process: u32, slots: u64) {
         if let Some(at) = self.known(process) {
             self.got[at].1 = self.got[at].1.saturating_add(slots);
         }
     }
 
-    fn known(&self, process: u16) -> Option<usize> {
+    fn known(&self, process: u32) -> Option<usize> {
         self.got.iter().position(|(known, _)| *known == process)
     }
 }
@@ -97,11 +97,11 @@ mod tests {
         for seed in 0..100 {
             let mut random = fastrand::Rng::with_seed(seed);
             let (mut crowd, mut now, mut booked) =
-                (Crowd::default(), Time(1 << 40), Vec::<(Time, u16, u64)>::new());
+                (Crowd::default(), Time(1 << 40), Vec::<(Time, u32, u64)>::new());
             for _ in 0..200 {
                 let longest = [1, SECOND / 9, 3 * SECOND][random.usize(0..3)];
                 now = now.after(random.u64(0..longest));
-                let process = random.u16(0..8);
+                let process = random.u32(0..8) * 0x2000_0001;
                 crowd = crowd.with(now, [process].into_iter());
                 let within = |nanos| booked.iter().filter(move |(at, ..)| now.since(*at) < nanos);
                 let those = |nanos| within(nanos).map(|(_, process, _)| *process).chain([process]);

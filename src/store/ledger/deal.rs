@@ -212,7 +212,7 @@ mod tests {
             for _ in 0..20 {
                 now = now.saturating_add(random.u64(0..400_000_000));
                 let mut orders = Vec::new();
-                for by in 0..random.u16(1..5) {
+                for by in 0..random.u32(1..5) {
                     for at in 0..random.u64(1..9) {
                         let within = random.choice([0, 100_000_000, u64::MAX]).unwrap();
                         let (count, ahead) = (random.u64(1..4), random.u64(0..9));

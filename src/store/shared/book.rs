@@ -3,7 +3,6 @@
 use std::collections::HashSet;
 use std::slice;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use super::VaultStore;
 use super::request::{MAX_PARTS, Part, Reply, Request};
@@ -185,6 +184,7 @@ impl VaultStore {
                 Slot { at: reading.not_before(at), until: reading.not_after(at).saturating_add(good_for) };
             if slot.at <= slot.until { slots.push((slot, at)) } else { late.push(Returned { booked_in, at }) }
         }
+        self.answered = reading.answered;
         self.returnable.add(order, booked_in, &slots, reading.answered);
         let not_before = |at: Option<Time>| at.map(|at| reading.not_before(at));
         let mut overruns = answer.overruns;
@@ -211,11 +211,11 @@ impl VaultStore {
 
     /// Books until the first slots would be kept waiting for too long.
     fn book_in_time(&mut self, orders: &[Order]) -> Result<Vec<Answer>, StoreError> {
-        let (begun, longest) = (Instant::now(), Duration::from_nanos(self.rules.policy().validity / 16));
-        let mut answers = Vec::new();
+        let (mut answers, mut until) = (Vec::new(), None);
         for of_key in orders.chunk_by(|one, next| one.key == next.key) {
             answers.extend(self.book_each(of_key)?);
-            if begun.elapsed() > longest {
+            let longest = self.rules.policy().validity / 16;
+            if self.answered > *until.get_or_insert(self.answered.saturating_add(longest)) {
                 break;
             }
         }

@@ -36,7 +36,7 @@ const MIN_BETWEEN_EVICTIONS: usize = 1024;
 /// Limits that are kept in a vault, as one process uses them.
 pub struct VaultStore {
     /// A random number by which this process is told from others.
-    id: u16,
+    id: u32,
     pub(super) vault: Box<dyn Vault>,
     agreement: Agreement,
     pub(super) rules: BookingRules,
@@ -48,6 +48,8 @@ pub struct VaultStore {
     until_eviction: usize,
     /// The number of times that slots were booked in vain, as all came too late, since some came in time.
     corrections: usize,
+    /// When the vault last answered, by our own clock.
+    answered: Time,
     warn: Warn,
 }
 
@@ -83,7 +85,7 @@ impl VaultStore {
     /// state if there is one.
     pub(super) fn new(vault: Box<dyn Vault>, policy: Policy, rates: &[Rate], reserve: Reserve) -> Self {
         let mut store = VaultStore {
-            id: fastrand::u16(..),
+            id: fastrand::u32(..),
             vault,
             rules: BookingRules::new(policy.clone()),
             agreement: Agreement::new(policy, rates, reserve),
@@ -92,6 +94,7 @@ impl VaultStore {
             doubt: None,
             until_eviction: 0,
             corrections: 0,
+            answered: Time::ZERO,
             warn: Arc::new(drop),
         };
         store.expect();

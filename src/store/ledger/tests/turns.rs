@@ -61,7 +61,7 @@ fn nobody_waits_for_the_turn_of_one_who_has_left() {
 fn of_those_who_book_nobody_gets_more_than_its_share_but_for_a_few() {
     let policy = Policy { span: 20, ..policy(&[quota(Algorithm::Interval, 100, SECOND)]) };
     let mut state = Books::new(policy);
-    let mut got = |(now, by): (u64, u16)| {
+    let mut got = |(now, by): (u64, u32)| {
         let wanted = Wanted { count: 40, within: u64::MAX, by, ..Wanted::default() };
         state.book(now * SECOND, &order(&[1], 0).with(Task::Book(wanted))).slots.len()
     };

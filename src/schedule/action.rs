@@ -9,7 +9,7 @@ use crate::config::{HaltOn, Rate};
 use crate::exit::{End, Exit};
 use crate::gate::Order;
 use crate::source::{Batch, Delimiter};
-use crate::time::Time;
+use crate::time::{SECOND, Time};
 
 /// The next thing for the driver to do.
 #[derive(Debug)]
@@ -43,21 +43,36 @@ pub enum Action {
     Finish(Exit),
 }
 
+/// A notice of a shorter pause, in nanoseconds, would be out of date before it is read.
+pub(super) const LEAST_TOLD: u64 = SECOND;
+
 /// Actions to do before anything else is decided, first in, first out.
 #[derive(Default)]
-pub(super) struct Actions(VecDeque<Action>);
+pub(super) struct Actions {
+    actions: VecDeque<Action>,
+    /// The end of the last hold in all runs that was told of, whatever its key.
+    told_hold: Time,
+}
 
 impl Actions {
     pub(super) fn next(&mut self) -> Option<Action> {
-        self.0.pop_front()
+        self.actions.pop_front()
     }
 
     pub(super) fn push(&mut self, action: Action) {
-        self.0.push_back(action);
+        self.actions.push_back(action);
     }
 
     pub(super) fn notify(&mut self, notice: Notice) {
         self.push(Action::Notify(Box::new(notice)));
+    }
+
+    /// Tells of a hold in all runs, unless another was told of that ends no sooner, or little.
+    pub(super) fn tell_hold(&mut self, now: Time, until: Time) {
+        if self.told_hold <= now || until.since(self.told_hold) > LEAST_TOLD {
+            self.told_hold = until;
+            self.notify(Notice::SharedHold(until));
+        }
     }
 
     pub(super) fn store(&mut self, orders: impl IntoIterator<Item = Order>) {

@@ -2,6 +2,7 @@
 
 use anyhow::{Context, Error};
 
+use super::action::LEAST_TOLD;
 use super::admission::Asked;
 use super::jobs::Attempt;
 use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
@@ -10,10 +11,7 @@ use crate::config::{Halt, HaltOn, OnLimit, Rate, check_shared, keys};
 use crate::exit::{End, Exit, JobEnd};
 use crate::gate::{Answer, Feedback, Order, Request, Reservations};
 use crate::source::{Batch, LONG_LINE, Segment, Unfit};
-use crate::time::{SECOND, Time, Wall};
-
-/// A notice of a shorter pause would be out of date before it is read.
-const LEAST_TOLD: u64 = SECOND;
+use crate::time::{Time, Wall};
 
 impl Schedule {
     /// From `now` on, the wall clock shows this. Call it each time the clock has been set.
@@ -26,7 +24,9 @@ impl Schedule {
     pub fn input(&mut self, block: Segment) {
         // Input that never pauses would replace what waits for ever. All that came before this item is known.
         let replaces = self.options.on_limit == OnLimit::Latest;
-        self.is_due |= replaces && self.next_known().is_some_and(|next| block.arrival() > next);
+        if replaces && self.upcoming.at().is_some_and(|next| block.arrival() > next) {
+            self.arrivals.know();
+        }
         self.input.put(block);
     }
 
@@ -54,7 +54,7 @@ impl Schedule {
 
     /// The awaited instant has come, and all that arrived by then was reported, if the wait accepted input.
     pub fn due(&mut self) {
-        self.is_due = self.listens;
+        self.arrivals.due();
     }
 
     /// The limits have changed; the new ones keep the history of past releases.
@@ -88,7 +88,7 @@ impl Schedule {
         self.commit(now, &mut admission, items);
         self.account.leave(now, &admission, items);
         if items > 0 {
-            (self.good_until, self.has_lost_slot) = (good_until, false);
+            self.good_until = good_until;
             self.lanes.was_timely();
         }
         if items < admission.batch.items() {
@@ -118,7 +118,7 @@ impl Schedule {
     /// pause.
     pub fn busy(&mut self, now: Time, admission: Box<Admission>, pause: u64) {
         self.sent(now, admission, 0);
-        self.not_before = now.saturating_add(pause);
+        self.upcoming.postpone(now.saturating_add(pause));
     }
 
     /// An admission was not sent, as its slot had ended by the time it was formed.
@@ -288,12 +288,8 @@ impl Schedule {
         let keys = [order.key.clone()];
         let known =
             slots.held_until(&Request { eligible_at: now, costs: &order.costs, keys: &keys, waits: true });
-        let untold = |until: &Time| self.told_hold <= now || until.since(self.told_hold) > LEAST_TOLD;
         let begun = answer.held.filter(|until| *until > now && known <= now && order.wanted().is_some());
-        if let Some(until) = begun.filter(untold) {
-            self.told_hold = until;
-            self.actions.notify(Notice::SharedHold(until));
-        }
+        begun.into_iter().for_each(|until| self.actions.tell_hold(now, until));
         slots.heard(now, order, &answer);
         if let Some(limits) = answer.limits.filter(|limits| slots.follow(&limits.terms)) {
             let local = self.gate.rates().iter().filter(|rate| rate.is_local()).cloned();

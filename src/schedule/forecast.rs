@@ -111,7 +111,7 @@ impl WaitReason {
         if !is_stopping && !lanes.is_empty() {
             if lanes.capacity().vacancies == 0 {
                 return WaitReason::Command;
-            } else if schedule.not_before > now {
+            } else if schedule.upcoming.is_postponed(now) {
                 return WaitReason::Shortage;
             }
         }
@@ -164,11 +164,11 @@ pub(super) fn awaited(schedule: &Schedule, now: Time) -> Awaited {
     let Some(at) = schedule.next_lane() else { return Awaited::default() };
     let lane = lanes.lane(at);
     let blocked = lanes.blocked(at, gate, now);
-    let is_limit = schedule.not_before <= now && lane.delayed_until(now).is_none();
+    let is_limit = !schedule.upcoming.is_postponed(now) && lane.delayed_until(now).is_none();
     let limit = blocked.and_then(Blocked::limit).filter(|_| is_limit);
     let is_held_by_all = blocked.is_some_and(|blocked| blocked.by == By::Hold);
     let is_hold = is_held_by_all || (limit.is_none() && lane.is_held(now));
-    Awaited { limit, is_hold, until: schedule.next_known() }
+    Awaited { limit, is_hold, until: schedule.upcoming.at() }
 }
 
 /// The end of a hold in all runs that share the limits, if it is in the future.

@@ -21,6 +21,7 @@
 mod account;
 mod action;
 mod admission;
+mod arrivals;
 mod ending;
 mod events;
 mod forecast;
@@ -31,6 +32,7 @@ mod releases;
 mod stats;
 #[cfg(test)]
 mod tests;
+mod upcoming;
 
 pub use self::account::{LimitStats, Observer};
 pub use self::action::{Action, Failed, Failure, HoldBegun, Notice};
@@ -42,9 +44,11 @@ pub use self::stats::{Stats, Times};
 
 use self::account::Account;
 use self::action::Actions;
+use self::arrivals::Arrivals;
 use self::ending::Ending;
 use self::jobs::Jobs;
 use self::lanes::Lanes;
+use self::upcoming::Upcoming;
 use crate::config::{Config, OnLimit, QueueOptions, Rate, Run, Share};
 use crate::exit::Exit;
 use crate::gate::{BookingTerms, Gate, Learned, Reservations};
@@ -61,22 +65,10 @@ pub struct Schedule {
     account: Account,
     ending: Ending,
     actions: Actions,
-    /// The next release, as far as is known: it may turn out later; and its lane, if that is known.
-    next: Option<(Time, Option<usize>)>,
-    /// Since when the limits name no instant for what waits.
-    paused_since: Option<Time>,
-    /// The sink could not take more; it is not tried again before this instant.
-    not_before: Time,
-    /// True if all input that has arrived by now is known.
-    is_due: bool,
-    /// True if the present wait also listens to the input.
-    listens: bool,
+    upcoming: Upcoming,
+    arrivals: Arrivals,
     /// The last instant at which the latest admission could be sent, if it needed slots.
     good_until: Option<Time>,
-    /// A slot was not used in time since the last release.
-    has_lost_slot: bool,
-    /// The end of the last hold in all runs that was told of, whatever its key.
-    told_hold: Time,
     /// The last admission, kept for reuse of its memory; `None` while one is being sent.
     spare: Option<Box<Admission>>,
 }
@@ -96,14 +88,9 @@ impl Schedule {
             account,
             ending: Ending::new(config, now, wall),
             actions: Actions::default(),
-            next: None,
-            paused_since: None,
-            not_before: Time::ZERO,
-            is_due: false,
-            listens: false,
+            upcoming: Upcoming::default(),
+            arrivals: Arrivals::default(),
             good_until: None,
-            has_lost_slot: false,
-            told_hold: Time::ZERO,
             spare: Some(Box::default()),
         }
     }
@@ -177,7 +164,7 @@ impl Schedule {
         let is_too_late = self.is_too_late(now);
         if is_too_late && self.knows_all() {
             let late = self.known_next(now).map(|next| next.since(now));
-            self.actions.notify(Notice::TooLong { late, had_slot: self.has_lost_slot });
+            self.actions.notify(Notice::TooLong { late, had_slot: self.has_lost_slot() });
             self.ending.end(Exit::Refused);
             return self.poll(now, capacity);
         }
@@ -244,14 +231,14 @@ impl Schedule {
     /// Waits for something to happen, or for an instant: to look again, to tidy up, or any other that is known.
     fn wait(&mut self, now: Time, [again, tidy_at]: [Option<Time>; 2]) -> Action {
         let accepting = self.is_accepting();
-        (self.is_due, self.listens) = (false, accepting);
+        self.arrivals.wait(accepting);
         if self.ending.is_stopping() {
             return Action::Wait { until: again, accepting };
         }
         let backoff = self.jobs.backoffs().map(|(first, _)| first);
         let is_held = !self.lanes.is_empty() && self.lanes.capacity().vacancies > 0;
         // Asking for what has arrived by now is not a wait.
-        let is_due = self.next_known().is_some_and(|next| next <= now);
+        let is_due = self.upcoming.at().is_some_and(|next| next <= now);
         if (is_held || backoff.is_some()) && !is_due {
             let awaited = forecast::awaited(self, now);
             self.account.begin_wait(now, awaited);
@@ -263,7 +250,7 @@ impl Schedule {
         let over = self.ending.over().filter(|_| !self.has_released_all());
         // From then on, it waits for limits.
         let delay = self.next_lane().and_then(|at| self.lanes.lane(at).delayed_until(now));
-        let times = [again, self.next_known(), delay, backoff, tidy_at, patience_ends, over, deadline];
+        let times = [again, self.upcoming.at(), delay, backoff, tidy_at, patience_ends, over, deadline];
         Action::Wait { until: times.into_iter().flatten().min(), accepting }
     }
 
@@ -317,35 +304,29 @@ impl Schedule {
             return next > by.saturating_add(slack) && (is_fixed || !may_run_sooner());
         }
         // The answer may be a slot in time, unless slots are late one after the other.
-        let may_come = self.is_asking() && !self.has_lost_slot;
+        let may_come = self.is_asking() && !self.has_lost_slot();
         is_fixed && now >= by && !self.lanes.is_empty() && !may_come
     }
 
     /// When items will have waited for as long as they may, while a file of limits pauses the run: until when is not
     /// known.
     fn pause_ends(&self) -> Option<Time> {
-        let is_paused = matches!(self.next, Some((Time::NEVER, _)));
         let may_go_on =
             self.jobs.running() > 0 || self.jobs.backoffs().is_some() || self.gate.reservations().is_some();
-        let since = self.paused_since.filter(|_| is_paused && !may_go_on)?;
+        let since = self.upcoming.paused_since().filter(|_| !may_go_on)?;
         Some(since.saturating_add(self.ending.patience()?))
-    }
-
-    /// The next release of an item in a lane, if the limits say when.
-    fn next_known(&self) -> Option<Time> {
-        self.next.and_then(|(next, _)| next.known())
     }
 
     /// The lane of the next release, if it is known and has not been emptied since.
     fn next_lane(&self) -> Option<usize> {
-        self.next?.1.filter(|&at| self.lanes.holds(at))
+        self.upcoming.lane().filter(|&at| self.lanes.holds(at))
     }
 
     /// The next release if nothing else arrives; `None` if not known.
     fn known_next(&self, now: Time) -> Option<Time> {
         let again = self.jobs.backoffs().map(|(first, _)| first);
         let booked = || if self.is_asking() { None } else { self.lanes.expected(&self.gate, now) };
-        match self.next_known().or_else(booked) {
+        match self.upcoming.at().or_else(booked) {
             Some(next) => Some(again.map_or(next, |again| again.min(next))),
             None => again.filter(|_| self.has_ended()),
         }
@@ -354,6 +335,11 @@ impl Schedule {
     /// True if slots were asked for and the store has not answered.
     fn is_asking(&self) -> bool {
         self.gate.reservations().is_some_and(Reservations::is_asking)
+    }
+
+    /// True if the last slot was not used in time.
+    fn has_lost_slot(&self) -> bool {
+        self.gate.reservations().is_some_and(Reservations::have_lost)
     }
 
     /// Ends the run once its time is over, but not before all input that has arrived by then is known.
@@ -365,11 +351,11 @@ impl Schedule {
         if waits || self.look(now) {
             self.actions.notify(Notice::TimeUp);
             self.ending.end(Exit::Refused);
-        } else if self.is_due || self.input.has_ended() {
+        } else if self.arrivals.are_known() || self.input.has_ended() {
             self.ending.stop();
         } else {
             // Until now, there may have been no command to take more.
-            self.listens = true;
+            self.arrivals.wait(true);
             return Some(Action::Wait { until: Some(now), accepting: true });
         }
         self.actions.next()
@@ -389,7 +375,7 @@ impl Schedule {
 
     /// True if no more input that has arrived by now can be read.
     fn knows_all(&self) -> bool {
-        self.is_due || !self.is_accepting()
+        self.arrivals.are_known() || !self.is_accepting()
     }
 
     /// True if releases depend on what the wall clock shows, so the scheduler must be told when it is set.
@@ -435,7 +421,7 @@ impl Schedule {
 
     /// The next release, as far as it was known at the last poll.
     pub fn next_release(&self) -> Option<Time> {
-        self.next_known().or_else(|| Some(self.jobs.backoffs()?.0))
+        self.upcoming.at().or_else(|| Some(self.jobs.backoffs()?.0))
     }
 
     /// The last instant at which the latest admission could be sent, if it needed slots.

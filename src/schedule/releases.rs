@@ -67,7 +67,7 @@ impl Schedule {
     /// True if items that must be known before a release may still arrive at this very instant. Offers those that have
     /// arrived.
     pub(super) fn gathers(&mut self, now: Time) -> bool {
-        if !self.must_gather() || self.is_due {
+        if !self.must_gather() || self.arrivals.are_known() {
             return false;
         }
         self.offer(now);
@@ -83,7 +83,7 @@ impl Schedule {
     /// Finds out when the next release may be, without admitting anything.
     pub(super) fn gather(&mut self, now: Time) {
         match self.lanes.next(&self.gate, now) {
-            Some(at) => self.next = Some((self.not_before.max(now), Some(at))),
+            Some(at) => self.upcoming.set(now, at),
             None => self.find_next(now),
         }
     }
@@ -94,7 +94,7 @@ impl Schedule {
         if !passes {
             self.offer(now);
         }
-        self.next = None;
+        self.upcoming.clear();
         let capacity = self.lanes.capacity();
         let room = if self.must_gather() { 1 } else { capacity.vacancies.min(capacity.at_once) };
         if self.ending.is_stopping() || capacity.vacancies == 0 {
@@ -103,11 +103,11 @@ impl Schedule {
         if !self.is_accepting() {
             self.lanes.flush(now, &self.gate);
         }
-        if self.not_before > now && !self.lanes.is_empty() {
-            self.next = Some((self.not_before, None));
+        if self.upcoming.is_postponed(now) && !self.lanes.is_empty() {
+            self.upcoming.wait_for_sink();
             return None;
         }
-        self.expire(now);
+        self.gate.reservations_mut().into_iter().for_each(|slots| slots.expire(now));
         let mut admission = self.spare.take().unwrap_or_default();
         admission.checked = now;
         let flow = self.admit_waiting(room, &mut admission);
@@ -127,11 +127,11 @@ impl Schedule {
             }
         }
         if !admission.batch.is_empty() {
-            self.paused_since = None;
+            self.upcoming.release();
             return Some(admission);
         }
         // What is not admitted although nothing else is waits for an event.
-        if self.next.is_none() {
+        if !self.upcoming.is_decided() {
             self.find_next(now);
         }
         self.recycle(now, admission);
@@ -270,8 +270,8 @@ impl Schedule {
             return Continue(());
         }
         // There is room again for what has arrived at the same instant; it may join the next batch.
-        self.is_due = false;
-        self.next = Some((admission.checked, Some(at)));
+        self.arrivals.forget();
+        self.upcoming.set(admission.checked, at);
         Break(())
     }
 
@@ -312,11 +312,6 @@ impl Schedule {
         !late.is_empty()
     }
 
-    /// Drops slots that were not used in time, as of `now`.
-    fn expire(&mut self, now: Time) {
-        self.has_lost_slot |= self.gate.reservations_mut().is_some_and(|slots| slots.expire(now));
-    }
-
     /// Finds out when the next release may be, if none may be now. If that is never, and nothing may change it, ends
     /// the run.
     fn find_next(&mut self, now: Time) {
@@ -329,10 +324,8 @@ impl Schedule {
             let may_open = self.gate.properties().may_open && !get_no_slots();
             self.jobs.running() > 0 || may_open
         };
-        let is_never = next.is_some_and(|(from, _)| from == Time::NEVER);
-        let ends = is_never && !may_change();
-        self.paused_since = is_never.then(|| self.paused_since.unwrap_or(now));
-        self.next = next.map(|(from, at)| (from, Some(at)));
+        let ends = next.is_some_and(|(at, _)| at == Time::NEVER) && !may_change();
+        self.upcoming.find(now, next);
         if ends {
             let goes_by_clock = self.gate.rates().iter().any(Rate::goes_by_wall);
             let advice = match goes_by_clock {
@@ -347,7 +340,7 @@ impl Schedule {
     /// Charges the releases of the first `items`.
     pub(super) fn commit(&mut self, now: Time, admission: &mut Admission, items: u64) {
         // More that has arrived by this instant may be read now.
-        self.is_due = false;
+        self.arrivals.forget();
         let releases = admission.batch.releases_of(items);
         let (over, account) = (!self.jobs.exist(), &mut self.account);
         let charged = |limit, releases, cost| account.charge(limit, releases, cost);

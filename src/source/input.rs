@@ -1,31 +1,17 @@
 //! Turns the segments that were read into the items that wait in lanes.
-//!
-//! An item that can never be released is rejected in its turn: once as many items are done as precede it in the input.
-//! Such items are found when they are read, which may be far ahead. Counted at once, a few of them would be a large
-//! share of what has ended so far and might end a run with `--halt`, depending on how the input was cut into blocks.
 
-use std::collections::{BTreeMap, VecDeque};
+use std::collections::VecDeque;
 
 use anyhow::{Error, Result};
 
+use super::rejects::{Rejects, Unfit};
 use super::{Advice, Charger, Delimiter, Fields, Items, Segment, bad_item};
 use crate::charge::{Charge, Draft};
 use crate::config::{Cleaning, Config, Feed, OnBad, OnLimit, Rate, Template, members};
 use crate::time::Time;
 
-/// The most items that may be waiting to be rejected; no further items are looked at.
-const MAX_REJECTS: usize = 1024;
-
 /// Returns true if an item is already done and need not be taken.
 pub type Done = Box<dyn FnMut(&[u8]) -> bool>;
-
-/// Why an item can never be released.
-pub(crate) enum Unfit {
-    /// It cannot be charged.
-    Uncharged(Error),
-    /// It cannot be an argument.
-    Argument(&'static str),
-}
 
 /// Items that have been read but are not in a lane yet.
 pub(crate) struct Input {
@@ -46,8 +32,7 @@ pub(crate) struct Input {
     draft: Draft,
     /// The charge of the item taken last, shared by the next one if it is the same.
     last: Charge,
-    /// Items that can never be released, by the number of items that must be done before them, and their own number.
-    rejects: BTreeMap<(u64, u64), (Segment, Unfit)>,
+    rejects: Rejects,
     totals: Totals,
     /// True if no more will come.
     has_ended: bool,
@@ -101,7 +86,7 @@ impl Input {
             front: None,
             draft: Draft::default(),
             last: Charge::default(),
-            rejects: BTreeMap::new(),
+            rejects: Rejects::default(),
             totals: Totals::default(),
             has_ended: false,
             bad_end: None,
@@ -224,7 +209,7 @@ impl Input {
 
     /// The number of bytes of the input before the first item that has neither been taken nor rejected.
     pub(crate) fn done_until(&self) -> u64 {
-        self.rejects.values().next().map_or(u64::MAX, |(segment, _)| segment.offset()).min(self.offset())
+        self.rejects.offset().unwrap_or(u64::MAX).min(self.offset())
     }
 
     /// Takes a whole segment, if all items are charged the same and need not be told apart.
@@ -293,19 +278,18 @@ impl Input {
     /// do not count towards its turn.
     pub(crate) fn reject(&mut self, why: Unfit) {
         let Some(segment) = self.pass() else { return };
-        let item = segment.first();
-        let before = item.saturating_sub(1 + self.totals.skipped + self.totals.left_out);
-        self.rejects.insert((before, item), (segment.detached(), why));
+        let before = segment.first().saturating_sub(1 + self.totals.skipped + self.totals.left_out);
+        self.rejects.add(before, &segment, why);
     }
 
     /// Takes the next item to reject, if its turn has come now that `done` items are done.
     pub(crate) fn take_rejected(&mut self, done: u64) -> Option<(Segment, Unfit)> {
-        Some(self.rejects.first_entry().filter(|first| first.key().0 <= done)?.remove())
+        self.rejects.take_due(done)
     }
 
     /// True while no more items may be looked at, as too many wait to be rejected.
     pub(crate) fn is_full(&self) -> bool {
-        self.rejects.len() >= MAX_REJECTS
+        self.rejects.is_full()
     }
 
     /// The advice on all items together, once they were all looked at.

@@ -18,6 +18,8 @@ mod json;
 mod keyless;
 mod part;
 mod reader;
+#[cfg(feature = "cli")]
+mod rejects;
 mod release_charges;
 mod segment;
 mod select;
@@ -38,12 +40,14 @@ pub(crate) use header::header_taker;
 #[cfg(feature = "cli")]
 pub use input::Done;
 #[cfg(feature = "cli")]
-pub(crate) use input::{Input, Unfit};
+pub(crate) use input::Input;
 pub use items::Batch;
 pub(crate) use items::{Items, Segments};
 pub(crate) use keyless::Keyless;
 pub(crate) use part::parse_cost;
 pub use reader::Reader;
+#[cfg(feature = "cli")]
+pub(crate) use rejects::Unfit;
 pub(crate) use release_charges::ReleaseCharges;
 pub use segment::Segment;
 pub(crate) use stamp::{Fault, Stamps};

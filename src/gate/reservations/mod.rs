@@ -3,6 +3,7 @@
 
 mod key_claims;
 mod lease;
+mod losses;
 mod news;
 mod order;
 mod ordering;
@@ -259,6 +260,9 @@ impl Reservations {
         self.version += 1;
         let Taken { key, costs, mut slots } = taken;
         let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
+        if !slots.is_empty() {
+            self.pacing.losses.use_slot();
+        }
         self.of(&key).lease(&costs).put(unused);
         self.forget(&key);
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
@@ -268,14 +272,18 @@ impl Reservations {
         })
     }
 
-    /// Drops the slots that were not used in time, as of `now`. Returns true if there were any.
-    pub fn expire(&mut self, now: Time) -> bool {
+    /// Drops the slots that were not used in time, as of `now`.
+    pub fn expire(&mut self, now: Time) {
         let late: u64 = self.leases().map(|lease| u64::from(lease.expire(now))).sum();
         self.version += late;
         if late > 0 {
-            self.pacing.lose(now);
+            self.pacing.losses.lose(now);
         }
-        late > 0
+    }
+
+    /// True if a slot was lost after the last one that was used.
+    pub fn have_lost(&self) -> bool {
+        self.pacing.losses.is_last()
     }
 
     /// The most releases of each lane that [`Reservations::want`] can use.

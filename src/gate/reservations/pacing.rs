@@ -1,6 +1,7 @@
 //! The size and timing of orders for slots.
 
 use super::lease::{Lease, Run};
+use super::losses::Losses;
 use super::order::{Answer, Turn, Wanted};
 use super::{BookingTerms, Demand};
 use crate::time::{SECOND, Time};
@@ -25,10 +26,6 @@ const DECAY: u64 = 16;
 
 /// The most runs of equal releases of a lane for which slots are booked at the same time.
 const MAX_RUNS: usize = 128;
-
-/// The most times that the number of slots for what follows others in a lane is halved, and the least that it becomes.
-const MAX_LOSSES: u32 = 6;
-const LEAST_FOLLOWING: u64 = 4;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
@@ -57,10 +54,7 @@ pub(super) struct Pacing {
     is_behind: bool,
     /// The number of times that the span is halved, as no slot came in time.
     halvings: u32,
-    /// The number of times that the span of what follows others in a lane is halved, as slots were lost, and when that
-    /// last changed.
-    losses: u32,
-    lost_at: Time,
+    pub(super) losses: Losses,
     /// The nanoseconds after a booking from which slots come in time, and the least of them: 0 if slots are good for
     /// longer than answers take.
     ahead: u64,
@@ -84,8 +78,7 @@ impl Pacing {
             got: 0,
             is_behind: false,
             halvings: 0,
-            losses: 0,
-            lost_at: Time::ZERO,
+            losses: Losses::default(),
             ahead: least_ahead,
             least_ahead,
             validity,
@@ -127,10 +120,7 @@ impl Pacing {
     /// The part of a demand for which slots are ordered now: that of two orders for its lane.
     pub(super) fn near(&self, demand: &Demand) -> u64 {
         let of_two = 2 * self.span();
-        let most = match demand.before {
-            0 => of_two,
-            _ => (of_two >> self.losses).max(of_two.min(LEAST_FOLLOWING)),
-        };
+        let most = if demand.before == 0 { of_two } else { self.losses.following(of_two) };
         demand.count.min(most.saturating_sub(demand.before))
     }
 
@@ -196,18 +186,6 @@ impl Pacing {
         if when > now { Err(Some(when)) } else { Ok(self.wanted(lease, run, 0, None)) }
     }
 
-    /// Notes that a slot was lost. Those for what follows in its lane may be over when its item has another.
-    pub(super) fn lose(&mut self, now: Time) {
-        (self.losses, self.lost_at) = ((self.losses + 1).min(MAX_LOSSES), now);
-    }
-
-    /// Notes that slots came in time.
-    fn regain(&mut self, now: Time) {
-        if self.losses > 0 && now.since(self.lost_at) > LEAD {
-            (self.losses, self.lost_at) = (self.losses - 1, now);
-        }
-    }
-
     /// True if releases that do not wait came too late for their slots, and get others. Otherwise they would be refused
     /// for their own slots, which count although nobody has used them.
     pub(super) fn replaces_lost(&self, lease: &Lease) -> bool {
@@ -253,7 +231,7 @@ impl Pacing {
             self.is_behind = is_in_time && are_due && booked == wanted;
         }
         if is_in_time {
-            self.regain(now);
+            self.losses.regain(now);
             self.halvings = self.halvings.saturating_sub(1);
             let needed = self.took.saturating_mul(2).saturating_sub(self.validity).min(self.ahead);
             self.ahead = (self.ahead - self.ahead / DECAY).max(needed).max(self.least_ahead);

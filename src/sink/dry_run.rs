@@ -47,7 +47,7 @@ impl Sink for DryRun {
         ends.clear();
         let mut is_open = false;
         if let Some(expander) = &self.expander {
-            let line = quoted(&expander.expand(batch, &self.delimiter, OsStr::new(HEADERS)));
+            let line = quoted(&expander.expand(batch, OsStr::new(HEADERS)));
             lines.extend_from_slice(format!("{at}\t{line}\n").as_bytes());
             ends.push(lines.len());
         } else {

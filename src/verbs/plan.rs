@@ -41,7 +41,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let capacity =
         config.command.as_ref().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
     let on_line = config.command.as_ref().filter(|run| run.stdin != Feed::Items);
-    let expander = on_line.map(|run| Expander::new(run.template.clone(), separator));
+    let expander = on_line.map(|run| Expander::new(run.template.clone(), separator, &delimiter));
     let end_of_line = if expander.is_some() { Delimiter::new(b"\n") } else { delimiter.clone() };
     let stdout = Stdout::new(end_of_line, Arc::clone(&interrupt));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);

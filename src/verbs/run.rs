@@ -142,7 +142,7 @@ fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
         let run = Run::clone(run);
         return Ok(match run.worker {
             Some(answers) => Box::new(Workers::new(run, answers, delimiter, separator, interrupt)?),
-            None => Box::new(Commands::new(run, delimiter, separator, interrupt)?),
+            None => Box::new(Commands::new(run, &delimiter, separator, interrupt)?),
         });
     }
     runtime::sharpen();

@@ -11,30 +11,26 @@ use crate::source::{Batch, Delimiter, Fields};
 pub(crate) struct Expander {
     template: Template,
     fields: Fields,
+    delimiter: Delimiter,
 }
 
 /// An item with its number and the values selected from it.
 type ItemValues<'a> = (u64, &'a [u8], Vec<Option<Cow<'a, [u8]>>>);
 
 impl Expander {
-    /// An expander for `template`, with `separator` between columns.
-    pub(crate) fn new(template: Template, separator: Option<&Separator>) -> Self {
+    /// An expander for `template`, with `separator` between columns of items that end with `delimiter`.
+    pub(crate) fn new(template: Template, separator: Option<&Separator>, delimiter: &Delimiter) -> Self {
         let fields = Fields::new(template.selectors(), separator);
-        Expander { template, fields }
+        Expander { template, fields, delimiter: delimiter.clone() }
     }
 
     /// The command line for a batch: an argument with a placeholder is repeated for each item. `headers` is the path
     /// of the file for headers.
-    pub(in crate::sink) fn expand(
-        &self,
-        batch: &Batch,
-        delimiter: &Delimiter,
-        headers: &OsStr,
-    ) -> Vec<OsString> {
+    pub(in crate::sink) fn expand(&self, batch: &Batch, headers: &OsStr) -> Vec<OsString> {
         let items: Vec<ItemValues> = batch
-            .numbered(delimiter)
+            .numbered(&self.delimiter)
             .map(|(number, record)| {
-                let item = delimiter.trim(record);
+                let item = self.delimiter.trim(record);
                 (number, item, self.fields.select(item, record.len()).collect())
             })
             .collect();
@@ -93,12 +89,8 @@ mod tests {
             let count = items.trim_end().lines().count() as u64;
             let mut batch = Batch::default();
             batch.push(Segment::of(items.as_bytes().to_vec(), count, Time::ZERO).at(7, 0));
-            let expander = Expander::new(template, None);
-            assert_eq!(
-                expander.expand(&batch, &Delimiter::new(b"\n"), OsStr::new("/h")),
-                line,
-                "{command:?}"
-            );
+            let expander = Expander::new(template, None, &Delimiter::new(b"\n"));
+            assert_eq!(expander.expand(&batch, OsStr::new("/h")), line, "{command:?}");
         }
     }
 }

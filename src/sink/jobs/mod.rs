@@ -5,14 +5,15 @@ mod capture;
 mod dialects;
 mod exec;
 mod expander;
+mod first_answer;
 mod gathered;
 mod header_files;
 mod headers;
 mod hold;
-mod job;
 mod lines;
 mod output;
 mod parent;
+mod process;
 mod programs;
 mod room;
 mod shortage;
@@ -25,11 +26,10 @@ mod wait;
 mod worker;
 mod workers;
 
-use std::env;
 use std::ffi::OsString;
 use std::io::{self, ErrorKind};
 use std::iter;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::SystemTime;
 
@@ -45,18 +45,17 @@ pub(crate) use self::workers::Workers;
 
 use self::capture::Capture;
 use self::header_files::HeaderFiles;
-use self::job::{Deadline, Job, Slots};
 use self::lines::Lines;
 use self::output::Outputs;
 use self::parent::Parent;
+use self::process::Process;
 use self::programs::Programs;
 use self::room::command_line;
-use self::shortage::Shortage;
 use self::spawn::Spawn;
 use self::stdin::Nothing;
 use self::tag::tag;
 use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink};
-use crate::config::{Feed, HEADERS, Output, Run, Separator, State, VARIABLE};
+use crate::config::{Feed, HEADERS, Output, Run, Separator};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
@@ -69,19 +68,24 @@ pub(crate) struct Commands {
     /// Makes the tag of a command's output from its items.
     tagger: Option<Expander>,
     run: Run,
-    delimiter: Delimiter,
     separator: Option<Separator>,
     capacity: Capacity,
     parent: Parent,
     jobs: Vec<Job>,
-    slots: Slots,
     outputs: Outputs,
-    shortage: Shortage,
-    /// The value of [`VARIABLE`] for commands, if it is set for us.
-    state: Option<String>,
     header_files: HeaderFiles,
     programs: Programs,
     nothing: Nothing,
+}
+
+/// A running command.
+struct Job {
+    process: Process,
+    /// The number of its first item.
+    first: u64,
+    /// The file to which it writes what a server has said.
+    headers: Option<PathBuf>,
+    capture: Option<Capture>,
 }
 
 impl Commands {
@@ -92,23 +96,19 @@ impl Commands {
     /// Standard output was closed.
     pub(crate) fn new(
         run: Run,
-        delimiter: Delimiter,
+        delimiter: &Delimiter,
         separator: Option<&Separator>,
         interrupt: Arc<Interrupt>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
         Ok(Commands {
-            expander: Expander::new(run.template.clone(), separator),
-            tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
-            capacity: Self::capacity_of(&run, &delimiter),
-            delimiter,
+            expander: Expander::new(run.template.clone(), separator, delimiter),
+            tagger: run.tag.clone().map(|tag| Expander::new(tag, separator, delimiter)),
+            capacity: Self::capacity_of(&run, delimiter),
             separator: separator.cloned(),
             parent: Parent::new(run.ends_commands())?,
             jobs: Vec::new(),
-            slots: Slots::default(),
-            shortage: Shortage::default(),
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),
-            state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
             header_files: HeaderFiles::new(run.retry.times > 0 || run.template.takes_headers()),
             programs: Programs::default(),
             nothing: Nothing::default(),
@@ -122,19 +122,17 @@ impl Commands {
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
     }
 
-    fn start(&mut self, batch: &Batch, slot: usize) -> Result<(), StartError> {
+    fn start(&mut self, batch: &Batch) -> Result<(), StartError> {
         let headers = self.header_files.file_of(batch).map_err(StartError::TempFile)?;
         // Always set: some programs fail on an empty file name.
         let named = headers.as_deref().unwrap_or(Path::new(stdin::NOTHING));
         let mut command = self.command(batch, named)?;
         command.set("THROTTLE_SEQ", batch.first().to_string());
         command.set("THROTTLE_ATTEMPT", batch.attempt().to_string());
-        command.set("THROTTLE_SLOT", (slot + 1).to_string());
         for name in ["THROTTLE_HEADERS", "THROTTLE_RETRY_AFTER"] {
             command.set(name, named);
         }
-        let tagger = self.tagger.as_ref();
-        let tag = tagger.map(|tagger| tag(tagger, batch, &self.delimiter));
+        let tag = self.tagger.as_ref().map(|tagger| tag(tagger, batch));
         let (capture, pipes) = match self.run.output {
             Output::Shared => (None, None),
             Output::Lines => (None, Some(Lines::capture(&mut command).map_err(StartError::TempFile)?)),
@@ -144,9 +142,9 @@ impl Commands {
             }
         };
         match self.parent.start(command) {
-            Ok(pid) => {
+            Ok(process) => {
                 let first = batch.first();
-                self.jobs.push(Job { pid, first, slot, headers, capture, deadline: Deadline::default() });
+                self.jobs.push(Job { process, first, headers, capture });
                 pipes.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
                 Ok(())
             }
@@ -155,16 +153,13 @@ impl Commands {
     }
 
     fn line(&self, batch: &Batch, headers: &Path) -> Vec<OsString> {
-        self.expander.expand(batch, &self.delimiter, headers.as_os_str())
+        self.expander.expand(batch, headers.as_os_str())
     }
 
     fn command(&mut self, batch: &Batch, headers: &Path) -> Result<Spawn, StartError> {
         let line = self.line(batch, headers);
         let program = self.programs.find(&line[0]);
         let mut command = Spawn::new(program, &line).map_err(StartError::Command)?;
-        if let Some(state) = &self.state {
-            command.set(VARIABLE, state);
-        }
         let stdin = match self.run.stdin {
             Feed::Nothing => Some(self.nothing.get()),
             Feed::Ours => None,
@@ -181,7 +176,7 @@ impl Commands {
             StartError::TempFile(error) | StartError::Command(error) if is_passing(&error) => {
                 let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(batch.first());
                 let why = self.cannot_run(batch, error);
-                self.shortage.persists(will_pass, why)
+                self.parent.shortage.persists(will_pass, why)
             }
             StartError::TempFile(error) => fatal(
                 Exit::Error,
@@ -199,12 +194,11 @@ impl Commands {
 
     /// Handles the end of a child. `None` if the child is not a job.
     fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
-        let at = self.jobs.iter().position(|job| job.pid == pid)?;
+        let at = self.jobs.iter().position(|job| job.process.pid == pid)?;
         let job = self.jobs.swap_remove(at);
-        self.slots.free(job.slot);
-        let end = self.parent.end(pid, &job.deadline, end);
+        let end = self.parent.end(&job.process, end);
         self.outputs.take(job.first, job.capture);
-        let ended = JobEnd { timed_out: job.deadline.has_passed, ..JobEnd::new(job.first, end) };
+        let ended = JobEnd { timed_out: job.process.deadline.has_passed, ..JobEnd::new(job.first, end) };
         Some(match job.headers {
             Some(path) => self.header_files.take(&path, SystemTime::now(), ended),
             None => ended,
@@ -234,16 +228,13 @@ impl Sink for Commands {
     }
 
     fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
-        let slot = self.slots.first();
-        let started = match self.start(batch, slot) {
-            Err(StartError::Command(error)) if self.programs.give_up(&error) => self.start(batch, slot),
+        let started = match self.start(batch) {
+            Err(StartError::Command(error)) if self.programs.give_up(&error) => self.start(batch),
             started => started,
         };
         match started {
             Ok(()) => {
-                self.slots.take(slot);
                 self.outputs.open(batch.first());
-                self.shortage.over();
                 Sent::All
             }
             Err(failure) => self.refuse(batch, failure),
@@ -271,7 +262,7 @@ impl Sink for Commands {
 impl RunningJobs for Commands {
     fn has_started(&mut self, now: Time) {
         if let Some(job) = self.jobs.last_mut() {
-            job.deadline.set(now, self.run.timeout);
+            job.process.deadline.set(now, self.run.timeout);
         }
     }
 
@@ -301,17 +292,14 @@ impl RunningJobs for Commands {
     }
 
     fn signal(&mut self, signal: Signal) {
-        self.jobs.iter().for_each(|job| self.parent.signal(job.pid, signal));
+        self.jobs.iter().for_each(|job| self.parent.signal(&job.process, signal));
     }
 
     fn deadline(&self) -> Option<Time> {
-        self.jobs.iter().filter_map(|job| job.deadline.at).min()
+        self.jobs.iter().filter_map(|job| job.process.deadline.at).min()
     }
 
     fn enforce(&mut self, now: Time) {
-        for job in &mut self.jobs {
-            let signal = job.deadline.signal(now);
-            signal.into_iter().for_each(|signal| self.parent.signal(job.pid, signal));
-        }
+        self.jobs.iter_mut().for_each(|job| self.parent.enforce(&mut job.process, now));
     }
 }

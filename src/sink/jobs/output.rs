@@ -38,9 +38,7 @@ pub(super) struct Outputs {
     space: Space,
     pub(super) pool: TempFilePool,
     buffer: Box<[u8]>,
-    in_order: bool,
-    /// The numbers of the started items that are not done.
-    open: BTreeSet<u64>,
+    turns: Turns,
     /// Outputs that wait for their turn, or cannot be read. An item may have several, one from each attempt.
     waiting: BTreeMap<u64, SmallVec<[io::Result<Captured>; 1]>>,
     /// The standard output of attempts that will be retried.
@@ -48,13 +46,34 @@ pub(super) struct Outputs {
     /// Output that is printed as it comes.
     pub(super) lines: Lines,
     gathered: Gathered,
-    /// It is the turn of the items before this one.
-    next: u64,
     /// True once a write broke off: what followed a partial output would only seem to be whole.
     is_broken: bool,
     /// The number of files of finished commands, and the most that may be open, including those of running commands.
     files: usize,
     most_files: usize,
+}
+
+/// Whose output may be printed.
+struct Turns {
+    in_order: bool,
+    /// The numbers of the started items that are not done, if outputs are printed in order.
+    open: BTreeSet<u64>,
+    /// It is the turn of the items before this one.
+    next: u64,
+}
+
+impl Turns {
+    fn start(&mut self, first: u64) {
+        if self.in_order {
+            self.open.insert(first);
+        }
+    }
+
+    /// The item numbered `first` is done; all before `next` have been started.
+    fn end(&mut self, first: u64, next: u64) {
+        self.open.remove(&first);
+        self.next = self.open.first().map_or(next, |open| next.min(*open));
+    }
 }
 
 impl Outputs {
@@ -66,41 +85,42 @@ impl Outputs {
             space: Space::default(),
             pool: TempFilePool::default(),
             buffer: vec![0; PIECE].into(),
-            in_order,
-            open: BTreeSet::new(),
+            turns: Turns { in_order, open: BTreeSet::new(), next },
             waiting: BTreeMap::new(),
             superseded: BTreeMap::new(),
             lines: Lines::default(),
             gathered: Gathered::default(),
-            next,
             is_broken: false,
             files: 0,
             most_files: most_files(),
         }
     }
 
+    /// What breaks off printing.
+    pub(super) fn interrupt(&self) -> &Interrupt {
+        &self.interrupt
+    }
+
     /// If no more outputs may wait while `running` commands run, the number of the first item that may not be started.
     /// The outputs wait for the items before it.
     pub(super) fn bound(&self, running: usize) -> Option<u64> {
-        let is_short_of_files = self.in_order && self.files + 2 * (running + 1) > self.most_files;
+        let is_short_of_files = self.turns.in_order && self.files + 2 * (running + 1) > self.most_files;
         let is_full = self.waiting.len() >= MAX_WAITING || is_short_of_files;
         // An open item may have outputs of earlier attempts waiting.
         let waiting = self.waiting.first_key_value().map(|(first, _)| first);
-        let first = waiting.into_iter().chain(self.open.first()).min().filter(|_| is_full)?;
+        let first = waiting.into_iter().chain(self.turns.open.first()).min().filter(|_| is_full)?;
         Some(first + 1)
     }
 
     /// True if files wait that an item before the one numbered `first` will free.
     pub(super) fn will_free_files(&self, first: u64) -> bool {
-        self.files > 0 && self.open.first().is_some_and(|open| *open < first)
+        self.files > 0 && self.turns.open.first().is_some_and(|open| *open < first)
     }
 
     /// Notes that a command for the item numbered `first` has started.
     pub(super) fn open(&mut self, first: u64) {
         self.files -= self.superseded.remove(&first).map_or(0, |output| output.files());
-        if self.in_order {
-            self.open.insert(first);
-        }
+        self.turns.start(first);
     }
 
     /// Notes that a command for the item numbered `first` has ended, with its output in `capture` if that is captured.
@@ -137,13 +157,12 @@ impl Outputs {
 
     /// Notes that the item numbered `first` is done; all before `next` have been started.
     pub(super) fn retire(&mut self, first: u64, next: u64) {
-        self.open.remove(&first);
-        self.next = self.open.first().map_or(next, |open| next.min(*open));
+        self.turns.end(first, next);
     }
 
     /// Prints everything that still waits.
     pub(super) fn finish(&mut self) -> Flushed {
-        self.next = u64::MAX;
+        self.turns.next = u64::MAX;
         for (first, output) in std::mem::take(&mut self.superseded) {
             self.waiting.entry(first).or_default().push(Ok(output));
         }
@@ -153,7 +172,9 @@ impl Outputs {
     /// Prints the outputs whose turn it is.
     pub(super) fn flush(&mut self) -> Flushed {
         let mut flushed = Flushed { cause: self.print_lines().err(), ..Flushed::default() };
-        while let Some(waiting) = self.waiting.first_entry().filter(|waiting| *waiting.key() < self.next) {
+        while let Some(waiting) =
+            self.waiting.first_entry().filter(|waiting| *waiting.key() < self.turns.next)
+        {
             let (first, outputs) = waiting.remove_entry();
             self.files -= outputs.iter().map(files).sum::<usize>();
             if let [Ok(output)] = &outputs[..]
@@ -292,7 +313,7 @@ mod tests {
         end(&mut outputs, 7, SMALL + 1);
         assert_eq!([outputs.bound(3), outputs.bound(4)], [None, Some(4)]);
         assert_eq!([3, 4].map(|first| outputs.will_free_files(first)), [false, true]);
-        outputs.in_order = false;
+        outputs.turns.in_order = false;
         assert_eq!(outputs.bound(9), None);
     }
 }

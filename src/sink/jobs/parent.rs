@@ -13,12 +13,16 @@ use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_s
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
-use super::job::Deadline;
+use super::process::{Deadline, Process, Slots};
+use super::shortage::Shortage;
 use super::spawn::{PER_COMMAND, Spawn, is_script};
+use crate::config::{State, VARIABLE};
 use crate::exit::End;
 use crate::inherited::inherited;
+use crate::time::Time;
 
-/// The parent of commands, which get its environment and the signals that it inherited.
+/// The parent of commands, which get its environment and the signals that it inherited; each has a place of its own
+/// while it runs.
 ///
 /// Without a controlling terminal, or if commands are ended early, each leads a process group of its own, so that a
 /// signal also reaches what it started. Otherwise it stays in our group: the terminal's Ctrl-C reaches it there, and it
@@ -30,6 +34,10 @@ pub(super) struct Parent {
     own_group: bool,
     environment: Vec<CString>,
     attributes: PosixSpawnAttr,
+    /// The value of [`VARIABLE`] for them, if it is set for us.
+    state: Option<String>,
+    slots: Slots,
+    pub(super) shortage: Shortage,
 }
 
 impl Parent {
@@ -43,17 +51,30 @@ impl Parent {
         let inherited = env::vars_os().filter(|(name, _)| PER_COMMAND.iter().all(|other| name != other));
         let variables = inherited.map(|(name, value)| [name.as_bytes(), b"=", value.as_bytes()].concat());
         let environment = variables.flat_map(CString::new).collect();
-        Ok(Parent { own_group, environment, attributes: attributes(own_group)? })
+        Ok(Parent {
+            own_group,
+            environment,
+            attributes: attributes(own_group)?,
+            state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
+            slots: Slots::default(),
+            shortage: Shortage::default(),
+        })
     }
 
     /// Starts a process; for a script without `#!`, that of sh.
-    pub(super) fn start(&self, mut spawn: Spawn) -> io::Result<Pid> {
+    pub(super) fn start(&mut self, mut spawn: Spawn) -> io::Result<Process> {
+        let slot = self.slots.first();
+        spawn.set("THROTTLE_SLOT", (slot + 1).to_string());
+        self.state.iter().for_each(|state| spawn.set(VARIABLE, state));
         // On most systems, execvp(3) runs such scripts.
         let started = or_if_script(self.try_start(&spawn), || self.fork(&spawn));
-        or_if_script(started, || {
+        let pid = or_if_script(started, || {
             spawn.run_by_sh()?;
             self.try_start(&spawn)
-        })
+        })?;
+        self.slots.take(slot);
+        self.shortage.over();
+        Ok(Process { pid, slot, deadline: Deadline::default() })
     }
 
     fn try_start(&self, spawn: &Spawn) -> io::Result<Pid> {
@@ -89,12 +110,13 @@ impl Parent {
     }
 
     /// The end of a process that has been reaped, as it counts. What one that took too long has left behind is killed.
-    pub(super) fn end(&self, pid: Pid, deadline: &Deadline, end: End) -> End {
-        if !deadline.has_passed {
+    pub(super) fn end(&mut self, process: &Process, end: End) -> End {
+        self.slots.free(process.slot);
+        if !process.deadline.has_passed {
             return end;
         }
         // The group's ID is not reused while a process of the group exists.
-        self.signal(pid, Signal::SIGKILL);
+        self.signal(process, Signal::SIGKILL);
         match end {
             End::Exited(_) => End::Killed(Signal::SIGTERM as i32),
             end @ End::Killed(_) => end,
@@ -102,13 +124,19 @@ impl Parent {
     }
 
     /// Sends a signal to a command that was started here and not reaped, so its process ID is still its own.
-    pub(super) fn signal(&self, pid: Pid, signal: Signal) {
+    pub(super) fn signal(&self, process: &Process, signal: Signal) {
         let send = if self.own_group { killpg } else { kill };
-        let _ = send(pid, signal);
+        let _ = send(process.pid, signal);
         if signal != Signal::SIGKILL {
             // A stopped command would never receive it.
-            let _ = send(pid, Signal::SIGCONT);
+            let _ = send(process.pid, Signal::SIGCONT);
         }
+    }
+
+    /// Signals a process that has taken too long by `now`.
+    pub(super) fn enforce(&self, process: &mut Process, now: Time) {
+        let signal = process.deadline.signal(now);
+        signal.into_iter().for_each(|signal| self.signal(process, signal));
     }
 }
 

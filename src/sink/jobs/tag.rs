@@ -6,14 +6,14 @@ use std::os::unix::ffi::OsStrExt;
 use std::rc::Rc;
 
 use super::expander::Expander;
-use crate::source::{Batch, Delimiter};
+use crate::source::Batch;
 
 /// The tag of an output, if it gets one.
 pub(super) type Tag = Option<Rc<[u8]>>;
 
 /// The tag of a batch, as it is printed: what `expander` makes of its items.
-pub(super) fn tag(expander: &Expander, batch: &Batch, delimiter: &Delimiter) -> Rc<[u8]> {
-    let tags = expander.expand(batch, delimiter, OsStr::new(""));
+pub(super) fn tag(expander: &Expander, batch: &Batch) -> Rc<[u8]> {
+    let tags = expander.expand(batch, OsStr::new(""));
     let mut text = tags.iter().map(|tag| tag.as_bytes()).collect::<Vec<_>>().join(&b' ');
     text.push(b'\t');
     text.into()

@@ -9,9 +9,8 @@ use anyhow::{Result, bail};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
-use nix::unistd::Pid;
 
-use super::job::Deadline;
+use super::process::{Deadline, Process};
 use super::spawn::Spawn;
 use super::tag::Tag;
 use crate::interrupt::Interrupt;
@@ -24,8 +23,7 @@ const LONGEST_ANSWER: usize = 64 << 20;
 const INTERRUPT_CHECK: u8 = 50;
 
 pub(super) struct Worker {
-    pub(super) pid: Pid,
-    pub(super) slot: usize,
+    pub(super) process: Process,
     /// `None` once it gets no more items.
     stdin: Option<PipeWriter>,
     /// `None` once it has closed its standard output.
@@ -43,7 +41,6 @@ pub(super) struct Worker {
     pub(super) is_dismissed: bool,
     /// True once it has printed something without an item.
     is_faulty: bool,
-    pub(super) deadline: Deadline,
     /// When to tell that it would not take an item, if it has not ended by then.
     pub(super) refusal: Deadline,
 }
@@ -87,11 +84,10 @@ impl Pipes {
 }
 
 impl Worker {
-    pub(super) fn new(pid: Pid, slot: usize, pipes: Pipes, head: Vec<u8>) -> Self {
+    pub(super) fn new(process: Process, pipes: Pipes, head: Vec<u8>) -> Self {
         let Pipes { stdin, stdout } = pipes;
         Worker {
-            pid,
-            slot,
+            process,
             stdin: Some(stdin),
             stdout: Some(stdout),
             printed: Vec::new(),
@@ -101,7 +97,6 @@ impl Worker {
             has_answered: false,
             is_dismissed: false,
             is_faulty: false,
-            deadline: Deadline::default(),
             refusal: Deadline::default(),
         }
     }
@@ -180,7 +175,7 @@ impl Worker {
 
     /// What messages call it.
     pub(super) fn name(&self) -> String {
-        format!("worker {}", self.slot + 1)
+        format!("worker {}", self.process.slot + 1)
     }
 
     /// Gives it an item, and waits until it has taken all of it: it may take more than a pipe holds, and print before

@@ -3,7 +3,6 @@
 //! An item leaves when the worker has all of it, and ends with the answer. So all that holds for a command that is run
 //! for an item holds for the item of a worker. Workers are started when an item finds none idle.
 
-use std::env;
 use std::ffi::{OsStr, OsString};
 use std::io;
 use std::iter;
@@ -19,28 +18,22 @@ use nix::unistd::Pid;
 use super::answer::Answer;
 use super::exec;
 use super::expander::Expander;
-use super::job::{Deadline, Slots};
+use super::first_answer::{FirstAnswer, HINT_AFTER, MAX_UNANSWERED};
 use super::output::Outputs;
 use super::parent::Parent;
-use super::shortage::Shortage;
+use super::process::Deadline;
 use super::spawn::Spawn;
 use super::tag::tag;
 use super::wait;
 use super::worker::{self, Delivery, ItemInHand, Worker};
 use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink, is_passing};
-use crate::config::{Answers, Output, Run, Separator, State, VARIABLE};
+use crate::config::{Answers, Output, Run, Separator};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
 use crate::printable::{excerpt, quoted};
 use crate::source::{Batch, Capacity, Delimiter, Segment};
 use crate::time::{SECOND, Time};
-
-/// The number of workers that may end in a row before one has answered.
-const MAX_UNANSWERED: usize = 3;
-
-/// The time without a first answer after which a hint says why that may be.
-const HINT_AFTER: u64 = 5 * SECOND;
 
 /// How much is read at once.
 const PIECE: usize = 64 << 10;
@@ -57,22 +50,14 @@ pub(crate) struct Workers {
     tagger: Option<Expander>,
     delimiter: Delimiter,
     separator: Option<Separator>,
-    interrupt: Arc<Interrupt>,
     parent: Parent,
     running: Vec<Worker>,
-    slots: Slots,
     outputs: Outputs,
     /// What they print is read here.
     buffer: Box<[u8]>,
-    shortage: Shortage,
-    state: Option<String>,
-    /// The number of workers that have ended without an answer since the last one that gave one.
-    unanswered: usize,
-    /// The deadline for the first answer of all. It has passed, too, once there was one.
-    first_answer: Deadline,
+    first_answer: FirstAnswer,
     /// What the next flush reports.
-    told: Vec<String>,
-    cause: Option<Cause>,
+    report: Flushed,
 }
 
 impl Workers {
@@ -89,25 +74,19 @@ impl Workers {
         interrupt: Arc<Interrupt>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
-        let line = Expander::new(run.template.clone(), None);
+        let line = Expander::new(run.template.clone(), None, &delimiter);
         Ok(Workers {
-            line: line.expand(&Batch::default(), &delimiter, OsStr::new("")),
+            line: line.expand(&Batch::default(), OsStr::new("")),
             answers,
-            tagger: run.tag.clone().map(|tag| Expander::new(tag, separator)),
+            tagger: run.tag.clone().map(|tag| Expander::new(tag, separator, &delimiter)),
             delimiter,
             separator: separator.cloned(),
             parent: Parent::new(run.ends_commands())?,
             running: Vec::new(),
-            slots: Slots::default(),
-            outputs: Outputs::new(Arc::clone(&interrupt), run.output == Output::InOrder),
+            outputs: Outputs::new(interrupt, run.output == Output::InOrder),
             buffer: vec![0; PIECE].into(),
-            interrupt,
-            shortage: Shortage::default(),
-            state: env::var_os(VARIABLE).map(|state| State::inherited(&state)),
-            unanswered: 0,
-            first_answer: Deadline::default(),
-            told: Vec::new(),
-            cause: None,
+            first_answer: FirstAnswer::default(),
+            report: Flushed::default(),
             run,
         })
     }
@@ -117,15 +96,11 @@ impl Workers {
         if let Some(idle) = self.running.iter().position(Worker::is_idle) {
             return Ok(idle);
         }
-        let slot = self.slots.first();
         let mut command = Spawn::new(&self.line[0], &self.line)?;
-        self.state.iter().for_each(|state| command.set(VARIABLE, state));
-        command.set("THROTTLE_SLOT", (slot + 1).to_string());
         let pipes = worker::Pipes::connect(&mut command)?;
-        let pid = self.parent.start(command)?;
-        self.slots.take(slot);
+        let process = self.parent.start(command)?;
         let head = Separator::head(self.separator.as_ref()).to_vec();
-        self.running.push(Worker::new(pid, slot, pipes, head));
+        self.running.push(Worker::new(process, pipes, head));
         Ok(self.running.len() - 1)
     }
 
@@ -135,7 +110,10 @@ impl Workers {
         let why = exec::cannot_run(error, &self.line[0].to_string_lossy());
         if passes {
             let will_pass = self.running.iter().any(|worker| worker.item.is_some());
-            return self.shortage.persists(will_pass || self.outputs.will_free_files(batch.first()), why);
+            return self
+                .parent
+                .shortage
+                .persists(will_pass || self.outputs.will_free_files(batch.first()), why);
         }
         Sent::Partly(0, Cause::Failed(exit, why))
     }
@@ -150,26 +128,26 @@ impl Workers {
         let limit =
             self.run.timeout.and_then(|nanos| Instant::now().checked_add(Duration::from_nanos(nanos)));
         let worker = &mut self.running[index];
-        match worker.deliver(&bytes, &mut self.buffer, &self.interrupt, limit)? {
+        match worker.deliver(&bytes, &mut self.buffer, self.outputs.interrupt(), limit)? {
             Delivery::Refused { began: false } => {
                 // It has ended, or it never may.
-                worker.deadline.set(now, self.run.timeout);
+                worker.process.deadline.set(now, self.run.timeout);
                 worker.refusal.set(now, Some(HINT_AFTER));
                 return Ok(Sent::Busy { pause: PAUSE, why: None });
             }
             // It must not take a part of the item for the whole.
             Delivery::Interrupted => {
-                self.parent.signal(worker.pid, Signal::SIGKILL);
+                self.parent.signal(&worker.process, Signal::SIGKILL);
                 return Ok(Sent::Partly(0, Cause::Interrupted));
             }
             Delivery::Whole | Delivery::Refused { began: true } => worker.head.clear(),
             Delivery::TimedOut => {
-                worker.deadline.has_passed = true;
-                self.parent.signal(worker.pid, Signal::SIGKILL);
+                worker.process.deadline.has_passed = true;
+                self.parent.signal(&worker.process, Signal::SIGKILL);
             }
         }
         let first = batch.first();
-        let tag = self.tagger.as_ref().map(|tagger| tag(tagger, batch, &self.delimiter));
+        let tag = self.tagger.as_ref().map(|tagger| tag(tagger, batch));
         self.running[index].item = Some(ItemInHand { first, tag });
         self.outputs.open(first);
         Ok(Sent::All)
@@ -209,11 +187,10 @@ impl Workers {
         })?;
         let ItemInHand { first, tag } = worker.item.take().expect("an item that was answered");
         worker.has_answered = true;
-        if !worker.deadline.has_passed {
-            worker.deadline = Deadline::default();
+        if !worker.process.deadline.has_passed {
+            worker.process.deadline = Deadline::default();
         }
-        self.unanswered = 0;
-        self.first_answer = Deadline { at: None, has_passed: true };
+        self.first_answer.has_come();
         let (end, text) = (answer.end(first), line.len() - answer.text.len());
         line.drain(..text);
         self.outputs.answer(first, line, tag);
@@ -222,39 +199,34 @@ impl Workers {
 
     /// Handles the end of a child. `None` if it is not a worker with an item.
     fn end(&mut self, pid: Pid, end: End) -> Option<JobEnd> {
-        let index = self.running.iter().position(|worker| worker.pid == pid)?;
+        let index = self.running.iter().position(|worker| worker.process.pid == pid)?;
         let mut worker = self.running.swap_remove(index);
-        self.slots.free(worker.slot);
-        let counted = self.parent.end(pid, &worker.deadline, end);
-        let is_about_item = worker.deadline.has_passed && worker.item.is_some();
+        let counted = self.parent.end(&worker.process, end);
+        let is_about_item = worker.process.deadline.has_passed && worker.item.is_some();
         if !worker.has_answered && !is_about_item && !worker.is_dismissed {
             self.count_unanswered(&worker, end);
         }
         let Some(item) = worker.item.take() else {
             if (worker.has_answered || worker.is_dismissed) && end != End::Exited(0) {
-                self.told.push(format!("{} {}", worker.name(), end));
+                self.report.told.push(format!("{} {}", worker.name(), end));
             }
             return None;
         };
         if end == End::Exited(0) && !worker.is_dismissed {
-            self.told.push(format!("{} {} without an answer to item {}", worker.name(), end, item.first));
+            self.report.told.push(format!(
+                "{} {} without an answer to item {}",
+                worker.name(),
+                end,
+                item.first
+            ));
         }
         let counted = if counted == End::Exited(0) { End::Exited(1) } else { counted };
         self.outputs.end(item.first, None);
-        Some(JobEnd { timed_out: worker.deadline.has_passed, ..JobEnd::new(item.first, counted) })
+        Some(JobEnd { timed_out: worker.process.deadline.has_passed, ..JobEnd::new(item.first, counted) })
     }
 
     fn count_unanswered(&mut self, worker: &Worker, end: End) {
-        self.unanswered += 1;
-        if self.unanswered < MAX_UNANSWERED {
-            return;
-        }
-        let exit = match end {
-            End::Exited(127) => Exit::NotFound,
-            End::Exited(126) => Exit::CannotRun,
-            End::Exited(status @ 1..=254) => Exit::Worker(status),
-            end => Exit::of_command(end).max(Exit::CommandFailed),
-        };
+        let Some(exit) = self.first_answer.is_missing(end) else { return };
         let line = quoted(&self.line);
         self.fail(
             exit,
@@ -269,13 +241,14 @@ impl Workers {
 
     /// Ends the run: nothing more is asked of a worker that does not follow the rules, nor of the others.
     fn fail(&mut self, exit: Exit, error: Error) {
-        self.cause.get_or_insert(Cause::Failed(exit, error));
+        self.report.cause.get_or_insert(Cause::Failed(exit, error));
         self.dismiss();
     }
 
     /// Adds to what was printed what is to be told.
     fn reported(&mut self, flushed: Flushed) -> Flushed {
-        Flushed { told: mem::take(&mut self.told), cause: flushed.cause.or(self.cause.take()), ..flushed }
+        let Flushed { told, cause, .. } = mem::take(&mut self.report);
+        Flushed { told, cause: flushed.cause.or(cause), ..flushed }
     }
 
     /// Lets workers end.
@@ -297,7 +270,6 @@ impl Sink for Workers {
             Ok(index) => self.give(now, index, batch),
             Err(error) => return self.refuse(batch, error),
         };
-        self.shortage.over();
         sent.unwrap_or_else(|error| {
             Sent::Partly(0, Cause::Failed(Exit::Error, Error::new(error).context("cannot write to a worker")))
         })
@@ -311,7 +283,7 @@ impl Sink for Workers {
     fn finish(&mut self, now: Time) -> Flushed {
         for worker in self.running.iter_mut().filter(|worker| !worker.is_dismissed) {
             worker.dismiss();
-            worker.deadline.set(now, self.run.timeout);
+            worker.process.deadline.set(now, self.run.timeout);
         }
         let flushed = self.outputs.finish();
         self.reported(flushed)
@@ -326,12 +298,10 @@ impl RunningJobs for Workers {
     fn has_started(&mut self, now: Time) {
         let timeout = self.run.timeout;
         let started = self.running.iter_mut().filter(|worker| worker.item.is_some());
-        for worker in started.filter(|worker| worker.deadline.at.is_none()) {
-            worker.deadline.set(now, timeout);
+        for worker in started.filter(|worker| worker.process.deadline.at.is_none()) {
+            worker.process.deadline.set(now, timeout);
         }
-        if self.first_answer.at.is_none() {
-            self.first_answer.set(now, Some(HINT_AFTER));
-        }
+        self.first_answer.expect(now);
     }
 
     fn reap(&mut self) -> Ends {
@@ -371,32 +341,25 @@ impl RunningJobs for Workers {
     }
 
     fn signal(&mut self, signal: Signal) {
-        self.running.iter().for_each(|worker| self.parent.signal(worker.pid, signal));
+        self.running.iter().for_each(|worker| self.parent.signal(&worker.process, signal));
     }
 
     fn deadline(&self) -> Option<Time> {
-        let of_workers = self.running.iter().flat_map(|worker| [worker.deadline.at, worker.refusal.at]);
-        of_workers.flatten().chain(self.first_answer.at).min()
+        let of_workers =
+            self.running.iter().flat_map(|worker| [worker.process.deadline.at, worker.refusal.at]);
+        of_workers.flatten().chain(self.first_answer.hint_at()).min()
     }
 
     fn enforce(&mut self, now: Time) {
         for worker in &mut self.running {
-            let signal = worker.deadline.signal(now);
-            signal.into_iter().for_each(|signal| self.parent.signal(worker.pid, signal));
+            self.parent.enforce(&mut worker.process, now);
             if worker.refusal.at.take_if(|at| *at <= now).is_some() {
-                self.told.push(format!(
+                self.report.told.push(format!(
                     "{} has closed its standard input and has not ended: it gets no more items",
                     worker.name()
                 ));
             }
         }
-        if self.first_answer.at.is_some_and(|at| at <= now) {
-            self.first_answer = Deadline { at: None, has_passed: true };
-            self.told.push(
-                "no worker has answered yet: does it buffer its output? Use python3 -u, stdbuf -oL, or flush after \
-                 each line"
-                    .to_owned(),
-            );
-        }
+        self.report.told.extend(self.first_answer.take_hint(now).map(str::to_owned));
     }
 }

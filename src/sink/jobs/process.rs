@@ -1,25 +1,20 @@
-//! A running command: its place and its deadline.
+//! A running process: its place and its deadline.
 
 use std::collections::BTreeSet;
-use std::path::PathBuf;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::capture::Capture;
 use crate::time::{SECOND, Time};
 
 /// The time that a command has to end cleanly after its timeout.
 const GRACE: u64 = 2 * SECOND;
 
-pub(super) struct Job {
+/// A process that was started and not reaped yet.
+pub(super) struct Process {
     pub(super) pid: Pid,
-    /// The number of its first item.
-    pub(super) first: u64,
+    /// The number of its place among those that run, from 0.
     pub(super) slot: usize,
-    /// The file to which it writes what a server has said.
-    pub(super) headers: Option<PathBuf>,
-    pub(super) capture: Option<Capture>,
     pub(super) deadline: Deadline,
 }
 

@@ -32,15 +32,20 @@ pub(crate) struct Review {
     at: Option<Time>,
     /// The instant of the first record.
     first: Option<Time>,
-    /// Where items go if they are judged as they arrive.
-    passes_on: Option<Box<dyn Sink>>,
-    /// The wall clock at the first arrival, which is not set: instants stay as far apart as they are.
-    wall: Option<Wall>,
-    /// The number of bytes passed on.
-    pub(crate) passed: u64,
+    /// If items are judged as they arrive, what passes them on.
+    passing: Option<Passing>,
     pub(crate) advice: Advice,
     /// The advice that was given on items.
     pub(crate) told: Vec<String>,
+}
+
+/// The way of items that are judged as they arrive.
+struct Passing {
+    sink: Box<dyn Sink>,
+    /// The wall clock at the first arrival, which is not set: instants stay as far apart as they are.
+    wall: Option<Wall>,
+    /// The number of bytes passed on.
+    bytes: u64,
 }
 
 /// A row with the last item of a log.
@@ -73,9 +78,7 @@ impl Review {
             audit: Audit::by(rates, at.map_or(Wall::EPOCH, |shown| Wall::new(Time::ZERO, shown))),
             at,
             first: None,
-            passes_on: None,
-            wall: None,
-            passed: 0,
+            passing: None,
             advice: Advice::new(input, &[], rates),
             told: Vec::new(),
         }
@@ -83,7 +86,12 @@ impl Review {
 
     /// Judges items when they arrive, and passes them on to `sink`.
     pub(crate) fn passing_on(self, sink: impl Sink + 'static) -> Self {
-        Review { passes_on: Some(Box::new(sink)), ..self }
+        Review { passing: Some(Passing { sink: Box::new(sink), wall: None, bytes: 0 }), ..self }
+    }
+
+    /// The number of bytes passed on.
+    pub(crate) fn passed(&self) -> u64 {
+        self.passing.as_ref().map_or(0, |passing| passing.bytes)
     }
 
     /// Judges all records, until the input ends or the run is to stop. Findings are reported whenever the input pauses,
@@ -109,7 +117,7 @@ impl Review {
     fn judge_all(&mut self, world: &mut impl World, report: &mut AuditReport) -> Result<Option<Exit>> {
         let is_watched = io::stdout().is_terminal();
         // Findings about items that are passed on are reported at the end.
-        let pause = Some(Time::ZERO).filter(|_| self.passes_on.is_none());
+        let pause = Some(Time::ZERO).filter(|_| self.passing.is_none());
         let mut until = pause;
         loop {
             match world.wait(Wait { until, accepting: true, ..Wait::default() }) {
@@ -141,21 +149,22 @@ impl Review {
         world: &mut impl World,
         report: &mut AuditReport,
     ) -> Result<Option<Exit>> {
-        let Some(sink) = &mut self.passes_on else {
+        let Some(Passing { sink, wall, bytes }) = &mut self.passing else {
             return self.judge_block(&block, None, report).map(|()| None);
         };
         if let Err(cause) = sink.begin() {
             return stopped(cause, world);
         }
-        let at = self.wall.get_or_insert_with(|| world.wall()).shows(block.arrival());
+        let at = wall.get_or_insert_with(|| world.wall()).shows(block.arrival());
         let mut batch = Batch::default();
         batch.push(block);
         let (items, cause) = match sink.send(world.now(), &batch, &mut || ()) {
             Sent::Partly(items, cause) => (items, Some(cause)),
             Sent::All | Sent::Busy { .. } | Sent::TooLong => (batch.items(), None),
         };
-        for segment in batch.take(items, &self.delimiter).segments() {
-            self.passed += segment.bytes().len() as u64;
+        let passed = batch.take(items, &self.delimiter);
+        *bytes += passed.bytes() as u64;
+        for segment in passed.segments() {
             self.judge_block(segment, Some(at), report)?;
         }
         cause.map_or(Ok(None), |cause| stopped(cause, world))
@@ -371,7 +380,7 @@ mod tests {
         let exit = review.run(world, &mut report).ok();
         report.flush().unwrap();
         let told = String::from_utf8(out.0.borrow().clone()).unwrap();
-        (told, exit, review.passed)
+        (told, exit, review.passed())
     }
 
     /// Items that are judged as they arrive are judged as an audit of their stamps judges them, and pass unchanged.

@@ -7,7 +7,7 @@ use anyhow::{Error, Result};
 use super::rejects::{Rejects, Unfit};
 use super::{Advice, Charger, Delimiter, Fields, Items, Segment, bad_item};
 use crate::charge::{Charge, Draft};
-use crate::config::{Cleaning, Config, Feed, OnBad, OnLimit, Rate, Template, members};
+use crate::config::{Cleaning, Config, Feed, OnLimit, Rate, Template, members};
 use crate::time::Time;
 
 /// Returns true if an item is already done and need not be taken.
@@ -17,27 +17,43 @@ pub type Done = Box<dyn FnMut(&[u8]) -> bool>;
 pub(crate) struct Input {
     delimiter: Delimiter,
     charger: Charger,
-    /// Parts that each item must have, for a command; and whether it takes the items themselves.
-    needed: Fields,
-    takes_items: bool,
+    needed: Needed,
     /// True if items are taken one by one even if all are charged the same.
     singly: bool,
     cleaning: Cleaning,
     done: Option<Done>,
-    on_bad: OnBad,
     advice: Advice,
     segments: VecDeque<Segment>,
-    /// The length of the front item once it has been looked at; its charge is then in `draft`.
-    front: Option<usize>,
-    draft: Draft,
-    /// The charge of the item taken last, shared by the next one if it is the same.
-    last: Charge,
+    front: Front,
     rejects: Rejects,
     totals: Totals,
+    end: End,
+}
+
+/// What a command needs of its items.
+struct Needed {
+    /// Parts that each must have.
+    parts: Fields,
+    /// It takes the items themselves, too.
+    items: bool,
+}
+
+/// The front item.
+#[derive(Default)]
+struct Front {
+    /// Its length once it has been looked at; its charge is then in `draft`.
+    length: Option<usize>,
+    draft: Draft,
+    /// The charge of the item taken last, shared by this one if it is the same.
+    last: Charge,
+}
+
+#[derive(Default)]
+struct End {
     /// True if no more will come.
-    has_ended: bool,
+    has_come: bool,
     /// The error that ended it, if one did.
-    bad_end: Option<Error>,
+    error: Option<Error>,
 }
 
 #[derive(Default)]
@@ -71,8 +87,10 @@ impl Input {
         Input {
             delimiter: Delimiter::of(input),
             charger: Charger::new(rates, separator),
-            needed: Fields::new(selectors, separator),
-            takes_items: template.is_some_and(Template::takes_items),
+            needed: Needed {
+                parts: Fields::new(selectors, separator),
+                items: template.is_some_and(Template::takes_items),
+            },
             singly: queue.jitter.is_some()
                 || queue.on_limit != OnLimit::Wait
                 || are_arguments
@@ -80,16 +98,12 @@ impl Input {
                 || input.cleaning != Cleaning::default(),
             cleaning: input.cleaning,
             done: None,
-            on_bad: input.on_bad,
             advice: Advice::new(input, &members, rates),
             segments: VecDeque::new(),
-            front: None,
-            draft: Draft::default(),
-            last: Charge::default(),
-            rejects: Rejects::default(),
+            front: Front::default(),
+            rejects: Rejects::new(input.on_bad),
             totals: Totals::default(),
-            has_ended: false,
-            bad_end: None,
+            end: End::default(),
         }
     }
 
@@ -139,22 +153,21 @@ impl Input {
         self.charger.change_limits(rates);
         self.charger.bound(most);
         self.advice.change_limits(rates);
-        self.front = None;
+        self.front.length = None;
     }
 
     /// No more will come; with an error if that is not the end.
     pub(crate) fn end(&mut self, error: Option<Error>) {
-        self.has_ended = true;
-        self.bad_end = error;
+        self.end = End { has_come: true, error };
     }
 
     pub(crate) fn has_ended(&self) -> bool {
-        self.has_ended
+        self.end.has_come
     }
 
     /// Takes out the error that ended it.
     pub(crate) fn take_bad_end(&mut self) -> Option<Error> {
-        self.bad_end.take()
+        self.end.error.take()
     }
 
     pub(crate) fn is_empty(&self) -> bool {
@@ -227,13 +240,13 @@ impl Input {
         let beginning = self.segments.front()?;
         let beginning = Some(beginning).filter(|front| front.offset() == 0).map(Segment::bytes);
         self.advice.on_encoding(beginning, is_argument || self.uniform().is_none()).map(&mut told);
-        while self.front.is_none() {
+        while self.front.length.is_none() {
             let segment = self.segments.front()?;
             let length = segment.first_length(&self.delimiter);
             let whole = self.delimiter.trim(&segment.bytes()[..length]);
             let record = self.cleaning.trim(whole);
             let charged = length - (whole.len() - record.len());
-            self.front = Some(length);
+            self.front.length = Some(length);
             if self.cleaning.skips(record) {
                 self.totals.left_out += 1;
                 self.pass();
@@ -242,18 +255,18 @@ impl Input {
                 self.pass();
             } else if let Err(why) = self
                 .charger
-                .charge_into(record, charged, &mut self.draft)
-                .and_then(|()| self.needed.check(record, charged))
+                .charge_into(record, charged, &mut self.front.draft)
+                .and_then(|()| self.needed.parts.check(record, charged))
             {
                 return Some(Err(bad_item(segment.first(), &why)));
             }
         }
-        let (segment, length) = (self.segments.front()?, self.front?);
+        let (segment, length) = (self.segments.front()?, self.front.length?);
         let record = record_of(segment, length, &self.delimiter, self.cleaning);
-        let cuts = || self.charger.cuts_quotes(record) || self.needed.cuts_quotes(record);
+        let cuts = || self.charger.cuts_quotes(record) || self.needed.parts.cuts_quotes(record);
         let takes_line_end = is_argument && self.advice.is_first_line_end(record) && {
-            let mut parts = self.needed.select(record, length).flatten();
-            self.takes_items || parts.any(|part| part.ends_with(b"\r"))
+            let mut parts = self.needed.parts.select(record, length).flatten();
+            self.needed.items || parts.any(|part| part.ends_with(b"\r"))
         };
         self.advice.on_item(segment.first(), record, &self.charger, &cuts, takes_line_end).for_each(told);
         Some(Ok(()))
@@ -264,13 +277,13 @@ impl Input {
     /// # Errors
     /// The item ends the input. What has not been taken is dropped.
     pub(crate) fn reject_invalid(&mut self, why: Error) -> Result<()> {
-        if self.on_bad == OnBad::Skip {
+        if !self.rejects.end_the_input() {
             self.reject(Unfit::Uncharged(why));
             return Ok(());
         }
         self.totals.dropped_from = Some(self.offset());
         self.segments.clear();
-        self.front = None;
+        self.front.length = None;
         Err(why)
     }
 
@@ -305,18 +318,18 @@ impl Input {
 
     /// The charge of the front item, which has been looked at.
     pub(crate) fn draft(&self) -> &Draft {
-        &self.draft
+        &self.front.draft
     }
 
     /// The front item, which has been looked at, without its delimiter.
     pub(crate) fn record(&self) -> &[u8] {
-        let looked_at = self.segments.front().zip(self.front);
+        let looked_at = self.segments.front().zip(self.front.length);
         looked_at.map_or(&[], |(front, length)| record_of(front, length, &self.delimiter, self.cleaning))
     }
 
     /// Takes the front item, which has been looked at, as it is in its buffer.
     pub(crate) fn pass(&mut self) -> Option<Segment> {
-        let length = self.front.take()?;
+        let length = self.front.length.take()?;
         let segment = self.segments.front_mut()?;
         if segment.items() == 1 {
             return self.segments.pop_front();
@@ -331,8 +344,9 @@ impl Input {
         if let Some(charge) = self.charger.uniform() {
             return Some(Items { segment, charge: charge.clone() });
         }
-        self.last = self.draft.charge_like(&self.last);
-        Some(Items { segment, charge: self.last.clone() })
+        let Front { draft, last, .. } = &mut self.front;
+        *last = draft.charge_like(last);
+        Some(Items { segment, charge: last.clone() })
     }
 
     /// One item without the white space around it.

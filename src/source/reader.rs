@@ -28,16 +28,22 @@ pub struct Reader<R> {
     scan: Scan,
     /// Takes the header, which has not been read.
     head: Option<Head>,
-    /// The numbers of records handed out so far, and of the bytes and newlines before what is left.
-    records: u64,
-    offset: u64,
-    newlines: u64,
+    /// What was handed out so far, and before what is left.
+    passed: Passed,
     /// The error to return after the segment handed out last.
     failed: Option<Error>,
     ended: bool,
     /// True if bytes that were read ahead have not been looked at.
     has_unseen: bool,
     pool: Pool,
+}
+
+/// The numbers of records, and of all bytes and newlines.
+#[derive(Default)]
+struct Passed {
+    records: u64,
+    bytes: u64,
+    newlines: u64,
 }
 
 /// Takes the first record, together with the bytes before it that are left out.
@@ -72,9 +78,7 @@ impl<R: Read> Reader<R> {
             filled: 0,
             scan: Scan::default(),
             head: None,
-            records: 0,
-            offset: 0,
-            newlines: 0,
+            passed: Passed::default(),
             failed: None,
             ended: false,
             has_unseen: false,
@@ -191,7 +195,7 @@ impl<R: Read> Reader<R> {
         let quote = self.scan.open_quote(self.filled - length).map(|quote| length + quote);
         let Some(quote) = quote.filter(|_| self.delimiter.is_csv()) else { return Ok(()) };
         let item = match self.head {
-            None => format!(", in item {}", self.records + records + 1),
+            None => format!(", in item {}", self.passed.records + records + 1),
             Some(_) => ", in the header".to_owned(),
         };
         bail!(self.not_closed(quote, "before the end of the input") + &item)
@@ -199,7 +203,8 @@ impl<R: Read> Reader<R> {
 
     /// That the quote at this index of the buffer is not closed.
     fn not_closed(&self, quote: usize, by: &str) -> String {
-        let line = self.newlines + memchr::memchr_iter(b'\n', &self.buffer[..quote]).count() as u64 + 1;
+        let line =
+            self.passed.newlines + memchr::memchr_iter(b'\n', &self.buffer[..quote]).count() as u64 + 1;
         let text =
             excerpt(self.buffer[quote..self.filled].split(|&byte| byte == b'\n').next().unwrap_or_default());
         format!("line {line}: the quote before {text} is not closed {by}")
@@ -207,9 +212,9 @@ impl<R: Read> Reader<R> {
 
     /// Notes that the first `length` bytes are done with.
     fn pass(&mut self, length: usize) {
-        self.offset += length as u64;
+        self.passed.bytes += length as u64;
         if self.delimiter.is_csv() {
-            self.newlines += memchr::memchr_iter(b'\n', &self.buffer[..length]).count() as u64;
+            self.passed.newlines += memchr::memchr_iter(b'\n', &self.buffer[..length]).count() as u64;
         }
         self.scan = Scan::default();
     }
@@ -264,7 +269,7 @@ impl<R: Read> Reader<R> {
             let by = format!("within the {} bytes of --max-record", self.max_record);
             return Error::msg(self.not_closed(length + quote, &by));
         }
-        let (record, offset) = (self.records + records + 1, self.offset + length as u64);
+        let (record, offset) = (self.passed.records + records + 1, self.passed.bytes + length as u64);
         let max = self.max_record;
         anyhow!(
             "item {record}, at byte {offset}, is longer than {max} bytes: raise --max-record, or check the \
@@ -274,7 +279,7 @@ impl<R: Read> Reader<R> {
 
     /// Hands out the first `length` bytes and keeps the rest.
     fn hand_out(&mut self, records: u64, length: usize) -> Segment {
-        self.records += records;
+        self.passed.records += records;
         self.pass(length);
         let block = if length < CHUNK / 4 {
             // Slow input must not pin a large buffer for each line.

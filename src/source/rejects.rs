@@ -9,6 +9,7 @@ use std::collections::BTreeMap;
 use anyhow::Error;
 
 use super::Segment;
+use crate::config::OnBad;
 
 /// The most items that may be waiting to be rejected; no further items are looked at.
 const MAX_REJECTS: usize = 1024;
@@ -21,28 +22,40 @@ pub(crate) enum Unfit {
     Argument(&'static str),
 }
 
-/// Items that wait to be rejected, by the number of items that must be done before them, and their own number.
-#[derive(Default)]
-pub(super) struct Rejects(BTreeMap<(u64, u64), (Segment, Unfit)>);
+/// Items that wait to be rejected.
+pub(super) struct Rejects {
+    on_bad: OnBad,
+    /// By the number of items that must be done before them, and their own number.
+    waiting: BTreeMap<(u64, u64), (Segment, Unfit)>,
+}
 
 impl Rejects {
+    pub(super) fn new(on_bad: OnBad) -> Self {
+        Rejects { on_bad, waiting: BTreeMap::new() }
+    }
+
+    /// True if an item that cannot be charged is not rejected, but ends the input.
+    pub(super) fn end_the_input(&self) -> bool {
+        self.on_bad == OnBad::Fail
+    }
+
     /// Adds an item, the turn of which comes once `before` items are done.
     pub(super) fn add(&mut self, before: u64, item: &Segment, why: Unfit) {
-        self.0.insert((before, item.first()), (item.detached(), why));
+        self.waiting.insert((before, item.first()), (item.detached(), why));
     }
 
     /// Takes the next one whose turn has come now that `done` items are done.
     pub(super) fn take_due(&mut self, done: u64) -> Option<(Segment, Unfit)> {
-        Some(self.0.first_entry().filter(|first| first.key().0 <= done)?.remove())
+        Some(self.waiting.first_entry().filter(|first| first.key().0 <= done)?.remove())
     }
 
     /// True while no more may be added.
     pub(super) fn is_full(&self) -> bool {
-        self.0.len() >= MAX_REJECTS
+        self.waiting.len() >= MAX_REJECTS
     }
 
     /// The number of bytes of the input before the first one.
     pub(super) fn offset(&self) -> Option<u64> {
-        self.0.values().next().map(|(segment, _)| segment.offset())
+        self.waiting.values().next().map(|(segment, _)| segment.offset())
     }
 }

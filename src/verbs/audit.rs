@@ -55,7 +55,7 @@ pub(crate) fn audit(mut setup: Setup, arrivals: &Arrivals, at: Option<Time>) -> 
         }
     }
     if position.is_shared() && arrivals.is_now {
-        position.advance(config.input.head_length() + review.passed);
+        position.advance(config.input.head_length() + review.passed());
     }
     review.told.iter().for_each(|text| reporter.notice(text));
     let exit = exit.and_then(|exit| {

@@ -1,6 +1,7 @@
 //! Reservations: slots of shared limits (see [`crate::store`]), booked for waiting items, held, and given back when
 //! they are not needed.
 
+mod ahead;
 mod key_claims;
 mod lease;
 mod losses;

@@ -1,5 +1,6 @@
 //! The size and timing of orders for slots.
 
+use super::ahead::Ahead;
 use super::lease::{Lease, Run};
 use super::losses::Losses;
 use super::order::{Answer, Turn, Wanted};
@@ -15,14 +16,8 @@ const BEHIND: u64 = 8;
 /// The longest time, in nanoseconds, without an answer while something waits: the limits may have changed.
 const LONGEST_UNASKED: u64 = 5 * SECOND;
 
-/// Slots are booked at most this number of nanoseconds ahead so that they come in time.
-const MAX_AHEAD: u64 = SECOND / 2;
-
 /// A release that does not wait, and came too late for its slot, gets another one within this number of nanoseconds.
 const REPLACED_WITHIN: u64 = SECOND;
-
-/// After an answer that came in time, slots are booked less far ahead, by one part in this many.
-const DECAY: u64 = 16;
 
 /// The most runs of equal releases of a lane for which slots are booked at the same time.
 const MAX_RUNS: usize = 128;
@@ -47,52 +42,42 @@ pub(super) struct Pacing {
     took: u64,
     /// The most slots that were booked at once since the last time that these were fewer than asked for.
     booked: u64,
-    /// The slots that were asked for and got by the last order and those that it follows.
-    asked: u64,
+    /// The slots that the last order and those that it follows have got.
     got: u64,
     /// All of these were due before more are ordered: it takes longer to book slots than the limits do.
     is_behind: bool,
     /// The number of times that the span is halved, as no slot came in time.
     halvings: u32,
     pub(super) losses: Losses,
-    /// The nanoseconds after a booking from which slots come in time, and the least of them: 0 if slots are good for
-    /// longer than answers take.
-    ahead: u64,
-    least_ahead: u64,
-    /// As [`BookingTerms::validity`].
-    validity: u64,
+    ahead: Ahead,
 }
 
 impl Pacing {
     pub(super) fn new(terms: &BookingTerms, waits: bool) -> Self {
-        let &BookingTerms { span, longest_span, answers_within, validity, .. } = terms;
-        let (longest_span, least_ahead) = (longest_span.max(span), answers_within.saturating_sub(validity));
+        let &BookingTerms { span, longest_span, .. } = terms;
         Pacing {
             span,
-            longest_span,
+            longest_span: longest_span.max(span),
             waits,
             coming: 0,
             took: 0,
             booked: span,
-            asked: 0,
             got: 0,
             is_behind: false,
             halvings: 0,
             losses: Losses::default(),
-            ahead: least_ahead,
-            least_ahead,
-            validity,
+            ahead: Ahead::new(terms),
         }
     }
 
     /// As [`Reservations::slack`](super::Reservations::slack): some for the answer, and as much for what it lacks.
     pub(super) fn slack(&self) -> u64 {
-        self.ahead.saturating_mul(2)
+        self.ahead.nanos.saturating_mul(2)
     }
 
     /// The nanoseconds by which a slot is ordered or checked before it is due.
     pub(super) fn lead(&self) -> u64 {
-        LEAD.saturating_add(self.took.max(self.ahead))
+        LEAD.saturating_add(self.took.max(self.ahead.nanos))
     }
 
     /// The number of slots to ask for at once: enough for 50 ms, for many times that if they come too slowly, or for
@@ -198,9 +183,9 @@ impl Pacing {
         let within = if follows { within.min(2 * self.lead()) } else { within };
         // Half of a short wait is left for the answer itself.
         let (count, within, ahead) = match self.waits {
-            true => (count, within, self.ahead.min(within / 2)),
-            false if self.replaces_lost(lease) => (count.min(lease.lost), REPLACED_WITHIN, self.ahead),
-            false => (count, self.ahead, self.ahead),
+            true => (count, within, self.ahead.nanos.min(within / 2)),
+            false if self.replaces_lost(lease) => (count.min(lease.lost), REPLACED_WITHIN, self.ahead.nanos),
+            false => (count, self.ahead.nanos, self.ahead.nanos),
         };
         Wanted { count, within, ahead, follows, turn, ..Wanted::default() }
     }
@@ -222,8 +207,7 @@ impl Pacing {
         // The more slots are booked at once, the longer the answer takes.
         let is_in_time = answer.slots.iter().any(|slot| slot.until >= now);
         let booked = answer.slots.len() as u64;
-        let (asked, got) = if follows { (self.asked, self.got) } else { (0, 0) };
-        (self.asked, self.got) = (asked + wanted, got + booked);
+        self.got = if follows { self.got + booked } else { booked };
         if booked > 0 {
             self.booked = if booked < wanted { self.got } else { self.booked.max(self.got) };
             let next = now.saturating_add(LEAD);
@@ -233,11 +217,10 @@ impl Pacing {
         if is_in_time {
             self.losses.regain(now);
             self.halvings = self.halvings.saturating_sub(1);
-            let needed = self.took.saturating_mul(2).saturating_sub(self.validity).min(self.ahead);
-            self.ahead = (self.ahead - self.ahead / DECAY).max(needed).max(self.least_ahead);
+            self.ahead.came_in_time(self.took);
         } else if !answer.slots.is_empty() {
             self.halvings = (self.halvings + 1).min(16);
-            self.ahead = self.ahead.max(self.took).saturating_mul(2).min(MAX_AHEAD);
+            self.ahead.came_late(self.took);
         }
         let pause = if answer.slots.is_empty() && wanted > 0 { now.checked_add(PAUSE.into()) } else { None };
         answer.ask_again.or(pause).map(|not_before| (not_before, answer.turn))
@@ -246,6 +229,7 @@ impl Pacing {
 
 #[cfg(test)]
 mod tests {
+    use super::super::ahead::MAX_AHEAD;
     use super::super::lease::TotalDemand;
     use super::*;
     use crate::gate::Slot;

@@ -1,0 +1,38 @@
+//! How far ahead slots are booked so that they come in time.
+
+use super::BookingTerms;
+use crate::time::SECOND;
+
+/// The most nanoseconds.
+pub(super) const MAX_AHEAD: u64 = SECOND / 2;
+
+/// After an answer that came in time, it is less, by one part in this many.
+const DECAY: u64 = 16;
+
+/// The nanoseconds after a booking from which slots come in time.
+#[derive(Clone)]
+pub(super) struct Ahead {
+    pub(super) nanos: u64,
+    /// The least of them: 0 if slots are good for longer than answers take.
+    least: u64,
+    /// As [`BookingTerms::validity`].
+    validity: u64,
+}
+
+impl Ahead {
+    pub(super) fn new(terms: &BookingTerms) -> Self {
+        let least = terms.answers_within.saturating_sub(terms.validity);
+        Ahead { nanos: least, least, validity: terms.validity }
+    }
+
+    /// Slots came in time, in an answer that took this long.
+    pub(super) fn came_in_time(&mut self, took: u64) {
+        let needed = took.saturating_mul(2).saturating_sub(self.validity).min(self.nanos);
+        self.nanos = (self.nanos - self.nanos / DECAY).max(needed).max(self.least);
+    }
+
+    /// No slot came in time.
+    pub(super) fn came_late(&mut self, took: u64) {
+        self.nanos = self.nanos.max(took).saturating_mul(2).min(MAX_AHEAD);
+    }
+}

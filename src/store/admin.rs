@@ -131,7 +131,7 @@ pub(super) fn hold(vault: Box<dyn Vault>, length: u64) -> Result<bool, StoreErro
         }
     })?;
     let keys = if length == 0 { shared.keys()? } else { Vec::new() };
-    keys.iter().try_for_each(|key| shared.update(key, lift).map(drop))?;
+    keys.iter().try_for_each(|key| shared.update(key, lift))?;
     Ok(true)
 }
 

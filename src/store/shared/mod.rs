@@ -145,7 +145,7 @@ impl VaultStore {
         shared.prepare()?;
         shared.update(b"", |_| ())?;
         // A key is kept for as long as it matters under the limits of its record.
-        shared.keys()?.iter().try_for_each(|key| shared.update(key, |_| ()).map(drop))
+        shared.keys()?.iter().try_for_each(|key| shared.update(key, |_| ()))
     }
 
     /// The keys that have records, if each has its own.

@@ -1,55 +1,34 @@
 //! When many processes swap the record of a key: one decides for all that wait, and replies to them.
 
 use super::request::{Reply, Request};
-use super::swap::{Act, Messages};
+use super::swap::{Messages, Work};
 use super::{Booking, VaultStore};
 use crate::store::StoreError;
-use crate::store::vault::{Loaded, Reading, Suspicion, Waiting};
+use crate::store::vault::{Loaded, Suspicion, Waiting};
 
-/// Requests, and what was decided on them.
-struct Asked<'a> {
-    requests: &'a [Request],
-    replies: Vec<Option<Reply>>,
-}
-
-impl Act for Asked<'_> {
-    fn act(&mut self, at: usize, booking: &mut Booking<'_>, waiting: &[Waiting]) -> Messages {
-        let request = &self.requests[at];
-        let wire = request.encode(booking.changes, &booking.record.limits, booking.reading);
+impl Booking<'_> {
+    /// Decides on a request and on those of all that wait. Returns the reply to it, and what is to be written.
+    pub(super) fn decide_for_all(&mut self, request: &Request, waiting: &[Waiting]) -> (Reply, Messages) {
+        let wire = request.encode(self.changes, &self.record.limits, self.reading);
         let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
-        let (reply, replies) = booking.decide(request, &others);
-        self.replies[at] = Some(reply);
+        let (reply, replies) = self.decide(request, &others);
         let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
-        Messages { request: Some(wire), replies }
-    }
-
-    fn take(&mut self, at: usize, reply: Reply) {
-        self.replies[at] = Some(reply);
+        (reply, Messages { request: Some(wire), replies })
     }
 }
 
 impl VaultStore {
-    /// Does what is requested, each for a key of its own, or lets other processes do it. Also returns the clock as of
-    /// then.
-    pub(super) fn request_each(&mut self, requests: &[Request]) -> Result<Vec<(Reply, Reading)>, StoreError> {
-        let wanted: Vec<_> = requests.iter().map(|request| (request.key(), Some(request))).collect();
-        let mut asked = Asked { requests, replies: requests.iter().map(|_| None).collect() };
-        let readings = self.swap_each(&wanted, &mut asked)?;
-        let replies = asked.replies.into_iter().map(|reply| reply.expect("each was decided on"));
-        Ok(replies.zip(readings).collect())
-    }
-
     /// What another process has replied to the request, if this one would have decided so, too: it may know of a loss
     /// that the other one did not know of.
     pub(super) fn reply_to(
         &mut self,
-        request: Option<&Request>,
+        work: &Work<'_>,
         key: &[u8],
         wire: &[u8],
         loaded: &Loaded,
     ) -> Result<Option<Reply>, StoreError> {
-        let may_be_replied = |reply: &Reply| request.is_some_and(|request| request.may_be_replied(reply));
-        match Reply::decode(wire).filter(may_be_replied) {
+        let may_be = |reply: &Reply| matches!(work, Work::Request(request) if request.may_be_replied(reply));
+        match Reply::decode(wire).filter(may_be) {
             Some(reply) if self.trusts(key, loaded, &reply)? => Ok(Some(reply)),
             _ => Ok(None),
         }

@@ -23,21 +23,20 @@ pub(super) struct Messages {
     pub(super) replies: Vec<Waiting>,
 }
 
-/// What is to be done with records.
-pub(super) trait Act {
-    /// Books in the record of the key with this number, and tells what is to be written with it. Called again if
-    /// another process was faster: then what was done before is void.
-    fn act(&mut self, at: usize, booking: &mut Booking<'_>, waiting: &[Waiting]) -> Messages;
-
-    /// Takes what another process has replied instead.
-    fn take(&mut self, at: usize, reply: Reply);
+/// What is to be done with a record.
+pub(super) enum Work<'a> {
+    /// This is requested of it; another process may decide on it.
+    Request(&'a Request),
+    /// This process alone changes it.
+    Update(&'a mut dyn FnMut(&mut Booking<'_>)),
 }
 
 /// A change of the record of a key.
 struct Change<'a> {
     key: &'a [u8],
-    /// What another process may decide on.
-    request: Option<&'a Request>,
+    work: Work<'a>,
+    /// What was decided on a request.
+    reply: Option<Reply>,
     /// It queues before it is decided.
     queues: bool,
     /// The state's own record may be an old one.
@@ -82,7 +81,27 @@ enum Step {
     Done(Reading),
 }
 
-impl Change<'_> {
+impl<'a> Change<'a> {
+    fn new(key: &'a [u8], work: Work<'a>, queues: bool) -> Self {
+        Change { key, work, reply: None, queues, may_lag: true, suspicion: None, state: State::New }
+    }
+
+    /// Books in the record, and tells what is to be written with it. Called again if another process was faster: then
+    /// what was done before is void.
+    fn act(&mut self, booking: &mut Booking<'_>, waiting: &[Waiting]) -> Messages {
+        match &mut self.work {
+            Work::Request(request) => {
+                let (reply, messages) = booking.decide_for_all(request, waiting);
+                self.reply = Some(reply);
+                messages
+            }
+            Work::Update(update) => {
+                update(booking);
+                Messages { request: Some(Value::new()), replies: Vec::new() }
+            }
+        }
+    }
+
     /// Keeps a suspicion, but for one of all that was kept before: the next record is none of that.
     fn suspect(&mut self, suspicion: Option<Suspicion>) {
         let suspicion = suspicion.filter(|suspicion| suspicion.good_from.is_some());
@@ -129,47 +148,44 @@ impl Draft {
 }
 
 impl VaultStore {
-    /// Changes the record of `key` by `act`, which is called again if another process was faster. Also returns the
-    /// clock as of then.
-    pub(in crate::store) fn update<T>(
+    /// Changes the record of `key` by `update`, which is called again if another process was faster.
+    pub(in crate::store) fn update(
         &mut self,
         key: &[u8],
-        act: impl FnMut(&mut Booking<'_>) -> T,
-    ) -> Result<(T, Reading), StoreError> {
-        let mut alone = Alone { act, done: None };
-        let readings = self.swap_each(&[(key, None)], &mut alone)?;
-        Ok((alone.done.expect("it was done"), readings[0]))
+        mut update: impl FnMut(&mut Booking<'_>),
+    ) -> Result<(), StoreError> {
+        self.make(&mut [Change::new(key, Work::Update(&mut update), false)])
     }
 
-    /// Changes the records of these keys. Returns the clock as of then, for each.
-    pub(super) fn swap_each(
-        &mut self,
-        wanted: &[(&[u8], Option<&Request>)],
-        act: &mut dyn Act,
-    ) -> Result<Vec<Reading>, StoreError> {
-        let change = |&(key, request): &(_, Option<_>)| {
-            let queues = request.is_some() && self.vault.is_contended(key);
-            Change { key, request, queues, may_lag: true, suspicion: None, state: State::New }
+    /// Does what is requested, each for a key of its own, or lets other processes do it. Also returns the clock as of
+    /// then.
+    pub(super) fn request_each(&mut self, requests: &[Request]) -> Result<Vec<(Reply, Reading)>, StoreError> {
+        let keyed = requests.iter().map(|request| (request.key(), Work::Request(request)));
+        let mut changes: Vec<_> =
+            keyed.map(|(key, work)| Change::new(key, work, self.vault.is_contended(key))).collect();
+        self.make(&mut changes)?;
+        let done = |change: Change| match (change.reply, change.state) {
+            (Some(reply), State::Done(reading)) => (reply, reading),
+            _ => unreachable!("each was decided on"),
         };
-        let mut changes: Vec<_> = wanted.iter().map(change).collect();
-        let done = self.go_on(&mut changes, act);
-        if done.is_err() {
+        Ok(changes.into_iter().map(done).collect())
+    }
+
+    /// Makes all changes.
+    fn make(&mut self, changes: &mut [Change<'_>]) -> Result<(), StoreError> {
+        let made = self.go_on(changes);
+        if made.is_err() {
             self.vault.release();
         }
-        done?;
-        let reading = |change: Change| match change.state {
-            State::Done(reading) => reading,
-            _ => unreachable!("all are done"),
-        };
-        Ok(changes.into_iter().map(reading).collect())
+        made
     }
 
     /// Goes on in rounds until all changes are made.
-    fn go_on(&mut self, changes: &mut [Change<'_>], act: &mut dyn Act) -> Result<(), StoreError> {
+    fn go_on(&mut self, changes: &mut [Change<'_>]) -> Result<(), StoreError> {
         let mut may_be_old = true;
         while changes.iter().any(|change| !matches!(change.state, State::Done(_))) {
             self.load_new(changes, mem::take(&mut may_be_old))?;
-            let drafts = self.draft(changes, act)?;
+            let drafts = self.draft(changes)?;
             let writes: Vec<_> = drafts.iter().map(|(_, draft)| draft.write()).collect();
             let swaps = if writes.is_empty() { Vec::new() } else { self.vault.swap_each(&writes)? };
             assert_eq!(swaps.len(), drafts.len(), "each was swapped");
@@ -178,7 +194,7 @@ impl VaultStore {
                 if draft.key.is_empty() {
                     own = own_after(&draft, &swap).or(own);
                 }
-                changes[at].state = self.swapped(&mut changes[at], *draft, swap, (at, act))?;
+                changes[at].state = self.swapped(&mut changes[at], *draft, swap)?;
                 if matches!(changes[at].state, State::New) {
                     self.vault.release();
                 }
@@ -208,11 +224,7 @@ impl VaultStore {
 
     /// What is to be written next, and by which change. Ends with what is to be written to the state's own record, as
     /// that may matter to the others.
-    fn draft(
-        &mut self,
-        changes: &mut [Change<'_>],
-        act: &mut dyn Act,
-    ) -> Result<Vec<(usize, Box<Draft>)>, StoreError> {
+    fn draft(&mut self, changes: &mut [Change<'_>]) -> Result<Vec<(usize, Box<Draft>)>, StoreError> {
         let (mut drafts, mut is_about_own) = (Vec::new(), false);
         for (at, change) in changes.iter_mut().enumerate() {
             let step = match mem::replace(&mut change.state, State::New) {
@@ -220,9 +232,11 @@ impl VaultStore {
                     let suspicion = loaded.suspicion;
                     change.suspect(suspicion);
                     let loaded = Loaded { suspicion: suspicion.or(change.suspicion), ..loaded };
-                    match change.request.filter(|_| mem::take(&mut change.queues)) {
-                        Some(request) => Step::Write(self.queue(change.key, loaded, request).into()),
-                        None => self.decide(change, loaded, (at, act))?,
+                    match &change.work {
+                        Work::Request(request) if mem::take(&mut change.queues) => {
+                            Step::Write(self.queue(change.key, loaded, request).into())
+                        }
+                        _ => self.decide(change, loaded)?,
                     }
                 }
                 State::Queued(draft) => Step::Write(draft),
@@ -250,13 +264,9 @@ impl VaultStore {
         Ok(drafts)
     }
 
-    /// Decides on a change, the one with this number, of the record that was loaded.
-    fn decide(
-        &mut self,
-        &Change { key, may_lag, .. }: &Change<'_>,
-        loaded: Loaded,
-        (at, act): (usize, &mut dyn Act),
-    ) -> Result<Step, StoreError> {
+    /// Decides on a change of the record that was loaded.
+    fn decide(&mut self, change: &mut Change<'_>, loaded: Loaded) -> Result<Step, StoreError> {
+        let Change { key, may_lag, .. } = *change;
         let Loaded { values, reading, suspicion, is_old, waiting } = loaded;
         let is_awaited = waiting.is_some();
         let (now, mut values, waiting) = (reading.shown, values.into_iter(), waiting.unwrap_or_default());
@@ -264,7 +274,7 @@ impl VaultStore {
         let mut own = self.entry(b"", values.next().flatten(), &reading, suspicion, None)?;
         let held = own.record.hold.in_force(now);
         if key.is_empty() {
-            let messages = act.act(at, &mut self.booking(&mut own.record, &reading, held), &waiting);
+            let messages = change.act(&mut self.booking(&mut own.record, &reading, held), &waiting);
             let idle = self.rules.idle_at(&own.record.ledger).max(own.record.hold.until);
             own.record.idle = own.record.idle.max(idle);
             if self.rules.policy().key().is_some() {
@@ -283,7 +293,7 @@ impl VaultStore {
         if may_lag && entry.is_ahead_of(&own.record) {
             return Ok(Step::Lagging);
         }
-        let messages = act.act(at, &mut self.booking(&mut entry.record, &reading, held), &waiting);
+        let messages = change.act(&mut self.booking(&mut entry.record, &reading, held), &waiting);
         entry.record.idle = self.rules.idle_at(&entry.record.ledger);
         if entry.record.idle > own.record.idle {
             // Otherwise nobody would know any more that the key is used.
@@ -314,13 +324,12 @@ impl VaultStore {
         Step::Done(reading)
     }
 
-    /// How far a change, the one with this number, is whose draft was written.
+    /// How far a change is whose draft was written.
     fn swapped(
         &mut self,
         change: &mut Change<'_>,
         mut draft: Draft,
         swap: Swap,
-        (at, act): (usize, &mut dyn Act),
     ) -> Result<State, StoreError> {
         if let Swap::Refused(Loaded { suspicion, .. })
         | Swap::Replied(_, Loaded { suspicion, .. })
@@ -342,13 +351,8 @@ impl VaultStore {
             Swap::Refused(newer) => State::Loaded(draft.with_own(newer)),
             Swap::Replied(wire, newer) => {
                 let newer = draft.with_own(newer);
-                match self.reply_to(change.request, change.key, &wire, &newer)? {
-                    Some(reply) => {
-                        act.take(at, reply);
-                        State::Done(newer.reading)
-                    }
-                    None => State::Loaded(newer),
-                }
+                change.reply = self.reply_to(&change.work, change.key, &wire, &newer)?;
+                if change.reply.is_some() { State::Done(newer.reading) } else { State::Loaded(newer) }
             }
             Swap::Queued(_) => State::Queued(draft.queued().into()),
         })
@@ -378,21 +382,6 @@ impl VaultStore {
             own.idle = until.max(own.hold.until.saturating_add(claim));
         }
     }
-}
-
-/// Changes one record.
-struct Alone<F, T> {
-    act: F,
-    done: Option<T>,
-}
-
-impl<F: FnMut(&mut Booking<'_>) -> T, T> Act for Alone<F, T> {
-    fn act(&mut self, _: usize, booking: &mut Booking<'_>, _: &[Waiting]) -> Messages {
-        self.done = Some((self.act)(booking));
-        Messages { request: Some(Value::new()), replies: Vec::new() }
-    }
-
-    fn take(&mut self, _: usize, _: Reply) {}
 }
 
 /// The state's own value after a swap of it, if it is known.

@@ -166,6 +166,17 @@ impl ReleaseLog {
         many.push(run);
     }
 
+    /// Merges the newest run into the one before it, as of the instant of that, if they are less than `apart`.
+    pub(super) fn merge_newest(&mut self, apart: u64) {
+        let Runs::Many(many) = &mut self.runs else { return };
+        if let Some(run) = many.runs.pop_back() {
+            match many.runs.back_mut().filter(|before| run.at.since(before.at) < apart) {
+                Some(before) => before.cost += run.cost,
+                None => many.runs.push_back(run),
+            }
+        }
+    }
+
     /// Adds a cost to the oldest run.
     pub(super) fn add_to_oldest(&mut self, cost: u64) {
         if let Runs::One(run) = &mut self.runs {

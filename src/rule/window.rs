@@ -1,7 +1,7 @@
 //! The cost in the last period, whether it was allowed or not.
 
-use std::collections::VecDeque;
-
+use super::Usage;
+use super::release_log::ReleaseLog;
 use crate::time::Time;
 
 /// The number of instants that are kept apart, beyond those of releases that are allowed. With more, those of this part
@@ -10,73 +10,41 @@ const MAX_APART: u64 = 1 << 16;
 
 /// The releases in the half-open window of one period that ends with the newest of them.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Window {
-    /// The newest instant and the cost at it; 0 before the first release.
-    newest: (Time, u64),
-    /// The releases before it. `None` for most keys.
-    older: Option<Box<Older>>,
-}
-
-#[derive(Clone, Debug, Default)]
-struct Older {
-    /// Instants with the cost at each, oldest first.
-    runs: VecDeque<(Time, u64)>,
-    cost: u64,
-}
+pub(crate) struct Window(ReleaseLog);
 
 impl Window {
     /// The instant of the last release.
     pub(crate) fn last(&self) -> Option<Time> {
-        Some(self.newest.0).filter(|_| self.newest.1 > 0)
+        Some(self.0.newest()).filter(|newest| newest.cost > 0).map(|newest| newest.at)
     }
 
     /// Adds a release of non-zero cost. `most` are allowed in a period.
     pub(crate) fn push(&mut self, at: Time, cost: u64, period: u64, most: u64) {
-        let is_over = |run: Time| at.since(run) >= period;
-        let (last, before) = self.newest;
-        if last == at {
-            self.newest.1 = before.saturating_add(cost);
+        let Window(log) = self;
+        let newest = log.newest();
+        if newest.cost > 0 && newest.at == at {
+            let cost = newest.cost + cost.min(u64::MAX - log.used());
+            log.replace_newest(Usage { at, cost });
             return;
         }
-        if is_over(last) {
-            self.older = None;
-        } else if before > 0 {
-            let older = self.older.get_or_insert_default();
-            older.push(last, before, period, most);
-            older.expire(is_over);
+        log.expire(|run| at.since(run.at) >= period);
+        if log.len() as u64 > MAX_APART.saturating_add(most) {
+            log.merge_newest(period / MAX_APART);
         }
-        self.newest = (at, cost);
+        // What does not fit into a u64 is forgotten.
+        while log.used().checked_add(cost).is_none() {
+            log.pop_oldest();
+        }
+        log.push(Usage { at, cost });
     }
 
     pub(crate) fn cost(&self) -> u64 {
-        self.newest.1.saturating_add(self.older.as_ref().map_or(0, |older| older.cost))
+        self.0.used()
     }
 
     /// The instant of the oldest release in the window.
     pub(crate) fn start(&self) -> Time {
-        let oldest = self.older.as_ref().and_then(|older| older.runs.front());
-        oldest.map_or(self.newest.0, |(at, _)| *at)
-    }
-}
-
-impl Older {
-    fn push(&mut self, at: Time, cost: u64, period: u64, most: u64) {
-        // The bound only keeps the sum of the runs within a u64.
-        let cost = cost.min(u64::MAX - self.cost);
-        self.cost += cost;
-        // A run leaves the window with its first instant, so the window holds at least the cost that is counted.
-        let is_full = self.runs.len() as u64 >= MAX_APART.saturating_add(most);
-        match self.runs.back_mut().filter(|(from, _)| is_full && at.since(*from) < period / MAX_APART) {
-            Some((_, run)) => *run += cost,
-            None => self.runs.push_back((at, cost)),
-        }
-    }
-
-    fn expire(&mut self, is_over: impl Fn(Time) -> bool) {
-        while let Some((_, cost)) = self.runs.front().filter(|(at, _)| is_over(*at)) {
-            self.cost -= cost;
-            self.runs.pop_front();
-        }
+        self.0.oldest().unwrap_or_default().at
     }
 }
 
@@ -105,7 +73,7 @@ mod tests {
         for at in 0..3_000_000 {
             assert_eq!(push(&mut window, at, period), at + 1);
         }
-        let runs = window.older.as_ref().unwrap().runs.len() as u64;
+        let runs = window.0.len() as u64;
         assert!(runs <= 2 * MAX_APART + 3, "{runs}");
         for at in [period, period + 999_999, period + 2_500_000] {
             let (count, left) = (push(&mut window, at, period), 3_000_000 - (at - period + 1));

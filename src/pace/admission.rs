@@ -6,7 +6,7 @@ use std::time::Instant;
 use std::{fmt, mem};
 
 use super::limits::Waiting;
-use super::shared::{Shared, State};
+use super::shared::{Locked, SharedPace};
 use crate::time::Time;
 
 /// A release that was admitted and counts. [Commit](Admission::commit) it once it has happened, or
@@ -16,7 +16,7 @@ use crate::time::Time;
 /// ([`std::mem::forget`]), it counts for ever.
 #[must_use = "dropped, it has been used"]
 pub struct Admission<'a> {
-    shared: Cow<'a, Arc<Shared>>,
+    shared: Cow<'a, Arc<SharedPace>>,
     item: Waiting,
     at: Time,
     /// It was neither committed nor canceled.
@@ -24,7 +24,7 @@ pub struct Admission<'a> {
 }
 
 impl<'a> Admission<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, item: Waiting, at: Time) -> Self {
+    pub(super) fn new(shared: &'a Arc<SharedPace>, item: Waiting, at: Time) -> Self {
         Admission { shared: Cow::Borrowed(shared), item, at, is_open: true }
     }
 
@@ -54,7 +54,7 @@ impl<'a> Admission<'a> {
         let (now, item) = (self.shared.time(now), &mut self.item);
         // It no longer waits.
         item.mark = None;
-        self.shared.change(|State { limits, queue }, woken| {
+        self.shared.change(|Locked { limits, queue }, woken| {
             limits.finish(item, self.at, now);
             if !queue.is_empty() {
                 queue.advance_for(item, limits, now, woken);
@@ -85,7 +85,7 @@ impl<'a> Admission<'a> {
             return;
         }
         let now = self.shared.time(now);
-        self.shared.change(|State { limits, queue }, woken| {
+        self.shared.change(|Locked { limits, queue }, woken| {
             limits.withdraw(&self.item, now);
             queue.advance_for(&self.item, limits, now, woken);
         });

@@ -8,8 +8,8 @@ use std::time::{Instant, SystemTime, UNIX_EPOCH};
 use super::admission::Admission;
 use super::item::Ask;
 use super::limits::{Limits, Waiting};
-use super::shared::{Shared, State};
-use super::turn::Turn;
+use super::shared::{Locked, SharedPace};
+use super::turn::QueuePlace;
 use super::values::{Charges, Values};
 use super::{Error, ErrorKind, Item};
 use crate::config::{CountFrom, Defaults, Rate, parse_limits};
@@ -18,7 +18,7 @@ use crate::time::{Time, Wall, nanos, shown};
 /// Limits with their past releases, without a clock. All clones share them, in any thread.
 #[derive(Clone)]
 pub struct Pace {
-    pub(super) shared: Arc<Shared>,
+    pub(super) shared: Arc<SharedPace>,
 }
 
 impl Pace {
@@ -47,7 +47,7 @@ impl Pace {
         }
         let values = Values::new(&rates);
         let limits = Limits::new(rates, Wall::EPOCH);
-        let pace = Pace { shared: Arc::new(Shared::new(limits, values, now)) };
+        let pace = Pace { shared: Arc::new(SharedPace::new(limits, values, now)) };
         pace.set_clock(now, SystemTime::now());
         Ok(pace)
     }
@@ -251,7 +251,7 @@ impl Pace {
         }
         let item = asked.waiting(&self.shared, now)?;
         let admitted = self.shared.change(|state, woken| {
-            let State { limits, queue } = state;
+            let Locked { limits, queue } = state;
             let admitted = queue.admit(&item, limits, (now, over), woken);
             admitted.map_err(|blocked| self.shared.refuse(state, &item, blocked, now))
         });
@@ -263,15 +263,15 @@ impl Pace {
         &self,
         ask: impl Ask<'a>,
         now: Instant,
-    ) -> Result<Result<Admission<'_>, Turn<'_>>, Error> {
+    ) -> Result<Result<Admission<'_>, QueuePlace<'_>>, Error> {
         let now = self.shared.time(now);
         let item = ask.asked().waiting(&self.shared, now)?;
-        Ok(self.shared.change(|State { limits, queue }, woken| {
+        Ok(self.shared.change(|Locked { limits, queue }, woken| {
             match queue.admit(&item, limits, (now, false), woken) {
                 Ok(at) => Ok(Admission::new(&self.shared, item.into_owned(), at)),
                 Err(blocked) => {
                     let ticket = queue.join(item.into_owned(), blocked, limits, now);
-                    Err(Turn::new(&self.shared, ticket))
+                    Err(QueuePlace::new(&self.shared, ticket))
                 }
             }
         }))

@@ -3,7 +3,7 @@
 use std::borrow::Cow;
 
 use super::limits::Waiting;
-use super::shared::Shared;
+use super::shared::SharedPace;
 use super::{Error, ErrorKind};
 use crate::time::Time;
 
@@ -89,7 +89,7 @@ impl<'a, K: AsRef<[u8]>> Asked<'a, K> {
     }
 
     /// What waits, from `now` on if it is new.
-    pub(super) fn waiting(self, shared: &Shared, now: Time) -> Result<Cow<'a, Waiting>, Error> {
+    pub(super) fn waiting(self, shared: &SharedPace, now: Time) -> Result<Cow<'a, Waiting>, Error> {
         match self {
             Asked::Values(key, cost) => {
                 let charges = shared.values.of(key.as_ref(), cost)?;

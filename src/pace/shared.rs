@@ -17,7 +17,7 @@ use crate::time::{Time, nanos};
 const BETWEEN_LOOKS: u64 = 1_000_000;
 
 /// Limits, those who wait for them, and the origin of time.
-pub(super) struct Shared {
+pub(super) struct SharedPace {
     /// Differs from that of any other.
     pub(super) id: u64,
     pub(super) values: Values,
@@ -25,7 +25,7 @@ pub(super) struct Shared {
     /// Answers depend on what the wall clock shows.
     pub(super) goes_by_wall: bool,
     origin: Instant,
-    state: Mutex<State>,
+    state: Mutex<Locked>,
     /// When the wall clock was last looked at, if it matters.
     looked_at: AtomicU64,
     /// Before this instant, no release that costs 1 is admitted, if there is one limit, which charges all alike, as
@@ -34,23 +34,23 @@ pub(super) struct Shared {
 }
 
 /// What is changed under the lock.
-pub(super) struct State {
+pub(super) struct Locked {
     pub(super) limits: Limits,
     pub(super) queue: Queue,
 }
 
-impl Shared {
+impl SharedPace {
     pub(super) fn new(limits: Limits, values: Values, origin: Instant) -> Self {
         static NEXT: StdAtomicU64 = StdAtomicU64::new(0);
         let id = NEXT.fetch_add(1, Ordering::Relaxed);
         let (rates, goes_by_wall) = (Arc::clone(limits.rates()), limits.go_by_wall());
-        let state = Mutex::new(State { limits, queue: Queue::default() });
+        let state = Mutex::new(Locked { limits, queue: Queue::default() });
         let (looked_at, closed_until) = (AtomicU64::new(0), AtomicU64::new(0));
-        Shared { id, values, rates, goes_by_wall, origin, state, looked_at, closed_until }
+        SharedPace { id, values, rates, goes_by_wall, origin, state, looked_at, closed_until }
     }
 
     /// A panic of another thread leaves nothing half done: no code of the caller runs under the lock.
-    pub(super) fn lock(&self) -> MutexGuard<'_, State> {
+    pub(super) fn lock(&self) -> MutexGuard<'_, Locked> {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         self.closed_until.store(0, Ordering::Relaxed);
         state
@@ -64,7 +64,7 @@ impl Shared {
 
     /// Says why a release is not admitted at `now`, and remembers it if it is that of any that costs 1.
     #[cold]
-    pub(super) fn refuse(&self, state: &mut State, item: &Waiting, blocked: Blocked, now: Time) -> Error {
+    pub(super) fn refuse(&self, state: &mut Locked, item: &Waiting, blocked: Blocked, now: Time) -> Error {
         let until = state.limits.earliest(item, now);
         let limits = &state.limits;
         let is_never =
@@ -121,7 +121,7 @@ impl Shared {
     }
 
     /// Changes the state, and then wakes those whose standing has changed.
-    pub(super) fn change<T>(&self, change: impl FnOnce(&mut State, &mut Woken) -> T) -> T {
+    pub(super) fn change<T>(&self, change: impl FnOnce(&mut Locked, &mut Woken) -> T) -> T {
         let mut woken = Woken::new();
         let mut state = self.lock();
         let result = change(&mut state, &mut woken);

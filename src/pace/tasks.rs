@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use super::item::Ask;
 use super::permit::Permit;
-use super::turn::{Next, Turn};
+use super::turn::{Next, QueuePlace};
 use super::{Error, Pacer};
 
 /// A [`Pacer`] for tasks, made by [`Pacer::sleeping`]. It needs no runtime.
@@ -115,7 +115,7 @@ where
     }
 
     /// Waits until `until`, or until the standing has changed.
-    async fn sleep_or_woken(&self, turn: &Turn<'_>, until: Option<Instant>) {
+    async fn sleep_or_woken(&self, turn: &QueuePlace<'_>, until: Option<Instant>) {
         let mut sleep = pin!(until.map(|at| (self.sleep)(at.saturating_duration_since(Instant::now()))));
         poll_fn(|context: &mut Context<'_>| {
             if turn.is_called(context.waker()) {

@@ -36,7 +36,7 @@ struct Sleeper {
     until: Option<Time>,
 }
 
-/// All that a [`Shared`](super::shared::Shared) has, without its lock.
+/// All that a [`SharedPace`](super::shared::SharedPace) has, without its lock.
 struct World {
     values: Values,
     limits: Limits,

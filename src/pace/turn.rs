@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use super::admission::Admission;
 use super::queue::Standing;
-use super::shared::{Shared, State};
+use super::shared::{Locked, SharedPace};
 use super::{Error, ErrorKind};
 use crate::time::Time;
 
@@ -14,8 +14,8 @@ use crate::time::Time;
 const MAX_SLEEP: Duration = Duration::from_secs(1);
 
 /// A place in the queue. Dropped, it is given up; what was admitted and not taken is taken back.
-pub(super) struct Turn<'a> {
-    shared: &'a Arc<Shared>,
+pub(super) struct QueuePlace<'a> {
+    shared: &'a Arc<SharedPace>,
     ticket: u64,
 }
 
@@ -26,9 +26,9 @@ pub(super) enum Next<'a> {
     Sleep(Option<Instant>),
 }
 
-impl<'a> Turn<'a> {
-    pub(super) fn new(shared: &'a Arc<Shared>, ticket: u64) -> Self {
-        Turn { shared, ticket }
+impl<'a> QueuePlace<'a> {
+    pub(super) fn new(shared: &'a Arc<SharedPace>, ticket: u64) -> Self {
+        QueuePlace { shared, ticket }
     }
 
     /// Asks at `now`. `waker` is called when to ask again, unless the answer says when.
@@ -43,7 +43,7 @@ impl<'a> Turn<'a> {
     ) -> Result<Next<'a>, Error> {
         let (shared, at, waker) = (self.shared, self.shared.time(now), waker.clone());
         // What is dropped may run code of the caller, so not under the lock.
-        let (next, _dropped) = shared.change(|State { limits, queue }, woken| {
+        let (next, _dropped) = shared.change(|Locked { limits, queue }, woken| {
             let Some(waiter) = queue.ask(self.ticket, limits, at, woken) else {
                 return (Ok(Next::Sleep(None)), Some(waker));
             };
@@ -79,7 +79,7 @@ impl<'a> Turn<'a> {
     pub(super) fn is_called(&self, waker: &Waker) -> bool {
         let waker = waker.clone();
         let (is_called, _dropped) =
-            self.shared.change(|State { queue, .. }, _| match queue.is_called(self.ticket) {
+            self.shared.change(|Locked { queue, .. }, _| match queue.is_called(self.ticket) {
                 true => (true, Some(waker)),
                 false => (false, queue.watch(self.ticket, waker)),
             });
@@ -87,10 +87,10 @@ impl<'a> Turn<'a> {
     }
 }
 
-impl Drop for Turn<'_> {
+impl Drop for QueuePlace<'_> {
     fn drop(&mut self) {
         let now = self.shared.time(Instant::now());
-        let _dropped = self.shared.change(|State { limits, queue }, woken| {
+        let _dropped = self.shared.change(|Locked { limits, queue }, woken| {
             let waiter = queue.leave(self.ticket, limits, now, woken)?;
             if matches!(waiter.standing, Standing::Admitted(_)) {
                 limits.withdraw(&waiter.item, now);

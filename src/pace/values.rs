@@ -18,7 +18,7 @@ pub(super) struct Charges {
 
 /// The charges of a set of limits.
 pub(super) struct Values {
-    rules: Vec<Rule>,
+    rules: Vec<LimitCharge>,
     /// If every limit charges each item the cost that is given, whatever its key: the most that all of them admit.
     plain: Option<u64>,
     /// The names of the selected keys, then of the selected costs.
@@ -30,16 +30,16 @@ pub(super) struct Values {
 }
 
 /// How one limit charges.
-struct Rule {
+struct LimitCharge {
     limit: String,
-    cost: Cost,
+    cost: CostSource,
     /// The limit applies only to items whose key with this index is this.
     only: Option<(usize, Vec<u8>)>,
     most: Option<u64>,
 }
 
 #[derive(Clone, Copy)]
-enum Cost {
+enum CostSource {
     /// 1, or what is given for all limits.
     Each,
     Constant(u64),
@@ -52,26 +52,26 @@ impl Values {
         let mut selectors: Vec<Selector> = keys(rates).into_iter().cloned().collect();
         let keys = selectors.len();
         let mut cost = |rate: &Rate| match &rate.cost {
-            None => Cost::Each,
-            Some(Selector::Constant(cost)) => Cost::Constant(*cost),
+            None => CostSource::Each,
+            Some(Selector::Constant(cost)) => CostSource::Constant(*cost),
             Some(selector) => {
                 let known = selectors[keys..].iter().position(|other| other == selector);
                 let at = known.unwrap_or_else(|| {
                     selectors.push(selector.clone());
                     selectors.len() - keys - 1
                 });
-                Cost::Selected(keys + at)
+                CostSource::Selected(keys + at)
             }
         };
-        let rules = rates.iter().zip(key_indices(rates)).map(|(rate, key)| Rule {
+        let rules = rates.iter().zip(key_indices(rates)).map(|(rate, key)| LimitCharge {
             limit: rate.to_string(),
             cost: cost(rate),
             only: key.zip(only_key(rate)),
             most: rate.most(),
         });
-        let rules: Vec<Rule> = rules.collect();
+        let rules: Vec<LimitCharge> = rules.collect();
         let names: Vec<_> = selectors.iter().map(Selector::to_string).collect();
-        let are_plain = names.is_empty() && rules.iter().all(|rule| matches!(rule.cost, Cost::Each));
+        let are_plain = names.is_empty() && rules.iter().all(|rule| matches!(rule.cost, CostSource::Each));
         let most = rules.iter().filter_map(|rule| rule.most).min().unwrap_or(u64::MAX);
         Values {
             plain: are_plain.then_some(most),
@@ -149,9 +149,9 @@ impl Values {
             let applies = rule.only.as_ref().is_none_or(|(key, only)| keys[*key].as_slice() == only);
             let cost = match rule.cost {
                 _ if !applies => 0,
-                Cost::Each => each,
-                Cost::Constant(cost) => cost,
-                Cost::Selected(index) => selected(index)?,
+                CostSource::Each => each,
+                CostSource::Constant(cost) => cost,
+                CostSource::Selected(index) => selected(index)?,
             };
             if rule.most.is_some_and(|most| cost > most) {
                 let why = format!("the item's cost of {cost} is more than {} ever admits", rule.limit);

@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::row::{Entry, Job, Noted, RowItems};
+use super::row::{Entry, LoggedJob, Noted, RowItems};
 use crate::time::seconds;
 
 /// The start of each line.
@@ -78,11 +78,11 @@ impl<'a> ItemText<'a> {
 ///
 /// # Errors
 /// It is not a line of a log.
-pub(super) fn job(line: &[u8]) -> Result<Job<'_>, String> {
+pub(super) fn job(line: &[u8]) -> Result<LoggedJob<'_>, String> {
     let line: Line =
         serde_json::from_slice(line).map_err(|error| format!("is not a line of a log: {error}"))?;
     let (start, last) = (line.start.get().as_bytes(), line.seqs.last().copied().or(Some(line.seq)));
-    Ok(Job { start, items: line.items().ok_or("has no item")?, last })
+    Ok(LoggedJob { start, items: line.items().ok_or("has no item")?, last })
 }
 
 impl<'a> Line<'a> {

@@ -6,8 +6,8 @@ use std::fmt::Display;
 use anyhow::Result;
 
 use super::json;
-use super::row::{Job, RowItems};
-use super::tsv::Columns;
+use super::row::{LoggedJob, RowItems};
+use super::tsv::LogColumns;
 use crate::config::{Arrivals, Cleaning, Selector, Separator};
 use crate::printable::{excerpt, quoted};
 use crate::source::{Fault, Fields, Stamps, bad_item};
@@ -36,7 +36,7 @@ enum Layout {
     /// The stamp is in the record, and the record is the item.
     Item,
     /// A job log, in columns.
-    Table(Columns),
+    Table(LogColumns),
     /// A job log, as JSON lines.
     Json,
 }
@@ -96,7 +96,7 @@ impl Recorded {
         }
         // Logs joined by cat(1) may be of several formats. Their headers are not items.
         if self.layout != Some(Layout::Item) {
-            if let Some(columns) = Columns::of(record) {
+            if let Some(columns) = LogColumns::of(record) {
                 self.layout = Some(Layout::Table(columns));
                 self.number -= 1;
                 self.headers += 1;
@@ -146,7 +146,7 @@ impl Recorded {
         Ok((at, RowItems::from_buf([record.into()]), None))
     }
 
-    fn read_job<'a>(&mut self, job: Result<Job<'a>, String>) -> Result<Read<'a>, String> {
+    fn read_job<'a>(&mut self, job: Result<LoggedJob<'a>, String>) -> Result<Read<'a>, String> {
         let job = job?;
         let at = self.stamps.read(job.start, job.start);
         let at = at.map_err(|fault| describe(&"the start", job.start, fault, &self.selector))?;

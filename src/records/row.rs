@@ -11,7 +11,7 @@ use crate::time::Time;
 pub(crate) type RowItems<'a> = SmallVec<[Cow<'a, [u8]>; 1]>;
 
 /// A job, as an audit sees it.
-pub(super) struct Job<'a> {
+pub(super) struct LoggedJob<'a> {
     /// Its start, as text.
     pub(super) start: &'a [u8],
     pub(super) items: RowItems<'a>,

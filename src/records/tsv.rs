@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::escape::{escape, unescape};
 use super::numbers;
-use super::row::{Entry, Job, Noted, RowItems};
+use super::row::{Entry, LoggedJob, Noted, RowItems};
 use crate::time::seconds;
 
 /// The first line of a log. A log with another header is not continued.
@@ -38,13 +38,13 @@ fn unescape_all(items: &[u8]) -> impl Iterator<Item = Cow<'_, [u8]>> {
 
 /// The columns of a log that an audit needs. The item comes last; our own logs may have several in a line.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) struct Columns {
+pub(super) struct LogColumns {
     start: usize,
     item: usize,
     is_ours: bool,
 }
 
-impl Columns {
+impl LogColumns {
     /// The columns that a header names; `None` if it is not a header.
     pub(super) fn of(header: &[u8]) -> Option<Self> {
         let (start, item, is_ours) = match header.first_chunk()? {
@@ -55,14 +55,14 @@ impl Columns {
         let mut names = header.split(|&byte| byte == b'\t');
         let start = names.position(|name| name == start.as_bytes())?;
         let item = start + 1 + names.position(|name| name == item.as_bytes())?;
-        Some(Columns { start, item, is_ours })
+        Some(LogColumns { start, item, is_ours })
     }
 
     /// The job in a line.
     ///
     /// # Errors
     /// It has too few columns.
-    pub(super) fn job<'a>(&self, line: &'a [u8]) -> Result<Job<'a>, String> {
+    pub(super) fn job<'a>(&self, line: &'a [u8]) -> Result<LoggedJob<'a>, String> {
         let mut fields = line.splitn(self.item + 1, |&byte| byte == b'\t');
         let last = fields.next().filter(|_| self.is_ours).and_then(numbers::last);
         let start = fields.nth(self.start - 1).unwrap_or_default();
@@ -70,6 +70,6 @@ impl Columns {
         let item = item.ok_or("is not a line of the log that the header announces")?;
         let items =
             if self.is_ours { unescape_all(item).collect() } else { RowItems::from_buf([item.into()]) };
-        Ok(Job { start: start.trim_ascii(), items, last })
+        Ok(LoggedJob { start: start.trim_ascii(), items, last })
     }
 }

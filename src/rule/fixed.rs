@@ -17,13 +17,13 @@ pub struct Fixed {
 /// The last window: the instant of its first release, and the cost of all releases in it. There was none if that is 0.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 #[cfg_attr(feature = "cli", derive(serde::Serialize, serde::Deserialize))]
-pub struct Window {
+pub struct FixedWindow {
     at: Time,
     used: u64,
 }
 
 impl Fixed {
-    fn current(&self, window: Window, now: Time) -> Option<Window> {
+    fn current(&self, window: FixedWindow, now: Time) -> Option<FixedWindow> {
         (window.used > 0 && now.since(window.at) < self.period).then_some(window)
     }
 }
@@ -40,32 +40,32 @@ impl Rule for Fixed {
         check: |_| Ok(()),
     };
 
-    type State = Window;
+    type State = FixedWindow;
 
     fn new(terms: Terms) -> Self {
         Fixed { count: terms.count, period: terms.period, late: terms.late }
     }
 
-    fn earliest(&self, window: &Window, ask: Ask) -> Time {
+    fn earliest(&self, window: &FixedWindow, ask: Ask) -> Time {
         if ask.cost > self.count {
             return Time::NEVER;
         }
-        let is_full = |window: &Window| window.used > self.count - ask.cost;
+        let is_full = |window: &FixedWindow| window.used > self.count - ask.cost;
         // A release must be in its window even if it is late.
         let is_over =
-            |window: &Window| ask.eligible_at.saturating_add(self.late).since(window.at) >= self.period;
+            |window: &FixedWindow| ask.eligible_at.saturating_add(self.late).since(window.at) >= self.period;
         match self.current(*window, ask.eligible_at) {
             Some(window) if is_full(&window) || is_over(&window) => window.at.after(self.period),
             _ => ask.eligible_at,
         }
     }
 
-    fn available(&self, window: &Window, now: Time, ask: Ask, pending: u64) -> u64 {
+    fn available(&self, window: &FixedWindow, now: Time, ask: Ask, pending: u64) -> u64 {
         let used = self.current(*window, now).map_or(0, |window| window.used);
         self.count.saturating_sub(used).saturating_sub(pending) / ask.cost
     }
 
-    fn last_of(&self, window: &Window, ask: Ask, count: u64) -> Time {
+    fn last_of(&self, window: &FixedWindow, ask: Ask, count: u64) -> Time {
         let more = count.saturating_sub(self.available(window, ask.eligible_at, ask, 0));
         let start = self.current(*window, ask.eligible_at).map_or(ask.eligible_at, |window| window.at);
         match (more, self.count / ask.cost) {
@@ -75,25 +75,25 @@ impl Rule for Fixed {
         }
     }
 
-    fn commit(&self, window: &mut Window, now: Time, ask: Ask) {
-        let current = self.current(*window, now).unwrap_or(Window { at: now, used: 0 });
-        *window = Window { used: current.used.saturating_add(ask.cost), ..current };
+    fn commit(&self, window: &mut FixedWindow, now: Time, ask: Ask) {
+        let current = self.current(*window, now).unwrap_or(FixedWindow { at: now, used: 0 });
+        *window = FixedWindow { used: current.used.saturating_add(ask.cost), ..current };
     }
 
-    fn idle_at(&self, window: &Window) -> Time {
+    fn idle_at(&self, window: &FixedWindow) -> Time {
         match window.used {
             0 => Time::ZERO,
             _ => window.at.after(self.period),
         }
     }
 
-    fn exhaust(&self, window: &mut Window, at: Time) {
+    fn exhaust(&self, window: &mut FixedWindow, at: Time) {
         // By other terms, more than the count may have been released in it.
         let used = self.current(*window, at).map_or(0, |window| window.used);
-        *window = Window { at, used: used.max(self.count) };
+        *window = FixedWindow { at, used: used.max(self.count) };
     }
 
-    fn restart(&self, window: &mut Window) {
+    fn restart(&self, window: &mut FixedWindow) {
         window.at = Time::ZERO;
     }
 
@@ -102,13 +102,13 @@ impl Rule for Fixed {
     }
 
     /// A longer period may include releases from before the last window, which are not known.
-    fn carry_over(&self, window: &mut Window, new: &Self, now: Time, forgotten: Option<Time>) {
+    fn carry_over(&self, window: &mut FixedWindow, new: &Self, now: Time, forgotten: Option<Time>) {
         let current = self.current(*window, now);
         *window = match (forgotten.filter(|at| now.since(*at) < new.period), current) {
             (None, current) => current.unwrap_or_default(),
             // One that is over may be older than what was forgotten, as that of a key that was evicted.
-            (Some(at), None) => Window { at, used: new.count },
-            (Some(_), Some(window)) => Window { used: window.used.max(new.count), ..window },
+            (Some(at), None) => FixedWindow { at, used: new.count },
+            (Some(_), Some(window)) => FixedWindow { used: window.used.max(new.count), ..window },
         };
     }
 }

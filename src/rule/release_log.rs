@@ -28,7 +28,7 @@ enum Runs {
 struct Ones {
     newest: Time,
     gaps: [Gap; 3],
-    count: Count,
+    count: RunCount,
 }
 
 /// For at least this number of runs there is memory once they need any.
@@ -39,7 +39,7 @@ type Gap = [u8; 5];
 
 /// Not a number, so that the kind of runs is told by the byte that it leaves unused.
 #[derive(Clone, Copy, Debug)]
-enum Count {
+enum RunCount {
     Two,
     Three,
     Four,
@@ -130,7 +130,7 @@ impl ReleaseLog {
     pub(super) fn is_full(&self) -> bool {
         match &self.runs {
             Runs::One(_) => true,
-            Runs::Ones(ones) => matches!(ones.count, Count::Four),
+            Runs::Ones(ones) => matches!(ones.count, RunCount::Four),
             Runs::Many(many) => many.runs.len() == many.runs.capacity(),
         }
     }
@@ -213,9 +213,9 @@ impl ReleaseLog {
         match &mut self.runs {
             Runs::One(run) => run.cost = 0,
             Runs::Ones(ones) => match ones.count {
-                Count::Two => self.runs = Runs::One(Usage { at: ones.newest, cost: 1 }),
-                Count::Three => ones.count = Count::Two,
-                Count::Four => ones.count = Count::Three,
+                RunCount::Two => self.runs = Runs::One(Usage { at: ones.newest, cost: 1 }),
+                RunCount::Three => ones.count = RunCount::Two,
+                RunCount::Four => ones.count = RunCount::Three,
             },
             Runs::Many(many) => many.used -= many.runs.pop_front().map_or(0, |run| run.cost),
         }
@@ -245,7 +245,7 @@ impl Ones {
     /// Both runs, if they can be kept so.
     fn new(older: Usage, newer: Usage) -> Option<Self> {
         let gap = gap(older.at, newer.at).filter(|_| (older.cost, newer.cost) == (1, 1))?;
-        Some(Ones { newest: newer.at, gaps: [gap, Gap::default(), Gap::default()], count: Count::Two })
+        Some(Ones { newest: newer.at, gaps: [gap, Gap::default(), Gap::default()], count: RunCount::Two })
     }
 
     fn get(&self, index: usize) -> Usage {
@@ -257,9 +257,9 @@ impl Ones {
     /// Adds a run, if it can be kept so.
     fn push(&mut self, run: Usage) -> bool {
         let count = match self.count {
-            Count::Two => Count::Three,
-            Count::Three => Count::Four,
-            Count::Four => return false,
+            RunCount::Two => RunCount::Three,
+            RunCount::Three => RunCount::Four,
+            RunCount::Four => return false,
         };
         let Some(gap) = gap(self.newest, run.at).filter(|_| run.cost == 1) else { return false };
         let [last, before, _] = self.gaps;
@@ -268,7 +268,7 @@ impl Ones {
     }
 }
 
-impl Count {
+impl RunCount {
     fn number(self) -> usize {
         self as usize + 2
     }

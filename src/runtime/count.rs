@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crossbeam_channel::{Receiver, bounded};
 
-use super::input::{Input, InputPosition};
+use super::input::{InputFile, InputPosition};
 use crate::config::InputOptions;
 use crate::schedule::Total;
 use crate::source::{Delimiter, FileRange, Reader};
@@ -15,15 +15,15 @@ use crate::source::{Delimiter, FileRange, Reader};
 const MAX_BYTES: u64 = 1 << 30;
 
 /// The number of items of the input, known once they are counted.
-pub(crate) struct Count {
+pub(crate) struct ItemCounter {
     known: OnceCell<Total>,
     told: Receiver<Total>,
 }
 
-impl Count {
+impl ItemCounter {
     /// Counts the rest of `input` on a thread of its own, if it is a file. What cannot be read is not counted: the run
     /// itself reports that.
-    pub(crate) fn of_rest(input: &Input, position: &InputPosition, options: &InputOptions) -> Self {
+    pub(crate) fn of_rest(input: &InputFile, position: &InputPosition, options: &InputOptions) -> Self {
         let ((tell, told), options) = (bounded(1), options.clone());
         if let Some((range, Ok(file))) = position.range().map(|range| (range, input.file.try_clone())) {
             let _ = super::spawn("count", move || {
@@ -31,7 +31,7 @@ impl Count {
                 total.map(|total| tell.send(total));
             });
         }
-        Count { known: OnceCell::new(), told }
+        ItemCounter { known: OnceCell::new(), told }
     }
 
     /// The number, if it is known within this time. Returns at once if nothing is being counted.

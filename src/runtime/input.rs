@@ -15,7 +15,7 @@ use super::readable;
 use crate::inherited::{inherited, stdin};
 use crate::pipe;
 
-pub(crate) struct Input {
+pub(crate) struct InputFile {
     /// The file; for standard input, a descriptor of our own, which bypasses std's buffer.
     pub(super) file: File,
     is_stdin: bool,
@@ -23,7 +23,7 @@ pub(crate) struct Input {
     is_fast: bool,
 }
 
-impl Input {
+impl InputFile {
     /// Opens the file at `path`, or else standard input.
     ///
     /// # Errors
@@ -36,7 +36,7 @@ impl Input {
             }
             None => as_file(stdin()).context("cannot read the input")?,
         };
-        Ok(Input { file, is_stdin: path.is_none(), is_fast: false })
+        Ok(InputFile { file, is_stdin: path.is_none(), is_fast: false })
     }
 
     /// An input of a single blank line.
@@ -46,14 +46,16 @@ impl Input {
     pub(crate) fn blank() -> Result<Self> {
         let (reader, mut writer) = io::pipe().context("cannot create a pipe")?;
         writer.write_all(b"\n").context("cannot write to a pipe")?;
-        Ok(Input { file: OwnedFd::from(reader).into(), is_stdin: false, is_fast: false })
+        Ok(InputFile { file: OwnedFd::from(reader).into(), is_stdin: false, is_fast: false })
     }
 
     /// Returns whether what is written to standard output would be read again from here, for ever. The test is that of
     /// cat: both are the same file, and writing is ahead of reading.
     pub(crate) fn is_fed_by_stdout(&self) -> bool {
-        let Some(place) = Place::of(&self.file) else { return false };
-        let Some(out) = as_file(io::stdout()).ok().and_then(|file| Place::of(&file)) else { return false };
+        let Some(place) = FilePlace::of(&self.file) else { return false };
+        let Some(out) = as_file(io::stdout()).ok().and_then(|file| FilePlace::of(&file)) else {
+            return false;
+        };
         let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).unwrap_or_default();
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
         place.id == out.id && place.offset < if appends { place.size } else { out.offset }
@@ -61,17 +63,17 @@ impl Input {
 
     /// True if it is a file that was not read to its end.
     pub(super) fn has_rest(&self) -> bool {
-        Place::of(&self.file).is_some_and(|place| place.offset < place.size)
+        FilePlace::of(&self.file).is_some_and(|place| place.offset < place.size)
     }
 }
 
-impl AsFd for Input {
+impl AsFd for InputFile {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.file.as_fd()
     }
 }
 
-impl Read for Input {
+impl Read for InputFile {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let read = nix::unistd::read(&self.file, buffer).map_err(|errno| match errno {
             // Someone else made the descriptor non-blocking, and may have read what was there. Wait only briefly: the
@@ -101,12 +103,12 @@ fn open(path: &Path) -> io::Result<File> {
 #[derive(Clone, Copy)]
 pub(crate) struct InputPosition {
     is_stdin: bool,
-    place: Option<Place>,
+    place: Option<FilePlace>,
 }
 
 impl InputPosition {
-    pub(crate) fn of(input: &Input) -> Self {
-        InputPosition { is_stdin: input.is_stdin, place: Place::of(&input.file) }
+    pub(crate) fn of(input: &InputFile) -> Self {
+        InputPosition { is_stdin: input.is_stdin, place: FilePlace::of(&input.file) }
     }
 
     /// The part of the file that is the input; `None` if it is no file.
@@ -129,7 +131,7 @@ impl InputPosition {
 
 /// True if `open` is the regular file at `path`.
 pub(crate) fn is_at(open: impl AsFd, path: &Path) -> bool {
-    let place = as_file(open).ok().and_then(|file| Place::of(&file));
+    let place = as_file(open).ok().and_then(|file| FilePlace::of(&file));
     place.is_some_and(|place| Some(place.id) == id_of(path))
 }
 
@@ -141,17 +143,17 @@ pub(crate) fn are_same(one: &Path, other: &Path) -> bool {
 
 /// A position in a regular file.
 #[derive(Clone, Copy)]
-struct Place {
+struct FilePlace {
     offset: u64,
     size: u64,
     id: (u64, u64),
 }
 
-impl Place {
+impl FilePlace {
     /// `None` if it is no regular file.
     fn of(mut file: &File) -> Option<Self> {
         let metadata = file.metadata().ok().filter(Metadata::is_file)?;
-        Some(Place { offset: file.stream_position().ok()?, size: metadata.size(), id: id(&metadata) })
+        Some(FilePlace { offset: file.stream_position().ok()?, size: metadata.size(), id: id(&metadata) })
     }
 }
 

@@ -9,7 +9,7 @@ use std::time::Duration;
 use anyhow::Error;
 
 use super::clock::Clock;
-use super::input::Input;
+use super::input::InputFile;
 use super::readable;
 use super::reaper::Reaper;
 use super::waker::Events;
@@ -19,7 +19,7 @@ use crate::time::Time;
 
 pub(super) struct Listener {
     clock: Clock,
-    pub(super) reader: Reader<Input>,
+    pub(super) reader: Reader<InputFile>,
     /// True until the input ends.
     is_fed: bool,
     pub(super) events: Events,
@@ -30,7 +30,7 @@ pub(super) struct Listener {
 }
 
 impl Listener {
-    pub(super) fn new(clock: Clock, reader: Reader<Input>, events: Events) -> Self {
+    pub(super) fn new(clock: Clock, reader: Reader<InputFile>, events: Events) -> Self {
         Listener { clock, reader, is_fed: true, events, output_waited: false, output_told: false }
     }
 
@@ -122,7 +122,7 @@ mod tests {
     /// The output is always readable, as when commands print without pause.
     #[test]
     fn input_and_events_have_their_turn_beside_output() {
-        let reader = Reader::new(Input::blank().unwrap(), Delimiter::new(b"\n"), 1024);
+        let reader = Reader::new(InputFile::blank().unwrap(), Delimiter::new(b"\n"), 1024);
         let mut listener = Listener::new(Clock::start(), reader, Events::for_this_thread());
         let waker = listener.events.waker.clone();
         let (output, mut printing) = io::pipe().unwrap();
@@ -141,7 +141,7 @@ mod tests {
 
     #[test]
     fn what_is_due_has_its_turn_beside_output() {
-        let reader = Reader::new(Input::blank().unwrap(), Delimiter::new(b"\n"), 1024);
+        let reader = Reader::new(InputFile::blank().unwrap(), Delimiter::new(b"\n"), 1024);
         let mut listener = Listener::new(Clock::start(), reader, Events::for_this_thread());
         let (output, mut printing) = io::pipe().unwrap();
         printing.write_all(b"x").unwrap();

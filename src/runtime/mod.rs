@@ -24,9 +24,9 @@ use std::thread;
 use anyhow::{Context, Result};
 
 pub(crate) use self::clock::Clock;
-pub(crate) use self::count::Count;
+pub(crate) use self::count::ItemCounter;
 pub use self::driver::Driver;
-pub(crate) use self::input::{Input, InputPosition, are_same, is_at};
+pub(crate) use self::input::{InputFile, InputPosition, are_same, is_at};
 pub(crate) use self::limits::LimitsFiles;
 pub(crate) use self::precise::sharpen;
 pub(crate) use self::real_world::RealWorld;

@@ -9,7 +9,7 @@ use anyhow::Result;
 
 use super::booking::BookingThread;
 use super::clock::Clock;
-use super::input::Input;
+use super::input::InputFile;
 use super::limits::LimitsFiles;
 use super::listener::Listener;
 use super::reaper::Reaper;
@@ -45,10 +45,11 @@ impl RealWorld {
     ///
     /// # Errors
     /// A thread cannot be started, or a signal handler cannot be set.
-    pub(crate) fn start(mut reader: Reader<Input>, clock: Clock) -> Result<Self> {
+    pub(crate) fn start(mut reader: Reader<InputFile>, clock: Clock) -> Result<Self> {
         let events = Events::for_this_thread();
         // A file is not read ahead yet: a signal that comes before there is a listener must find it unread.
-        let is_readable = |input: &Input| readable::wait(Some(input.as_fd()), &[], Some(Duration::ZERO)).0;
+        let is_readable =
+            |input: &InputFile| readable::wait(Some(input.as_fd()), &[], Some(Duration::ZERO)).0;
         let is_over = !reader.input().has_rest() && is_readable(reader.input()) && reader.is_empty()?;
         if !is_over {
             signals::listen(&events.waker)?;

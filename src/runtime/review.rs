@@ -26,7 +26,7 @@ pub(crate) struct Review {
     /// True if some costs are lengths.
     counts_bytes: bool,
     /// If so, the rows with the last item of each log.
-    ends: Vec<End>,
+    ends: Vec<LogEnd>,
     pub(crate) audit: Audit,
     /// What the wall clock shows at 0, if that was given.
     at: Option<Time>,
@@ -49,7 +49,7 @@ struct Passing {
 }
 
 /// A row with the last item of a log.
-struct End {
+struct LogEnd {
     /// The log and the number of the item.
     last: (u64, u64),
     row: (Time, u64),
@@ -223,14 +223,14 @@ impl Review {
         if known.is_none_or(|known| known <= last) {
             self.ends.retain(|end| end.last.0 < last.0 || end.last == last);
             let charges = charge(&mut self.charger, moment, delimiter, 0, |_, _| ())?;
-            self.ends.push(End { last, row: (moment.at, moment.number), charges });
+            self.ends.push(LogEnd { last, row: (moment.at, moment.number), charges });
         }
         Ok(())
     }
 
     fn finish(&mut self, report: &mut AuditReport) -> Result<()> {
         // A log does not say whether the last item of the input had a delimiter; nothing is called too early for that.
-        for End { row: (at, number), charges, .. } in self.ends.drain(..) {
+        for LogEnd { row: (at, number), charges, .. } in self.ends.drain(..) {
             self.reorder.replace(at, number, charges);
         }
         self.reorder.end();

@@ -17,12 +17,12 @@ pub struct Admission {
     /// The instant that was checked.
     pub(super) checked: Time,
     /// What was admitted; only if it is needed afterwards.
-    pub(super) asked: Vec<Asked>,
+    pub(super) asked: Vec<AlikeReleases>,
 }
 
 /// Releases that are charged alike.
 #[derive(Debug)]
-pub(super) struct Asked {
+pub(super) struct AlikeReleases {
     pub(super) releases: u64,
     pub(super) charge: Charge,
     pub(super) eligible_at: Time,

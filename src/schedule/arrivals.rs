@@ -2,13 +2,13 @@
 
 /// Whether all input that has arrived by now is known.
 #[derive(Default)]
-pub(super) struct Arrivals {
+pub(super) struct Listening {
     are_known: bool,
     /// The present wait also listens to the input.
     listens: bool,
 }
 
-impl Arrivals {
+impl Listening {
     /// True if all input that has arrived by now is known.
     pub(super) fn are_known(&self) -> bool {
         self.are_known
@@ -16,7 +16,7 @@ impl Arrivals {
 
     /// A wait begins, which may listen to the input.
     pub(super) fn wait(&mut self, listens: bool) {
-        *self = Arrivals { are_known: false, listens };
+        *self = Listening { are_known: false, listens };
     }
 
     /// The instant waited for has come, and all that arrived by then was reported, if the wait listened.

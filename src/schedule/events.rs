@@ -3,7 +3,7 @@
 use anyhow::{Context, Error};
 
 use super::action::LEAST_TOLD;
-use super::admission::Asked;
+use super::admission::AlikeReleases;
 use super::jobs::Attempt;
 use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
 use crate::charge::Charge;
@@ -99,7 +99,7 @@ impl Schedule {
         if !self.jobs.exist() {
             self.account.pass_on(admission.batch.bytes());
         } else if items > 0
-            && let Some(Asked { charge, eligible_at, waited_from, .. }) = admission.asked.pop()
+            && let Some(AlikeReleases { charge, eligible_at, waited_from, .. }) = admission.asked.pop()
         {
             self.jobs.start(Attempt {
                 batch: std::mem::take(&mut admission.batch),

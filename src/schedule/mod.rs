@@ -44,7 +44,7 @@ pub use self::stats::{Stats, Times};
 
 use self::account::Account;
 use self::action::Actions;
-use self::arrivals::Arrivals;
+use self::arrivals::Listening;
 use self::ending::Ending;
 use self::jobs::Jobs;
 use self::lanes::Lanes;
@@ -66,7 +66,7 @@ pub struct Schedule {
     ending: Ending,
     actions: Actions,
     upcoming: Upcoming,
-    arrivals: Arrivals,
+    arrivals: Listening,
     /// The last instant at which the latest admission could be sent, if it needed slots.
     good_until: Option<Time>,
     /// The last admission, kept for reuse of its memory; `None` while one is being sent.
@@ -89,7 +89,7 @@ impl Schedule {
             ending: Ending::new(config, now, wall),
             actions: Actions::default(),
             upcoming: Upcoming::default(),
-            arrivals: Arrivals::default(),
+            arrivals: Listening::default(),
             good_until: None,
             spare: Some(Box::default()),
         }

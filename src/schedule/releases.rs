@@ -5,7 +5,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 
 use anyhow::anyhow;
 
-use super::admission::Asked;
+use super::admission::AlikeReleases;
 use super::{Admission, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
 use crate::exit::Exit;
@@ -195,7 +195,7 @@ impl Schedule {
                 let segments = lanes.take(at, items, now, gate);
                 admission.add(at, segments, options.forms_batches());
                 if needs_requests {
-                    admission.asked.push(Asked { releases, charge, eligible_at, waited_from });
+                    admission.asked.push(AlikeReleases { releases, charge, eligible_at, waited_from });
                 }
                 *left -= releases;
                 Continue(())

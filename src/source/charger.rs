@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 
-use super::fields::{Fields, NOT_JSON, Record};
+use super::fields::{Fields, NOT_JSON, ParsedItem};
 use super::host::canonical_host;
 use super::part::Selected;
 use crate::charge::{Charge, Draft, Key};
@@ -209,7 +209,7 @@ impl Cost {
         }
     }
 
-    fn of(&self, record: &Record) -> Result<u64, String> {
+    fn of(&self, record: &ParsedItem) -> Result<u64, String> {
         match *self {
             Cost::Always(cost) => Ok(cost),
             Cost::Selected(index) if record.lacks_json(index) => Err(NOT_JSON.to_owned()),
@@ -234,7 +234,7 @@ fn why_no_cost(selector: &Selector, part: &Selected) -> String {
 }
 
 impl ChargeRule {
-    fn cost(&mut self, keys: &[Key], record: &Record) -> Result<u64, String> {
+    fn cost(&mut self, keys: &[Key], record: &ParsedItem) -> Result<u64, String> {
         if let Some(only) = &mut self.only {
             if keys[only.index].as_slice() != only.key {
                 return Ok(0);

@@ -20,7 +20,7 @@ pub struct Fields {
 }
 
 /// A record, and the values at the paths.
-pub(super) struct Record<'f, 'a> {
+pub(super) struct ParsedItem<'f, 'a> {
     fields: &'f Fields,
     pub(super) bytes: &'a [u8],
     /// Includes the delimiter.
@@ -49,9 +49,9 @@ impl Fields {
 
     /// Looks at a record, which is without its delimiter; `length` includes it.
     #[inline]
-    pub(super) fn look<'f, 'a>(&'f self, bytes: &'a [u8], length: usize) -> Record<'f, 'a> {
+    pub(super) fn look<'f, 'a>(&'f self, bytes: &'a [u8], length: usize) -> ParsedItem<'f, 'a> {
         let values = if self.paths.is_empty() { None } else { self.paths.values(bytes).ok() };
-        Record { fields: self, bytes, length, values }
+        ParsedItem { fields: self, bytes, length, values }
     }
 
     /// True if a column of a record is cut, or counted, inside the quotes of CSV.
@@ -80,7 +80,7 @@ impl Fields {
     }
 }
 
-impl<'a> Record<'_, 'a> {
+impl<'a> ParsedItem<'_, 'a> {
     pub(super) fn selector(&self, index: usize) -> &Selector {
         &self.fields.fields[index].0
     }

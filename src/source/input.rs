@@ -27,7 +27,7 @@ pub(crate) struct Input {
     front: Front,
     rejects: Rejects,
     totals: Totals,
-    end: End,
+    end: InputEnd,
 }
 
 /// What a command needs of its items.
@@ -49,7 +49,7 @@ struct Front {
 }
 
 #[derive(Default)]
-struct End {
+struct InputEnd {
     /// True if no more will come.
     has_come: bool,
     /// The error that ended it, if one did.
@@ -103,7 +103,7 @@ impl Input {
             front: Front::default(),
             rejects: Rejects::new(input.on_bad),
             totals: Totals::default(),
-            end: End::default(),
+            end: InputEnd::default(),
         }
     }
 
@@ -158,7 +158,7 @@ impl Input {
 
     /// No more will come; with an error if that is not the end.
     pub(crate) fn end(&mut self, error: Option<Error>) {
-        self.end = End { has_come: true, error };
+        self.end = InputEnd { has_come: true, error };
     }
 
     pub(crate) fn has_ended(&self) -> bool {

@@ -45,7 +45,7 @@ impl Quota {
         RuleInHours { rule, hours, max_cost: self.max_cost(), late }
     }
 
-    /// As [`Spec::at_once`](crate::rule::Spec::at_once).
+    /// As [`Spec::burst`](crate::rule::Spec::burst).
     pub fn at_once(&self) -> u64 {
         (self.algorithm.spec().burst)(&self.terms)
     }

@@ -231,10 +231,10 @@ fn short(mark: u64) -> u32 {
 /// The flaw of a value with the right checksum that cannot be read.
 fn flaw(text: &str) -> Flaw {
     #[derive(Deserialize)]
-    struct Head {
+    struct Format {
         format: u32,
     }
-    let format = serde_json::from_str::<Head>(text).map(|head| head.format);
+    let format = serde_json::from_str::<Format>(text).map(|head| head.format);
     format.ok().filter(|format| *format != FORMAT).map_or(Flaw::Damaged, Flaw::Format)
 }
 

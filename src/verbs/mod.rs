@@ -20,7 +20,7 @@ pub(crate) use self::run::run;
 pub(crate) use self::state::state;
 use crate::config::{Config, Once, Rate, Shared, State, Verb};
 use crate::records::Completed;
-use crate::runtime::{Input, InputPosition, LimitsFiles, are_same, is_at};
+use crate::runtime::{InputFile, InputPosition, LimitsFiles, are_same, is_at};
 use crate::source::{Done, Reader, header_taker};
 use crate::store;
 use crate::ui::plot;
@@ -31,7 +31,7 @@ pub(crate) struct Setup<'a> {
     config: &'a Config,
     files: LimitsFiles,
     rates: Vec<Rate>,
-    reader: Reader<Input>,
+    reader: Reader<InputFile>,
     position: InputPosition,
     reporter: Reporter,
 }
@@ -66,8 +66,8 @@ impl<'a> Setup<'a> {
             reporter.detail(&format_args!("each release is delayed at random: --jitter {jitter}"));
         }
         let input = match config.action {
-            Verb::Once(_) => Input::blank()?,
-            _ => Input::open(config.input.file.as_deref())?,
+            Verb::Once(_) => InputFile::blank()?,
+            _ => InputFile::open(config.input.file.as_deref())?,
         };
         if config.input.file.is_none() && !matches!(config.action, Verb::Once(_)) {
             reporter.reads_terminal();
@@ -102,7 +102,7 @@ impl<'a> Setup<'a> {
 }
 
 /// Checks that no file is written that is the input, keeps limits, or is written to by others.
-fn check_written(config: &Config, input: &Input) -> Result<()> {
+fn check_written(config: &Config, input: &InputFile) -> Result<()> {
     let state = config.shared.as_ref().and_then(|shared| match &shared.state {
         State::File(file) => Some(file.as_path()),
         State::Name(_) | State::Server(_) => None,

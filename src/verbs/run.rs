@@ -13,7 +13,7 @@ use crate::gate::BookingTerms;
 use crate::inherited::stdin;
 use crate::pipe::is_pipe;
 use crate::records::{FailedItems, JobLog};
-use crate::runtime::{self, Clock, Count, Driver, RealWorld, TextFile, World};
+use crate::runtime::{self, Clock, Driver, ItemCounter, RealWorld, TextFile, World};
 use crate::schedule::Schedule;
 use crate::sink::{Commands, Sink, Stdout, Workers};
 use crate::source::Delimiter;
@@ -38,7 +38,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let Setup { config, files, rates, reader, position, reporter } = setup;
     let display = config.progress.and_then(|when| Display::new(when, mixing(config)));
     let count = (display.is_some() || reporter.counts_rest)
-        .then(|| Count::of_rest(reader.input(), &position, &config.input));
+        .then(|| ItemCounter::of_rest(reader.input(), &position, &config.input));
     let total = move |patience| count.as_ref()?.within(patience);
     let reporter = reporter.with_progress(display, total);
     let clock = if config.shared.is_some() { Clock::Boot } else { Clock::start() };

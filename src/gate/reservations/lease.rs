@@ -42,7 +42,7 @@ pub(super) struct TotalDemand {
 
 /// Releases with the same key and costs, and no others between them, for which slots are ordered together.
 #[derive(Clone, Debug, Default)]
-pub(super) struct Run {
+pub(super) struct DemandRun {
     pub(super) key: Key,
     pub(super) costs: Arc<[u64]>,
     /// The number of those that are near.
@@ -58,9 +58,9 @@ pub(super) struct Run {
     pub(super) within: u64,
 }
 
-impl Run {
+impl DemandRun {
     /// Others like these also go first in a lane.
-    pub(super) fn join(&mut self, other: &Run) {
+    pub(super) fn join(&mut self, other: &DemandRun) {
         self.near += other.near;
         self.lacks |= other.lacks;
         self.eligible_at = self.eligible_at.min(other.eligible_at);

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::lease::{Run, TotalDemand};
+use super::lease::{DemandRun, TotalDemand};
 use super::order::{Order, Task};
 use super::{Request, Reservations};
 use crate::charge::Key;
@@ -66,7 +66,7 @@ impl Reservations {
     /// Adds a run of a lane, which comes `after` another one. Those that go first in their lanes are one run, if they
     /// are alike. If those before it lack slots, its own will be over when these have come, so it needs others. Returns
     /// the index of the run.
-    pub(super) fn need(&mut self, demand: &Demand, after: Option<usize>, runs: &mut Vec<Run>) -> usize {
+    pub(super) fn need(&mut self, demand: &Demand, after: Option<usize>, runs: &mut Vec<DemandRun>) -> usize {
         let (key, near) = (Key::from(self.key_of(&demand.request)), self.pacing.near(demand));
         let costs = self.costs(&demand.request);
         let lease = self.of(&key).lease(costs);
@@ -74,7 +74,7 @@ impl Reservations {
         if !is_behind {
             lease.need(demand);
         }
-        let run = Run {
+        let run = DemandRun {
             key,
             costs: Arc::clone(&lease.costs),
             near,
@@ -94,7 +94,7 @@ impl Reservations {
     }
 
     /// Adds the orders for the runs that lanes need to `steps`.
-    fn order(&mut self, now: Time, runs: &[Run], vacancies: u64, steps: &mut Steps) {
+    fn order(&mut self, now: Time, runs: &[DemandRun], vacancies: u64, steps: &mut Steps) {
         let soon = now.saturating_add(self.pacing.lead());
         let is_bounded = vacancies < u64::MAX;
         let taken = if is_bounded { self.until(soon).saturating_add(self.pacing.coming) } else { 0 };
@@ -102,7 +102,7 @@ impl Reservations {
         let Reservations { by_key, keys, pacing, terms, .. } = self;
         let mut are_served = Vec::<bool>::new();
         for run in runs {
-            let Run { key, costs, .. } = run;
+            let DemandRun { key, costs, .. } = run;
             let known = keys.entry(key.clone()).or_default();
             let heard = known.heard.map(|heard| (heard, known.confirm_from));
             let (last, is_asking) = (known.last(), known.is_asking);

@@ -1,7 +1,7 @@
 //! The size and timing of orders for slots.
 
 use super::ahead::Ahead;
-use super::lease::{Lease, Run};
+use super::lease::{DemandRun, Lease};
 use super::losses::Losses;
 use super::order::{Answer, Turn, Wanted};
 use super::{BookingTerms, Demand};
@@ -124,7 +124,7 @@ impl Pacing {
         &self,
         now: Time,
         lease: &Lease,
-        run: &Run,
+        run: &DemandRun,
         last: Option<Time>,
         heard: Option<Heard>,
         vacancies: u64,
@@ -157,7 +157,7 @@ impl Pacing {
         &self,
         now: Time,
         lease: &Lease,
-        run: &Run,
+        run: &DemandRun,
         heard: Option<Heard>,
     ) -> Result<Wanted, Option<Time>> {
         let first = lease.slots.front().map(|first| first.at);
@@ -177,8 +177,8 @@ impl Pacing {
         !self.waits && lease.lost > 0
     }
 
-    fn wanted(&self, lease: &Lease, run: &Run, count: u64, turn: Option<Turn>) -> Wanted {
-        let Run { within, follows, .. } = *run;
+    fn wanted(&self, lease: &Lease, run: &DemandRun, count: u64, turn: Option<Turn>) -> Wanted {
+        let DemandRun { within, follows, .. } = *run;
         // What goes before them may turn out to take longer.
         let within = if follows { within.min(2 * self.lead()) } else { within };
         // Half of a short wait is left for the answer itself.
@@ -270,7 +270,8 @@ mod tests {
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
         let demand = TotalDemand { count, near: count, ..TotalDemand::default() };
-        let run = Run { near: count, eligible_at: SECONDS[1], within: u64::MAX, ..Run::default() };
+        let run =
+            DemandRun { near: count, eligible_at: SECONDS[1], within: u64::MAX, ..DemandRun::default() };
         let heard = Some((now, None)).filter(|_| !held.is_empty());
         let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let (coming, not_before) = (placed.iter().copied().collect(), *not_before);
@@ -324,7 +325,7 @@ mod tests {
         let [_, one, two, three] = SECONDS;
         let mut pacing = pacing(20, 30);
         let one_within = |pacing: &Pacing, within| {
-            pacing.wanted(&Lease::default(), &Run { within, ..Run::default() }, 1, None)
+            pacing.wanted(&Lease::default(), &DemandRun { within, ..DemandRun::default() }, 1, None)
         };
         let ahead = |pacing: &Pacing, within| one_within(pacing, within).ahead;
         let mut found = Vec::new();
@@ -424,7 +425,8 @@ mod tests {
         let plan = |now, eligible_at, lease: &Lease, confirm_from: Option<u64>| {
             let heard = Some((Time(0), confirm_from.map(Time)));
             let near = lease.demand.near;
-            let run = Run { near, eligible_at: Time(eligible_at), within: u64::MAX, ..Run::default() };
+            let run =
+                DemandRun { near, eligible_at: Time(eligible_at), within: u64::MAX, ..DemandRun::default() };
             let planned = pacing.plan(Time(now), lease, &run, None, heard, 99).map(|wanted| wanted.count);
             planned.map_err(|again| again.map(|at| at.0))
         };

@@ -8,7 +8,7 @@ use crate::exit::{End, JobEnd};
 
 /// An answer to an item.
 #[derive(PartialEq, Eq, Debug)]
-pub(super) struct Answer<'a> {
+pub(super) struct WorkerAnswer<'a> {
     pub(super) status: u8,
     /// The hold that it asks for, in nanoseconds.
     pub(super) hold: Option<u64>,
@@ -16,11 +16,11 @@ pub(super) struct Answer<'a> {
     pub(super) text: &'a [u8],
 }
 
-impl<'a> Answer<'a> {
+impl<'a> WorkerAnswer<'a> {
     /// Reads a line that ends with a newline; `None` if it has no status, but should.
     pub(super) fn read(line: &'a [u8], answers: Answers) -> Option<Self> {
         if answers == Answers::Plain {
-            return Some(Answer { status: 0, hold: None, text: line });
+            return Some(WorkerAnswer { status: 0, hold: None, text: line });
         }
         let (status, rest) = field(line);
         let status = status.bytes().all(|byte| byte.is_ascii_digit()).then(|| status.parse().ok())??;
@@ -29,7 +29,7 @@ impl<'a> Answer<'a> {
             let as_in_http = || wait(asked, SystemTime::now());
             parse_duration(asked).ok().or_else(as_in_http)
         });
-        Some(Answer { status, hold, text: if hold.is_some() { after } else { rest } })
+        Some(WorkerAnswer { status, hold, text: if hold.is_some() { after } else { rest } })
     }
 
     /// The end of the item numbered `first`.
@@ -73,12 +73,12 @@ mod tests {
             (" 0\tx\n", None),
         ];
         for (line, expected) in table {
-            let answer = Answer::read(line.as_bytes(), Answers::Status);
+            let answer = WorkerAnswer::read(line.as_bytes(), Answers::Status);
             let expected =
-                expected.map(|(status, hold, text)| Answer { status, hold, text: text.as_bytes() });
+                expected.map(|(status, hold, text)| WorkerAnswer { status, hold, text: text.as_bytes() });
             assert_eq!(answer, expected, "{line:?}");
-            let plain = Answer { status: 0, hold: None, text: line.as_bytes() };
-            assert_eq!(Answer::read(line.as_bytes(), Answers::Plain), Some(plain));
+            let plain = WorkerAnswer { status: 0, hold: None, text: line.as_bytes() };
+            assert_eq!(WorkerAnswer::read(line.as_bytes(), Answers::Plain), Some(plain));
         }
     }
 }

@@ -38,7 +38,7 @@ pub(super) struct Outputs {
     space: Space,
     pub(super) pool: TempFilePool,
     buffer: Box<[u8]>,
-    turns: Turns,
+    turns: PrintOrder,
     /// Outputs that wait for their turn, or cannot be read. An item may have several, one from each attempt.
     waiting: BTreeMap<u64, SmallVec<[io::Result<Captured>; 1]>>,
     /// The standard output of attempts that will be retried.
@@ -54,7 +54,7 @@ pub(super) struct Outputs {
 }
 
 /// Whose output may be printed.
-struct Turns {
+struct PrintOrder {
     in_order: bool,
     /// The numbers of the started items that are not done, if outputs are printed in order.
     open: BTreeSet<u64>,
@@ -62,7 +62,7 @@ struct Turns {
     next: u64,
 }
 
-impl Turns {
+impl PrintOrder {
     fn start(&mut self, first: u64) {
         if self.in_order {
             self.open.insert(first);
@@ -85,7 +85,7 @@ impl Outputs {
             space: Space::default(),
             pool: TempFilePool::default(),
             buffer: vec![0; PIECE].into(),
-            turns: Turns { in_order, open: BTreeSet::new(), next },
+            turns: PrintOrder { in_order, open: BTreeSet::new(), next },
             waiting: BTreeMap::new(),
             superseded: BTreeMap::new(),
             lines: Lines::default(),

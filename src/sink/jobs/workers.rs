@@ -15,7 +15,7 @@ use anyhow::{Context, Error, Result, anyhow};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use super::answer::Answer;
+use super::answer::WorkerAnswer;
 use super::exec;
 use super::expander::Expander;
 use super::first_answer::{FirstAnswer, HINT_AFTER, MAX_UNANSWERED};
@@ -178,7 +178,7 @@ impl Workers {
     /// Notes the answer of a worker.
     fn end_of(&mut self, index: usize, mut line: Vec<u8>) -> Result<JobEnd> {
         let worker = &mut self.running[index];
-        let answer = Answer::read(&line, self.answers).with_context(|| {
+        let answer = WorkerAnswer::read(&line, self.answers).with_context(|| {
             let line = excerpt(line.trim_ascii_end());
             format!(
                 "{} answered {line}: with --worker=status, begin with an exit status and a tab",

@@ -10,7 +10,7 @@ use crate::store::vault::{Reading, Value, Waiting, Write};
 use crate::time::{SECOND, Time, Wall};
 
 /// An answer of the script.
-pub(super) struct Answer {
+pub(super) struct ScriptAnswer {
     pub(super) node: NodeId,
     pub(super) reading: Reading,
     pub(super) outcome: Outcome,
@@ -74,9 +74,9 @@ pub(super) fn read(
     node: NodeId,
     asked: Time,
     answered: Time,
-) -> Option<Answer> {
+) -> Option<ScriptAnswer> {
     let shown = seconds.checked_mul(SECOND)?.checked_add(micros.checked_mul(1000)?)?;
     let reading = Reading { asked, shown: Time(shown), answered, wall: Wall::EPOCH };
     let value = Some(value).filter(|value| !value.is_empty());
-    Some(Answer { node, reading, outcome: *OUTCOMES.get(outcome)?, value, told })
+    Some(ScriptAnswer { node, reading, outcome: *OUTCOMES.get(outcome)?, value, told })
 }

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::anyhow;
 use redis::{RedisError, RedisResult, Script, pipe};
 
-use super::call::{Answer, Call, Outcome, read};
+use super::call::{Call, Outcome, ScriptAnswer, read};
 use super::failure::{away, meaning};
 use super::keepers::Keepers;
 use super::keys::{kept, redis_key};
@@ -97,7 +97,7 @@ impl Client {
     }
 
     /// Reads the values of keys, or swaps them. Those of one node are asked about together.
-    pub(super) fn ask_each(&mut self, calls: &[Call], keepers: &Keepers) -> RedisResult<Vec<Answer>> {
+    pub(super) fn ask_each(&mut self, calls: &[Call], keepers: &Keepers) -> RedisResult<Vec<ScriptAnswer>> {
         let begun = (self.now)();
         let mut answers: Vec<_> = calls.iter().map(|_| None).collect();
         let keeper = |call: &Call| keepers.node_of(call.key);
@@ -117,7 +117,7 @@ impl Client {
             }
             open = redirected;
         }
-        let took = answers.iter().flatten().map(|answer: &Answer| answer.reading.took());
+        let took = answers.iter().flatten().map(|answer: &ScriptAnswer| answer.reading.took());
         self.shortest = took.fold(self.shortest, u64::min);
         if calls.len() > 1 {
             let took = (self.now)().since(begun);
@@ -134,7 +134,7 @@ impl Client {
         keeper: Option<NodeId>,
         calls: &[Call],
         places: &[usize],
-    ) -> RedisResult<Vec<Result<Answer, Option<NodeId>>>> {
+    ) -> RedisResult<Vec<Result<ScriptAnswer, Option<NodeId>>>> {
         let turn = 3 * self.shortest / 1000 + LATENESS;
         let commands: Vec<_> =
             places.iter().map(|&at| calls[at].command(&self.script, &self.nodes.server.name, turn)).collect();
@@ -156,8 +156,10 @@ impl Client {
                 Err(error) if is_alone => Err(error),
                 Err(error) => Ok(Err(error)),
             };
-            let answers = replies.into_iter().map(read).collect::<RedisResult<Vec<RedisResult<Answer>>>>()?;
-            let is_written = |answer: &Answer| matches!(answer.outcome, Outcome::Swapped | Outcome::Replied);
+            let answers =
+                replies.into_iter().map(read).collect::<RedisResult<Vec<RedisResult<ScriptAnswer>>>>()?;
+            let is_written =
+                |answer: &ScriptAnswer| matches!(answer.outcome, Outcome::Swapped | Outcome::Replied);
             if answers.iter().flatten().any(is_written) {
                 connection.replicate(replicas, true)?;
             }
@@ -168,7 +170,7 @@ impl Client {
                 Some((name, _)) => nodes.node_at(teller, name).map(Some),
                 None => Ok(None),
             };
-        let answer = |answer: RedisResult<Answer>| {
+        let answer = |answer: RedisResult<ScriptAnswer>| {
             Ok(match answer {
                 Ok(answer) => Ok(answer),
                 Err(error) => Err(named(error)?),

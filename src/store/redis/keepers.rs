@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 
-use super::call::Answer;
+use super::call::ScriptAnswer;
 use super::clock::ServerClock;
 use super::nodes::NodeId;
 use crate::gate::Eviction;
@@ -56,7 +56,7 @@ impl Keepers {
     }
 
     /// Learns from an answer about a key. Returns why what was written to it before may be lost.
-    pub(super) fn learn(&mut self, key: &[u8], answer: &Answer) -> Option<Suspicion> {
+    pub(super) fn learn(&mut self, key: &[u8], answer: &ScriptAnswer) -> Option<Suspicion> {
         let (validity, memory) = self.terms;
         let now = Some(answer.reading.shown);
         let answered = answer.reading.answered;
@@ -98,7 +98,7 @@ mod tests {
             let at = Time(number * SECOND);
             let reading = Reading { asked: at, shown: at, answered: at, wall: Wall::EPOCH };
             let (node, outcome) = (NodeId::default(), Outcome::Read);
-            let answer = Answer { node, reading, outcome, value: None, told: Vec::new() };
+            let answer = ScriptAnswer { node, reading, outcome, value: None, told: Vec::new() };
             keepers.learn(&number.to_le_bytes(), &answer);
             let matters = |age: u64| keepers.node_of(&number.saturating_sub(age).to_le_bytes()).is_some();
             assert!((0..=60).all(matters), "{number}");

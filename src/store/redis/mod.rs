@@ -63,7 +63,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
 
-use self::call::{Answer, Call, Outcome};
+use self::call::{Call, Outcome, ScriptAnswer};
 use self::client::Client;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
 use self::failure::away;
@@ -131,13 +131,13 @@ impl ServerVault {
         }
     }
 
-    fn ask_each(&mut self, calls: &[Call]) -> Result<Vec<Answer>, StoreError> {
+    fn ask_each(&mut self, calls: &[Call]) -> Result<Vec<ScriptAnswer>, StoreError> {
         let ServerVault { client, keepers, .. } = self;
         client.persist(|client| client.ask_each(calls, keepers))
     }
 
     /// Reads the values of keys.
-    fn read_each(&mut self, keys: &[&[u8]]) -> Result<Vec<(Answer, Option<Suspicion>)>, StoreError> {
+    fn read_each(&mut self, keys: &[&[u8]]) -> Result<Vec<(ScriptAnswer, Option<Suspicion>)>, StoreError> {
         let calls: Vec<_> = keys.iter().map(|key| Call { key, ..Call::default() }).collect();
         let answers = self.ask_each(&calls)?;
         let learned = keys.iter().zip(answers).map(|(key, answer)| {
@@ -162,7 +162,10 @@ impl ServerVault {
     }
 
     /// Swaps, or queues and waits until one has the turn or a reply.
-    fn swap_in_turn(&mut self, calls: &mut [Call]) -> Result<Vec<(Answer, Option<Suspicion>)>, StoreError> {
+    fn swap_in_turn(
+        &mut self,
+        calls: &mut [Call],
+    ) -> Result<Vec<(ScriptAnswer, Option<Suspicion>)>, StoreError> {
         let mut suspicions = vec![None; calls.len()];
         loop {
             let answers = self.ask_each(calls)?;
@@ -187,8 +190,14 @@ impl ServerVault {
     }
 
     /// What became of a swap.
-    fn swapped(&mut self, write: &Write, id: String, answer: Answer, suspicion: Option<Suspicion>) -> Swap {
-        let Answer { value, reading, outcome, mut told, .. } = answer;
+    fn swapped(
+        &mut self,
+        write: &Write,
+        id: String,
+        answer: ScriptAnswer,
+        suspicion: Option<Suspicion>,
+    ) -> Swap {
+        let ScriptAnswer { value, reading, outcome, mut told, .. } = answer;
         let is_swapped = outcome == Outcome::Swapped;
         let is_contended = !is_swapped || !write.replies.is_empty();
         self.keepers.set_contended(write.key, is_contended);

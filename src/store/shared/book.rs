@@ -5,7 +5,7 @@ use std::slice;
 use std::sync::Arc;
 
 use super::VaultStore;
-use super::request::{MAX_PARTS, Part, Reply, Request};
+use super::request::{BookingRequest, MAX_PARTS, Part, Reply};
 use super::returnable::{BookedIn, Returned};
 use crate::store::ledger::GOOD_FOR;
 use crate::store::vault::Reading;
@@ -111,12 +111,12 @@ impl VaultStore {
     /// Books for parts, which are numbered, with one request for each key.
     fn request_parts(&mut self, mut parts: Vec<(usize, Part)>) -> Result<Vec<Decided>, StoreError> {
         parts.sort_by(|(_, one), (_, other)| one.order.key.cmp(&other.order.key));
-        let (mut places, mut requests) = (Vec::new(), Vec::<Request>::new());
+        let (mut places, mut requests) = (Vec::new(), Vec::<BookingRequest>::new());
         for (at, part) in parts {
             places.push(at);
             match requests.last_mut().filter(|request| request.key() == &*part.order.key) {
                 Some(request) => request.parts.push(part),
-                None => requests.push(Request { parts: vec![part] }),
+                None => requests.push(BookingRequest { parts: vec![part] }),
             }
         }
         let replies = self.request_each(&requests)?;
@@ -164,7 +164,7 @@ impl VaultStore {
     /// Takes back slots, with one attempt: twice would be too often, and the answer to an attempt may be lost.
     fn take_back(&mut self, order: Order, returned: Vec<Returned>) -> Result<(), StoreError> {
         self.vault.retry(false);
-        let done = self.request_each(&[Request { parts: vec![Part { order, returned }] }]);
+        let done = self.request_each(&[BookingRequest { parts: vec![Part { order, returned }] }]);
         self.vault.retry(true);
         done.map(drop)
     }

@@ -20,7 +20,7 @@ use anyhow::anyhow;
 
 use self::agreement::Agreement;
 use self::returnable::Returnable;
-use self::trust::Memory;
+use self::trust::Watermarks;
 use super::flaw::Flaw;
 use super::ledger::BookingRules;
 use super::record::Record;
@@ -40,7 +40,7 @@ pub struct VaultStore {
     pub(super) vault: Box<dyn Vault>,
     agreement: Agreement,
     pub(super) rules: BookingRules,
-    memory: Memory,
+    memory: Watermarks,
     returnable: Returnable,
     /// A suspicion that was not acted on yet.
     doubt: Option<Suspicion>,
@@ -65,7 +65,7 @@ pub(super) struct Booking<'a> {
 }
 
 /// The record of a key, as it was found and as it is to be.
-struct Entry<'a> {
+struct RecordEntry<'a> {
     key: &'a [u8],
     value: Option<Value>,
     found: Option<Record>,
@@ -89,7 +89,7 @@ impl VaultStore {
             vault,
             rules: BookingRules::new(policy.clone()),
             agreement: Agreement::new(policy, rates, reserve),
-            memory: Memory::default(),
+            memory: Watermarks::default(),
             returnable: Returnable::default(),
             doubt: None,
             until_eviction: 0,
@@ -246,7 +246,7 @@ impl VaultStore {
     }
 }
 
-impl Entry<'_> {
+impl RecordEntry<'_> {
     fn is_changed(&self) -> bool {
         self.found.as_ref() != Some(&self.record)
     }

@@ -1,6 +1,6 @@
 //! When many processes swap the record of a key: one decides for all that wait, and replies to them.
 
-use super::request::{Reply, Request};
+use super::request::{BookingRequest, Reply};
 use super::swap::{Messages, Work};
 use super::{Booking, VaultStore};
 use crate::store::StoreError;
@@ -8,7 +8,11 @@ use crate::store::vault::{Loaded, Suspicion, Waiting};
 
 impl Booking<'_> {
     /// Decides on a request and on those of all that wait. Returns the reply to it, and what is to be written.
-    pub(super) fn decide_for_all(&mut self, request: &Request, waiting: &[Waiting]) -> (Reply, Messages) {
+    pub(super) fn decide_for_all(
+        &mut self,
+        request: &BookingRequest,
+        waiting: &[Waiting],
+    ) -> (Reply, Messages) {
         let wire = request.encode(self.changes, &self.record.limits, self.reading);
         let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
         let (reply, replies) = self.decide(request, &others);

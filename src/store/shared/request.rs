@@ -20,7 +20,7 @@ pub(super) const MAX_PARTS: usize = 256;
 
 /// What a process wants of a record: at least one part.
 #[derive(Clone, Debug)]
-pub(super) struct Request {
+pub(super) struct BookingRequest {
     pub(super) parts: Vec<Part>,
 }
 
@@ -55,7 +55,7 @@ type WireReply = (BookedIn, Time, Vec<WireAnswer>);
 /// The fields of an answer, the slots as packed instants.
 type WireAnswer = (String, Option<Time>, Option<Time>, Option<Turn>, Option<Time>, Overruns, Option<Wall>);
 
-impl Request {
+impl BookingRequest {
     /// The key of all its parts.
     pub(super) fn key(&self) -> &[u8] {
         &self.parts[0].order.key
@@ -121,7 +121,7 @@ impl Reply {
 impl Booking<'_> {
     /// Decides on a request of this process and on those of others, which wait. Returns the replies; the request of
     /// another that cannot be decided on here gets an empty one.
-    pub(super) fn decide(&mut self, own: &Request, others: &[&[u8]]) -> (Reply, Vec<Value>) {
+    pub(super) fn decide(&mut self, own: &BookingRequest, others: &[&[u8]]) -> (Reply, Vec<Value>) {
         let read: Vec<_> = others.iter().map(|wire| self.read(wire)).collect();
         let parts: Vec<_> =
             [own].into_iter().chain(read.iter().flatten()).flat_map(|request| &request.parts).collect();
@@ -147,26 +147,26 @@ impl Booking<'_> {
         let mut answers = orders
             .iter()
             .map(|order| order.as_ref().and_then(|_| answers.next()).unwrap_or_else(|| unanswered.clone()));
-        let mut reply = |request: &Request| Reply {
+        let mut reply = |request: &BookingRequest| Reply {
             booked_in,
             decided,
             answers: answers.by_ref().take(request.parts.len()).collect(),
         };
         let own = reply(own);
-        let reply_to = |request: &Option<Request>| {
+        let reply_to = |request: &Option<BookingRequest>| {
             request.as_ref().map_or_else(|| b"-".to_vec(), |request| reply(request).encode())
         };
         (own, read.iter().map(reply_to).collect())
     }
 
     /// Reads the request of another process. `None` if only that one can decide on it.
-    fn read(&self, wire: &[u8]) -> Option<Request> {
+    fn read(&self, wire: &[u8]) -> Option<BookingRequest> {
         let (limits, parts): WireRequest = serde_json::from_slice(wire).ok()?;
         let is_possible = limits == crc32fast::hash(self.record.limits.as_bytes())
             && (1..=MAX_PARTS).contains(&parts.len());
         let mut left = MAX_SLOTS;
         let parts = parts.into_iter().filter(|_| is_possible).map(|part| self.read_part(part, &mut left));
-        let request = Request { parts: parts.collect::<Option<_>>()? };
+        let request = BookingRequest { parts: parts.collect::<Option<_>>()? };
         let instants = request.parts.iter().map(|part| part.returned.len() as u64).sum::<u64>();
         (is_possible && instants <= MAX_INSTANTS).then_some(request)
     }
@@ -273,11 +273,11 @@ mod tests {
         Record::new(&rules().policy().text, Origin::default(), Wall::EPOCH, Time(5), ledger)
     }
 
-    fn request(order: Order, returned: Vec<Returned>) -> Request {
-        Request { parts: vec![Part { order, returned }] }
+    fn request(order: Order, returned: Vec<Returned>) -> BookingRequest {
+        BookingRequest { parts: vec![Part { order, returned }] }
     }
 
-    fn nothing() -> Request {
+    fn nothing() -> BookingRequest {
         request(Order::new(Key::new(), [1], 0).with(Task::GiveBack(Vec::new(), None)), Vec::new())
     }
 
@@ -298,7 +298,7 @@ mod tests {
         let answers = rules.deal(&mut rules.begin(now), now, now, &orders);
         for (orders, answers) in orders.chunks(2).zip(answers.chunks(2)) {
             let parts = orders.iter().map(|order| Part { order: order.clone(), returned: Vec::new() });
-            let request = Request { parts: parts.collect() };
+            let request = BookingRequest { parts: parts.collect() };
             let reply = Reply { booked_in: BookedIn::default(), decided: now, answers: answers.to_vec() };
             assert!(answers.iter().any(|answer| !answer.slots.is_empty()) && request.may_be_replied(&reply));
         }

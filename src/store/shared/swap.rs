@@ -6,8 +6,8 @@
 
 use std::mem;
 
-use super::request::{Reply, Request};
-use super::{Booking, Entry, VaultStore};
+use super::request::{BookingRequest, Reply};
+use super::{Booking, RecordEntry, VaultStore};
 use crate::store::StoreError;
 use crate::store::record::Record;
 use crate::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Waiting, Write};
@@ -26,13 +26,13 @@ pub(super) struct Messages {
 /// What is to be done with a record.
 pub(super) enum Work<'a> {
     /// This is requested of it; another process may decide on it.
-    Request(&'a Request),
+    Request(&'a BookingRequest),
     /// This process alone changes it.
     Update(&'a mut dyn FnMut(&mut Booking<'_>)),
 }
 
 /// A change of the record of a key.
-struct Change<'a> {
+struct RecordChange<'a> {
     key: &'a [u8],
     work: Work<'a>,
     /// What was decided on a request.
@@ -43,21 +43,21 @@ struct Change<'a> {
     may_lag: bool,
     /// It holds for all that is loaded until the change is made, as the vault may tell it only once.
     suspicion: Option<Suspicion>,
-    state: State,
+    state: Phase,
 }
 
 /// How far it has got.
-enum State {
+enum Phase {
     /// Its record is to be loaded.
     New,
     Loaded(Loaded),
     /// Its request waits.
-    Queued(Box<Draft>),
+    Queued(Box<PreparedWrite>),
     Done(Reading),
 }
 
 /// What is to be written.
-struct Draft {
+struct PreparedWrite {
     key: Value,
     old: Option<Value>,
     new: Value,
@@ -72,8 +72,8 @@ struct Draft {
 }
 
 /// What is to be done with a record that was loaded.
-enum Step {
-    Write(Box<Draft>),
+enum Decision {
+    Write(Box<PreparedWrite>),
     Reload,
     /// The state's own record may be an old one.
     Lagging,
@@ -81,9 +81,9 @@ enum Step {
     Done(Reading),
 }
 
-impl<'a> Change<'a> {
+impl<'a> RecordChange<'a> {
     fn new(key: &'a [u8], work: Work<'a>, queues: bool) -> Self {
-        Change { key, work, reply: None, queues, may_lag: true, suspicion: None, state: State::New }
+        RecordChange { key, work, reply: None, queues, may_lag: true, suspicion: None, state: Phase::New }
     }
 
     /// Books in the record, and tells what is to be written with it. Called again if another process was faster: then
@@ -111,16 +111,16 @@ impl<'a> Change<'a> {
     /// What is decided next is by this value of the state's own, which was written or found since.
     fn set_own(&mut self, own: &Value) {
         match &mut self.state {
-            State::Loaded(loaded) if !self.key.is_empty() => loaded.values[0] = Some(own.clone()),
-            State::Queued(draft) => draft.own = Some(own.clone()),
+            Phase::Loaded(loaded) if !self.key.is_empty() => loaded.values[0] = Some(own.clone()),
+            Phase::Queued(draft) => draft.own = Some(own.clone()),
             _ => {}
         }
     }
 }
 
-impl Draft {
+impl PreparedWrite {
     fn write(&self) -> Write<'_> {
-        let Draft { key, old, new, idle, reading, messages, .. } = self;
+        let PreparedWrite { key, old, new, idle, reading, messages, .. } = self;
         Write {
             key,
             old: old.as_deref(),
@@ -143,7 +143,7 @@ impl Draft {
     /// It waits for its turn.
     fn queued(self) -> Self {
         let messages = Messages { replies: Vec::new(), ..self.messages };
-        Draft { new: Value::new(), record: None, messages, ..self }
+        PreparedWrite { new: Value::new(), record: None, messages, ..self }
     }
 }
 
@@ -154,25 +154,28 @@ impl VaultStore {
         key: &[u8],
         mut update: impl FnMut(&mut Booking<'_>),
     ) -> Result<(), StoreError> {
-        self.make(&mut [Change::new(key, Work::Update(&mut update), false)])
+        self.make(&mut [RecordChange::new(key, Work::Update(&mut update), false)])
     }
 
     /// Does what is requested, each for a key of its own, or lets other processes do it. Also returns the clock as of
     /// then.
-    pub(super) fn request_each(&mut self, requests: &[Request]) -> Result<Vec<(Reply, Reading)>, StoreError> {
+    pub(super) fn request_each(
+        &mut self,
+        requests: &[BookingRequest],
+    ) -> Result<Vec<(Reply, Reading)>, StoreError> {
         let keyed = requests.iter().map(|request| (request.key(), Work::Request(request)));
         let mut changes: Vec<_> =
-            keyed.map(|(key, work)| Change::new(key, work, self.vault.is_contended(key))).collect();
+            keyed.map(|(key, work)| RecordChange::new(key, work, self.vault.is_contended(key))).collect();
         self.make(&mut changes)?;
-        let done = |change: Change| match (change.reply, change.state) {
-            (Some(reply), State::Done(reading)) => (reply, reading),
+        let done = |change: RecordChange| match (change.reply, change.state) {
+            (Some(reply), Phase::Done(reading)) => (reply, reading),
             _ => unreachable!("each was decided on"),
         };
         Ok(changes.into_iter().map(done).collect())
     }
 
     /// Makes all changes.
-    fn make(&mut self, changes: &mut [Change<'_>]) -> Result<(), StoreError> {
+    fn make(&mut self, changes: &mut [RecordChange<'_>]) -> Result<(), StoreError> {
         let made = self.go_on(changes);
         if made.is_err() {
             self.vault.release();
@@ -181,9 +184,9 @@ impl VaultStore {
     }
 
     /// Goes on in rounds until all changes are made.
-    fn go_on(&mut self, changes: &mut [Change<'_>]) -> Result<(), StoreError> {
+    fn go_on(&mut self, changes: &mut [RecordChange<'_>]) -> Result<(), StoreError> {
         let mut may_be_old = true;
-        while changes.iter().any(|change| !matches!(change.state, State::Done(_))) {
+        while changes.iter().any(|change| !matches!(change.state, Phase::Done(_))) {
             self.load_new(changes, mem::take(&mut may_be_old))?;
             let drafts = self.draft(changes)?;
             let writes: Vec<_> = drafts.iter().map(|(_, draft)| draft.write()).collect();
@@ -195,7 +198,7 @@ impl VaultStore {
                     own = own_after(&draft, &swap).or(own);
                 }
                 changes[at].state = self.swapped(&mut changes[at], *draft, swap)?;
-                if matches!(changes[at].state, State::New) {
+                if matches!(changes[at].state, Phase::New) {
                     self.vault.release();
                 }
             }
@@ -205,8 +208,8 @@ impl VaultStore {
     }
 
     /// Loads the records that are missing.
-    fn load_new(&mut self, changes: &mut [Change<'_>], may_be_old: bool) -> Result<(), StoreError> {
-        let new = |change: &&mut Change<'_>| matches!(change.state, State::New);
+    fn load_new(&mut self, changes: &mut [RecordChange<'_>], may_be_old: bool) -> Result<(), StoreError> {
+        let new = |change: &&mut RecordChange<'_>| matches!(change.state, Phase::New);
         let new: Vec<_> = changes.iter_mut().filter(new).collect();
         let keys: Vec<_> = new.iter().map(|change| [&b""[..], change.key]).collect();
         let keys: Vec<_> = keys.iter().map(|keys| &keys[usize::from(keys[1].is_empty())..]).collect();
@@ -217,42 +220,45 @@ impl VaultStore {
         assert_eq!(loaded.len(), new.len(), "each was loaded");
         let own =
             loaded.iter().find(|loaded| loaded.values.len() > 1).and_then(|loaded| loaded.values[0].clone());
-        new.into_iter().zip(loaded).for_each(|(change, loaded)| change.state = State::Loaded(loaded));
+        new.into_iter().zip(loaded).for_each(|(change, loaded)| change.state = Phase::Loaded(loaded));
         own.into_iter().for_each(|own| changes.iter_mut().for_each(|change| change.set_own(&own)));
         Ok(())
     }
 
     /// What is to be written next, and by which change. Ends with what is to be written to the state's own record, as
     /// that may matter to the others.
-    fn draft(&mut self, changes: &mut [Change<'_>]) -> Result<Vec<(usize, Box<Draft>)>, StoreError> {
+    fn draft(
+        &mut self,
+        changes: &mut [RecordChange<'_>],
+    ) -> Result<Vec<(usize, Box<PreparedWrite>)>, StoreError> {
         let (mut drafts, mut is_about_own) = (Vec::new(), false);
         for (at, change) in changes.iter_mut().enumerate() {
-            let step = match mem::replace(&mut change.state, State::New) {
-                State::Loaded(loaded) if !is_about_own => {
+            let step = match mem::replace(&mut change.state, Phase::New) {
+                Phase::Loaded(loaded) if !is_about_own => {
                     let suspicion = loaded.suspicion;
                     change.suspect(suspicion);
                     let loaded = Loaded { suspicion: suspicion.or(change.suspicion), ..loaded };
                     match &change.work {
                         Work::Request(request) if mem::take(&mut change.queues) => {
-                            Step::Write(self.queue(change.key, loaded, request).into())
+                            Decision::Write(self.queue(change.key, loaded, request).into())
                         }
                         _ => self.decide(change, loaded)?,
                     }
                 }
-                State::Queued(draft) => Step::Write(draft),
+                Phase::Queued(draft) => Decision::Write(draft),
                 state => {
                     change.state = state;
                     continue;
                 }
             };
             match step {
-                Step::Write(draft) => {
+                Decision::Write(draft) => {
                     is_about_own |= draft.key.is_empty();
                     drafts.push((at, draft));
                 }
-                Step::Done(reading) => change.state = State::Done(reading),
-                Step::Reload => self.vault.release(),
-                Step::Lagging => {
+                Decision::Done(reading) => change.state = Phase::Done(reading),
+                Decision::Reload => self.vault.release(),
+                Decision::Lagging => {
                     change.may_lag = false;
                     self.vault.release();
                     let own = self.vault.load(&[b""], false);
@@ -265,8 +271,8 @@ impl VaultStore {
     }
 
     /// Decides on a change of the record that was loaded.
-    fn decide(&mut self, change: &mut Change<'_>, loaded: Loaded) -> Result<Step, StoreError> {
-        let Change { key, may_lag, .. } = *change;
+    fn decide(&mut self, change: &mut RecordChange<'_>, loaded: Loaded) -> Result<Decision, StoreError> {
+        let RecordChange { key, may_lag, .. } = *change;
         let Loaded { values, reading, suspicion, is_old, waiting } = loaded;
         let is_awaited = waiting.is_some();
         let (now, mut values, waiting) = (reading.shown, values.into_iter(), waiting.unwrap_or_default());
@@ -285,20 +291,20 @@ impl VaultStore {
         self.keep_on_record(&mut own.record, now);
         let value = values.next().flatten();
         if own.is_changed() || value.is_none() && self.evicts(&mut own.record, now)? {
-            return Ok(Step::Write(write_own(own, reading).into()));
+            return Ok(Decision::Write(write_own(own, reading).into()));
         }
         self.remember(b"", &own.record, now);
         let suspicion = suspicion.filter(|suspicion| suspicion.good_from.is_some());
         let mut entry = self.entry(key, value, &reading, suspicion, Some(&own.record))?;
         if may_lag && entry.is_ahead_of(&own.record) {
-            return Ok(Step::Lagging);
+            return Ok(Decision::Lagging);
         }
         let messages = change.act(&mut self.booking(&mut entry.record, &reading, held), &waiting);
         entry.record.idle = self.rules.idle_at(&entry.record.ledger);
         if entry.record.idle > own.record.idle {
             // Otherwise nobody would know any more that the key is used.
             own.record.idle = entry.record.idle.saturating_add(CLAIM);
-            return Ok(Step::Write(write_own(own, reading).into()));
+            return Ok(Decision::Write(write_own(own, reading).into()));
         }
         Ok(self.write(entry, own.value, (reading, is_old, is_awaited), messages))
     }
@@ -307,30 +313,30 @@ impl VaultStore {
     /// it is not this one.
     fn write(
         &mut self,
-        entry: Entry<'_>,
+        entry: RecordEntry<'_>,
         own: Option<Value>,
         (reading, is_old, is_awaited): (Reading, bool, bool),
         messages: Messages,
-    ) -> Step {
+    ) -> Decision {
         if entry.is_changed() || is_awaited || self.vault.has_turn(entry.key) {
             let draft = entry.draft(reading, messages);
-            return Step::Write(Draft { own, ..draft }.into());
+            return Decision::Write(PreparedWrite { own, ..draft }.into());
         }
         if is_old {
-            return Step::Reload;
+            return Decision::Reload;
         }
         self.remember(entry.key, &entry.record, reading.shown);
         self.vault.release();
-        Step::Done(reading)
+        Decision::Done(reading)
     }
 
     /// How far a change is whose draft was written.
     fn swapped(
         &mut self,
-        change: &mut Change<'_>,
-        mut draft: Draft,
+        change: &mut RecordChange<'_>,
+        mut draft: PreparedWrite,
         swap: Swap,
-    ) -> Result<State, StoreError> {
+    ) -> Result<Phase, StoreError> {
         if let Swap::Refused(Loaded { suspicion, .. })
         | Swap::Replied(_, Loaded { suspicion, .. })
         | Swap::Queued(suspicion) = &swap
@@ -342,26 +348,26 @@ impl VaultStore {
                 // If the clock was set back meanwhile, the next attempt finds it out.
                 Some(record) if !self.is_ahead(record.ledger.newest, &record, reading.shown) => {
                     self.remember(&draft.key, &record, reading.shown);
-                    if draft.key == change.key { State::Done(reading) } else { State::New }
+                    if draft.key == change.key { Phase::Done(reading) } else { Phase::New }
                 }
-                _ => State::New,
+                _ => Phase::New,
             },
             // The state's own record is another one now.
-            _ if draft.key != change.key => State::New,
-            Swap::Refused(newer) => State::Loaded(draft.with_own(newer)),
+            _ if draft.key != change.key => Phase::New,
+            Swap::Refused(newer) => Phase::Loaded(draft.with_own(newer)),
             Swap::Replied(wire, newer) => {
                 let newer = draft.with_own(newer);
                 change.reply = self.reply_to(&change.work, change.key, &wire, &newer)?;
-                if change.reply.is_some() { State::Done(newer.reading) } else { State::Loaded(newer) }
+                if change.reply.is_some() { Phase::Done(newer.reading) } else { Phase::Loaded(newer) }
             }
-            Swap::Queued(_) => State::Queued(draft.queued().into()),
+            Swap::Queued(_) => Phase::Queued(draft.queued().into()),
         })
     }
 
     /// Lets others decide, or waits for the turn to do so.
-    fn queue(&self, key: &[u8], mut loaded: Loaded, request: &Request) -> Draft {
+    fn queue(&self, key: &[u8], mut loaded: Loaded, request: &BookingRequest) -> PreparedWrite {
         let wire = request.encode(self.agreement.changes, &self.rules.policy().text, &loaded.reading);
-        Draft {
+        PreparedWrite {
             key: key.to_owned(),
             old: None,
             new: Value::new(),
@@ -385,7 +391,7 @@ impl VaultStore {
 }
 
 /// The state's own value after a swap of it, if it is known.
-fn own_after(draft: &Draft, swap: &Swap) -> Option<Value> {
+fn own_after(draft: &PreparedWrite, swap: &Swap) -> Option<Value> {
     match swap {
         Swap::Done(_) => Some(draft.new.clone()).filter(|new| !new.is_empty()),
         Swap::Refused(newer) | Swap::Replied(_, newer) => newer.values.last()?.clone(),
@@ -394,14 +400,14 @@ fn own_after(draft: &Draft, swap: &Swap) -> Option<Value> {
 }
 
 /// Writes the state's own record before that of a key, which is decided again then.
-fn write_own(own: Entry<'_>, reading: Reading) -> Draft {
+fn write_own(own: RecordEntry<'_>, reading: Reading) -> PreparedWrite {
     own.draft(reading, Messages::default())
 }
 
-impl Entry<'_> {
-    fn draft(self, reading: Reading, messages: Messages) -> Draft {
-        let Entry { key, value, mut record, .. } = self;
-        Draft {
+impl RecordEntry<'_> {
+    fn draft(self, reading: Reading, messages: Messages) -> PreparedWrite {
+        let RecordEntry { key, value, mut record, .. } = self;
+        PreparedWrite {
             key: key.to_owned(),
             old: value,
             new: record.encode(key, reading.shown),

@@ -12,7 +12,7 @@
 use std::collections::HashMap;
 use std::mem;
 
-use super::{Entry, VaultStore};
+use super::{RecordEntry, VaultStore};
 use crate::charge::Key;
 use crate::exit::Exit;
 use crate::gate::Eviction;
@@ -26,7 +26,7 @@ use crate::time::{Time, Wall};
 
 /// What was seen of a state.
 #[derive(Default)]
-pub(super) struct Memory {
+pub(super) struct Watermarks {
     /// What was last seen of each key.
     known: HashMap<Key, Watermark>,
     eviction: Eviction,
@@ -36,7 +36,7 @@ pub(super) struct Memory {
     void: Vec<Key>,
 }
 
-impl Memory {
+impl Watermarks {
     pub(super) fn take_loss(&mut self) -> Option<&'static str> {
         self.loss.take()
     }
@@ -54,7 +54,7 @@ impl VaultStore {
         }
         // Until then, it is kept: what is missing before was lost, whoever has used it meanwhile.
         let until = record.idle.saturating_add(self.vault.keeps_for());
-        let Memory { known, eviction, .. } = &mut self.memory;
+        let Watermarks { known, eviction, .. } = &mut self.memory;
         known.insert(Key::from_slice(key), record.watermark(now, until));
         eviction.retain(known, |key, known| key.is_empty() || known.until > now);
     }
@@ -74,7 +74,7 @@ impl VaultStore {
         reading: &Reading,
         suspicion: Option<Suspicion>,
         own: Option<&Record>,
-    ) -> Result<Entry<'a>, StoreError> {
+    ) -> Result<RecordEntry<'a>, StoreError> {
         let (found, now) = (self.read(key, value.as_deref())?, reading.shown);
         let booked_by = own.or(found.as_ref()).map_or(reading.wall, |record| record.wall);
         self.rules.follow_wall(booked_by, reading.wall);
@@ -101,7 +101,7 @@ impl VaultStore {
         let got_other_keys = || own.into_iter().chain(&found).any(|record| self.got_other_keys(record, now));
         let told = told.map(|why| if got_other_keys() { "its limits got another key" } else { why });
         self.memory.loss = self.memory.loss.or(told);
-        Ok(Entry { key, value, found, record })
+        Ok(RecordEntry { key, value, found, record })
     }
 
     /// True if a record is in quarantine as its limits were replaced by ones with another key, which begins a history

@@ -31,19 +31,26 @@ const WIRING: [&str; 4] = ["lib", "main", "program", "verbs"];
 /// Uses that the table does not allow but that still occur, by file. Remove each with its cause.
 const EXCEPTIONS: &[(&str, &[&str])] = &[];
 
+/// Types of the library's interface, which its users name in other words than those who work on the program.
+const OF_THE_LIBRARY: [&str; 2] = ["Admission", "Ask"];
+
+/// Types that are lists of options, of counters, or of what is kept: their fields are many, and one thing.
+const LISTS: [&str; 5] = ["CommandArgs", "Rate", "Record", "Run", "Stats"];
+
 /// The other modules that each file uses, in code that is not for tests.
 fn uses() -> BTreeMap<String, BTreeSet<String>> {
+    sources().iter().map(|source| (source.name.clone(), source.uses())).collect()
+}
+
+/// All files with code that is not for tests.
+fn sources() -> Vec<Source> {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("src");
     let mut files = Vec::new();
     collect(&root, &mut files);
-    let sources: Vec<_> = files.iter().map(|path| Source::read(&root, path)).collect();
+    let mut sources: Vec<_> = files.iter().map(|path| Source::read(&root, path)).collect();
     let for_tests: Vec<_> = sources.iter().flat_map(|source| source.test_modules.clone()).collect();
-    let is_test = |source: &&Source| for_tests.iter().any(|module| source.module.starts_with(module));
+    sources.retain(|source| !for_tests.iter().any(|module| source.module.starts_with(module)));
     sources
-        .iter()
-        .filter(|source| !is_test(source))
-        .map(|source| (source.name.clone(), source.uses()))
-        .collect()
 }
 
 fn collect(directory: &Path, files: &mut Vec<PathBuf>) {
@@ -120,6 +127,17 @@ impl Source {
         uses
     }
 
+    /// The types that it declares, each with its lines.
+    fn types(&self) -> Vec<(&str, Vec<&str>)> {
+        let lines: Vec<_> = self.code.lines().map(str::trim_end).collect();
+        let body = |at: usize| {
+            let is_list = lines[at].ends_with('{');
+            lines[at..].iter().copied().take_while(|line| is_list && *line != "}").collect()
+        };
+        let declared = lines.iter().enumerate().filter_map(|(at, line)| Some((declared(line)?, body(at))));
+        declared.collect()
+    }
+
     /// The first name of each path from the crate's root.
     fn paths(&self) -> Vec<String> {
         let words = words(&self.code);
@@ -135,6 +153,14 @@ impl Source {
         }
         names
     }
+}
+
+/// The name of the type that a line declares, outside of functions.
+fn declared(line: &str) -> Option<&str> {
+    let visible = line.strip_prefix("pub").map(|rest| rest.split_once(' ').map_or("", |(_, item)| item));
+    let (kind, rest) = visible.unwrap_or(line).split_once(' ')?;
+    let name = rest.split(|c: char| !c.is_alphanumeric()).next();
+    name.filter(|_| matches!(kind, "struct" | "enum" | "trait"))
 }
 
 /// Identifiers, `::`, and every other character on its own.
@@ -209,6 +235,37 @@ fn each_module_uses_only_what_the_table_allows() {
         );
     }
     assert!(faults.is_empty(), "see tests/it/cli/modules.rs:\n{}", faults.join("\n"));
+}
+
+#[test]
+fn no_two_types_have_one_name() {
+    let sources = sources();
+    let mut files = BTreeMap::<&str, Vec<&str>>::new();
+    for source in &sources {
+        source.types().iter().for_each(|(name, _)| files.entry(name).or_default().push(&source.name));
+    }
+    assert!(files.len() > 200, "{} types were found", files.len());
+    files.retain(|name, files| files.len() > 1 && !OF_THE_LIBRARY.contains(name));
+    assert!(files.is_empty(), "rename all but one of each: {files:?}");
+}
+
+#[test]
+fn no_type_has_more_than_a_dozen_fields() {
+    let (sources, mut lists) = (sources(), BTreeSet::new());
+    for source in &sources {
+        for (name, lines) in source.types() {
+            let is_field = |line: &&&str| {
+                let indented = line.strip_prefix("    ").and_then(|line| line.split_once(": "));
+                indented
+                    .is_some_and(|(name, _)| name.starts_with(char::is_alphabetic) && !name.contains("fn "))
+            };
+            if lines.iter().filter(is_field).count() > 12 {
+                assert!(LISTS.contains(&name), "src/{}: {name} is several things: divide it", source.name);
+                lists.insert(name);
+            }
+        }
+    }
+    assert_eq!(lists, BTreeSet::from(LISTS));
 }
 
 /// `rustfmt` leaves long texts and comments alone.

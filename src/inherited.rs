@@ -8,18 +8,24 @@ use std::os::fd::BorrowedFd;
 use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
-use nix::libc::{self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ, c_int};
+use nix::libc::{
+    self, SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGPROF, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2,
+    SIGVTALRM, SIGXCPU, SIGXFSZ, c_int,
+};
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction};
 
-/// The signals whose disposition a run, a wait or std changes, or that must not be caught if they were ignored.
-const WATCHED: [c_int; 9] = [SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGXFSZ];
+/// The signals besides INT that would end a process which leaves its commands behind.
+pub(crate) const ENDING: [c_int; 8] =
+    [SIGTERM, SIGHUP, SIGQUIT, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
+
+/// The other signals whose disposition a run, a wait or std changes, or that must not be caught if they were ignored.
+const OTHERS: [c_int; 6] = [SIGCHLD, SIGINT, SIGPIPE, SIGURG, SIGUSR1, SIGXFSZ];
 
 /// Those of them that we or std reset even if they were ignored.
 const CHANGED: [c_int; 3] = [SIGCHLD, SIGPIPE, SIGURG];
 
-/// The signals that are unblocked if they were blocked.
-const HEARD: [Signal; 6] =
-    [Signal::SIGHUP, Signal::SIGINT, Signal::SIGQUIT, Signal::SIGTERM, Signal::SIGURG, Signal::SIGUSR1];
+/// The signals besides those that are unblocked if they were blocked.
+const HEARD: [c_int; 3] = [SIGINT, SIGURG, SIGUSR1];
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Inherited {
@@ -27,8 +33,8 @@ pub(crate) struct Inherited {
     pub(crate) stdin_closed: bool,
     /// True if descriptor 1 was not open.
     pub(crate) stdout_closed: bool,
-    /// In the order of `WATCHED`.
-    ignored: [bool; WATCHED.len()],
+    /// In the order of `ENDING`, then `OTHERS`.
+    ignored: [bool; ENDING.len() + OTHERS.len()],
     /// The signals that were blocked, if known.
     pub(crate) mask: Option<SigSet>,
 }
@@ -56,7 +62,16 @@ pub fn prepare() {
             handle(signal, SigHandler::Handler(nothing));
         }
     }
-    let _ = HEARD.into_iter().collect::<SigSet>().thread_unblock();
+    let _ = heard().thread_unblock();
+}
+
+/// The signals that a run needs.
+fn heard() -> SigSet {
+    ENDING.into_iter().chain(HEARD).filter_map(|signal| Signal::try_from(signal).ok()).collect()
+}
+
+fn watched() -> impl Iterator<Item = c_int> {
+    ENDING.into_iter().chain(OTHERS)
 }
 
 fn handle(signal: Signal, handler: SigHandler) {
@@ -66,13 +81,12 @@ fn handle(signal: Signal, handler: SigHandler) {
     let _ = unsafe { sigaction(signal, &action) };
 }
 
-/// While it exists, the signals in `HEARD` stay pending, and threads that are started never receive them.
+/// While it exists, the signals that a run needs stay pending, and threads that are started never receive them.
 pub(crate) struct Uninterrupted(Option<SigSet>);
 
 impl Uninterrupted {
     pub(crate) fn begin() -> Self {
-        let heard: SigSet = HEARD.into_iter().collect();
-        Uninterrupted(heard.thread_swap_mask(SigmaskHow::SIG_BLOCK).ok())
+        Uninterrupted(heard().thread_swap_mask(SigmaskHow::SIG_BLOCK).ok())
     }
 }
 
@@ -84,10 +98,12 @@ impl Drop for Uninterrupted {
 
 impl Inherited {
     fn now() -> Self {
+        let mut ignored = [false; ENDING.len() + OTHERS.len()];
+        ignored.iter_mut().zip(watched()).for_each(|(ignored, signal)| *ignored = is_ignored(signal));
         Inherited {
             stdin_closed: is_closed(libc::STDIN_FILENO),
             stdout_closed: is_closed(libc::STDOUT_FILENO),
-            ignored: WATCHED.map(is_ignored),
+            ignored,
             mask: SigSet::thread_get_mask().ok(),
         }
     }
@@ -110,7 +126,7 @@ impl Inherited {
     }
 
     pub(crate) fn ignores(self, signal: c_int) -> bool {
-        WATCHED.into_iter().zip(self.ignored).any(|(watched, is_ignored)| watched == signal && is_ignored)
+        watched().zip(self.ignored).any(|(watched, is_ignored)| watched == signal && is_ignored)
     }
 }
 

@@ -65,6 +65,9 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
     if let Some(advice) = foreign::advice(name, args) {
         return advice;
     }
+    if let Some(advice) = value_with_hyphen(name, args) {
+        return advice;
+    }
     let begun = begun_by(name);
     if begun.len() > 1 {
         return format!("{name} is ambiguous: {}", begun.join(", "));
@@ -75,6 +78,24 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
         }
         _ => format!("there is no option {name}; try 'throttle --help'"),
     }
+}
+
+/// What may be the value of the option before it, although it begins with a hyphen.
+fn value_with_hyphen(name: &str, args: &[OsString]) -> Option<String> {
+    let at = args.iter().position(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(name)))?;
+    let (value, option) = (args[at].to_str()?, args[at.checked_sub(1)?].to_str()?);
+    let (short, long) = (option.strip_prefix('-')?.chars().last(), option.strip_prefix("--"));
+    let command = Cli::command();
+    let is_it = |arg: &&clap::Arg| match long {
+        Some(_) => arg.get_long() == long,
+        None => arg.get_short() == short,
+    };
+    command.get_arguments().find(is_it).filter(|arg| arg.get_action().takes_values())?;
+    if value[1..].starts_with(|c: char| c.is_ascii_digit() || c == '.') {
+        return Some(format!("{value} is negative, which the value of {option} cannot be"));
+    }
+    let joined = long.map_or("", |_| "=");
+    Some(format!("there is no option {name}; if it is the value of {option}, write {option}{joined}{value}"))
 }
 
 /// A similar name that begins with another letter is seldom what was meant.

@@ -8,10 +8,13 @@ use super::duration::{format_duration, has_month, parse_duration};
 use super::fraction::{exact, round_down};
 use super::quantity::{parse_count, parse_scaled};
 use super::rate::{CountFrom, RUNNING, Rate};
-use super::report::Report;
+use super::remark::Remark;
 
 /// Units of rates written as one word, and their periods.
 pub(super) const WORDS: [(&str, &str); 4] = [("rps", "s"), ("qps", "s"), ("rpm", "m"), ("rph", "h")];
+
+/// More than this many times what is written may not go at once without a word.
+const MANY: u128 = 10;
 
 pub(super) const NO_PERIOD: &str = "a period of 0 is no limit: the minimum is 1ns";
 
@@ -60,18 +63,34 @@ pub(super) fn parse_amount(text: &str) -> Result<Rate> {
     let (count, nanos) = as_written
         .or_else(|| round_down(digits, scale, nanos))
         .with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
-    let rounded = || format!("{} is rounded down to {count}/{}", text.trim(), format_duration(nanos));
-    let rounded = as_written.is_none().then(|| (Report::Verbose, rounded()));
-    let remark = months(text, period, nanos, &format!("{number}/")).or(rounded);
+    let amount = || format!("{count}/{}", format_duration(nanos));
+    let rounded = || Remark::Rounded(format!("{} is rounded down to {}", text.trim(), amount()));
+    let remark = months(text, period, nanos, &format!("{number}/"))
+        .or_else(|| as_written.is_none().then(rounded))
+        .or_else(|| {
+            Some(Remark::Burst(burst(text.trim(), &amount(), (count, nanos), digits.div_ceil(scale))?))
+        });
     Ok(Rate { count, period: nanos, remark, ..Rate::default() })
 }
 
+/// That many times what is written as `text` for a period, of which there are `expected` when rounded up, may go at
+/// once: `amount`, in which decimals make both numbers large.
+fn burst(text: &str, amount: &str, (count, nanos): (u64, u64), expected: u128) -> Option<String> {
+    let many = u128::from(count) > MANY.checked_mul(expected)?;
+    let period = (expected * u128::from(nanos)).div_ceil(count.max(1).into());
+    let period = format_duration(u64::try_from(period).ok().filter(|_| many)?);
+    Some(format!(
+        "{text} is {amount}, of which {count} may go at once; for {expected} at once, write {expected}/{period}, and \
+         for one at a time add algo=interval"
+    ))
+}
+
 /// Warns that a period of months may have been meant as minutes. What to write instead begins with `before`.
-fn months(text: &str, period: &str, nanos: u64, before: &str) -> Option<(Report, String)> {
+fn months(text: &str, period: &str, nanos: u64, before: &str) -> Option<Remark> {
     let (month, minutes) = (format_duration(nanos), period.replace('M', "m"));
     let warning =
         format!("'{text}': M is a month, so the period is {month}; for minutes, write {before}{minutes}");
-    has_month(period).then_some((Report::Normal, warning))
+    has_month(period).then_some(Remark::Months(warning))
 }
 
 /// The count and the period, as typed.
@@ -115,7 +134,7 @@ mod tests {
     }
 
     fn is_rounded(amount: &Rate) -> bool {
-        matches!(amount.remark, Some((Report::Verbose, _)))
+        matches!(amount.remark, Some(Remark::Rounded(_)))
     }
 
     #[test]
@@ -206,9 +225,7 @@ mod tests {
     #[test]
     fn a_month_warns() {
         for (text, instead) in [("100/M", "100/m"), ("100/2M", "100/2m"), ("1k/1h 2M", "1k/1h 2m")] {
-            let Some((Report::Normal, warning)) = parse_amount(text).unwrap().remark else {
-                panic!("{text}")
-            };
+            let Some(Remark::Months(warning)) = parse_amount(text).unwrap().remark else { panic!("{text}") };
             assert!(
                 warning.contains("is a month") && warning.ends_with(&format!("write {instead}")),
                 "{warning}"

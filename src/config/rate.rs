@@ -6,7 +6,7 @@ use std::num::NonZeroU64;
 use anyhow::{Result, ensure};
 
 use super::duration::format_duration;
-use super::report::Report;
+use super::remark::Remark;
 use super::selector::Selector;
 use crate::rule::{Algorithm, Terms};
 use crate::time::{Hours, Zone};
@@ -79,8 +79,8 @@ pub struct Rate {
     pub only: Option<String>,
     /// It is never shared: see [`Rate::is_local`].
     pub local: bool,
-    /// What to tell of how it was read, and at which level.
-    pub remark: Option<(Report, String)>,
+    /// What to tell of how it was read.
+    pub remark: Option<Remark>,
 }
 
 impl Rate {

@@ -10,6 +10,7 @@ use super::named::named;
 use super::nearest::nearest;
 use super::quantity::parse_count;
 use super::rate::{CountFrom, Defaults, LOCAL, RUNNING, Rate};
+use super::remark::Remark;
 use super::selector::Selector;
 use crate::rule::{Algorithm, Extra};
 use crate::time::{Hours, SECOND, Week, Zone};
@@ -146,7 +147,7 @@ impl RateText {
         let burst = written.burst.or(defaults.burst).unwrap_or(written.count);
         let key = written.key.as_ref().or(defaults.key.as_ref());
         ensure!(written.only.is_none() || key.is_some(), "only= needs a key to compare with: add key=");
-        let rate = Rate {
+        let mut rate = Rate {
             algorithm,
             burst: has_burst.then_some(burst),
             margin,
@@ -157,7 +158,10 @@ impl RateText {
             ..written.clone()
         };
         (algorithm.spec().check)(&rate.padded_terms())?;
-        Ok(rate)
+        let is_burst = |remark: &Remark| matches!(remark, Remark::Burst(_));
+        let has_burst = (algorithm.spec().burst)(&rate.terms()) >= rate.count;
+        let remark = rate.remark.take_if(|remark| has_burst || !is_burst(remark));
+        Ok(Rate { remark, ..rate })
     }
 
     /// The algorithm that is written, or else the default one if the limit takes it.

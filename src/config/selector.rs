@@ -109,6 +109,18 @@ pub(crate) fn compile(regex: &str) -> Result<Regex> {
     })
 }
 
+/// What an item lacks, with what may have been meant: jq writes elements of arrays otherwise.
+pub(crate) fn lacking(selector: &Selector) -> String {
+    let name = selector.to_string();
+    let is_path = matches!(selector, Selector::Path(_));
+    let number = name.split_once('[').and_then(|(_, rest)| rest.split_once(']')).map(|(number, _)| number);
+    if is_path && number.is_some_and(|number| number.parse::<usize>().is_ok()) {
+        let element = name.replace('[', ".").replace(']', "").replace("..", ".");
+        return format!("has no {name} (elements are written {element})");
+    }
+    format!("has no {name}")
+}
+
 impl fmt::Display for Selector {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {

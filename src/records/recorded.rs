@@ -8,7 +8,7 @@ use anyhow::Result;
 use super::json;
 use super::row::{LoggedJob, RowItems};
 use super::tsv::LogColumns;
-use crate::config::{Arrivals, Cleaning, Selector, Separator};
+use crate::config::{Arrivals, Cleaning, Selector, Separator, lacking};
 use crate::printable::{excerpt, quoted};
 use crate::source::{Fault, Fields, Stamps, bad_item};
 use crate::time::Time;
@@ -128,7 +128,7 @@ impl Recorded {
     fn read_item<'a>(&mut self, record: &'a [u8]) -> Result<Read<'a>, String> {
         let selector = &self.selector;
         let field = self.field.select(record, record.len()).next().flatten();
-        let field = field.ok_or_else(|| format!("has no {selector}"))?;
+        let field = field.ok_or_else(|| lacking(selector))?;
         // A stamp may continue in the fields after it.
         let text = match &field {
             Cow::Borrowed(field) => {

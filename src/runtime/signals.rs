@@ -5,7 +5,7 @@
 //! jobs.
 
 use anyhow::{Context, Error, Result};
-use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{SIGCONT, SIGINT, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -13,7 +13,7 @@ use signal_hook::iterator::Signals;
 use super::waker::Waker;
 use super::world::Event;
 use crate::exit::Exit;
-use crate::inherited::inherited;
+use crate::inherited::{ENDING, inherited};
 
 pub(super) fn listen(waker: &Waker) -> Result<()> {
     let is_heeded = |signal: &c_int| !inherited().ignores(*signal);
@@ -22,10 +22,10 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
         let caught = ctrlc::set_handler(move || for_int.stop(stop(Signal::SIGINT)));
         caught.map_err(cause).context("cannot catch SIGINT")?;
     }
-    let caught = [SIGTERM, SIGUSR1, SIGHUP, SIGQUIT, SIGCONT].into_iter().filter(is_heeded);
+    let caught = ENDING.into_iter().chain([SIGUSR1, SIGCONT]).filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
     // Raised by the handler itself: when a command is found to have ended by a signal from the terminal, ours has come.
-    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter().filter(is_heeded) {
+    for signal in ENDING.into_iter().chain([SIGINT]).filter(is_heeded) {
         flag::register(signal, waker.interrupt.flag()).context("cannot catch signals")?;
     }
     let waker = waker.clone();

@@ -327,10 +327,13 @@ impl Schedule {
         let ends = next.is_some_and(|(at, _)| at == Time::NEVER) && !may_change();
         self.upcoming.find(now, next);
         if ends {
-            let goes_by_clock = self.gate.rates().iter().any(Rate::goes_by_wall);
-            let advice = match goes_by_clock {
-                true => "check that the hours and margins of all limits have an instant in common",
-                false => "shorten the period",
+            let rates = self.gate.rates();
+            let advice = if rates.iter().any(Rate::goes_by_wall) {
+                "check that the hours and margins of all limits have an instant in common"
+            } else if rates.iter().any(|rate| rate.cost.is_some()) {
+                "check the costs of the items, or shorten the period"
+            } else {
+                "shorten the period"
             };
             let error = anyhow!("the next release would be later than any clock can show: {advice}");
             self.fail(Exit::Error, error);

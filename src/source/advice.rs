@@ -4,7 +4,7 @@ use std::mem;
 use std::sync::Arc;
 
 use super::{Charger, Fields, Keyless};
-use crate::config::{InputOptions, Rate, Selector, Separator, Table};
+use crate::config::{InputOptions, Rate, Selector, Separator, Table, lacking};
 use crate::printable::excerpt;
 
 /// The kinds of advice that were not given yet, and the items without a key.
@@ -92,7 +92,7 @@ impl Advice {
             (Selector::Path(_), first) if !b"{[".contains(first) => {
                 ("is no JSON object or array".to_owned(), "")
             }
-            _ => (format!("has no {key}"), ""),
+            _ => (lacking(key), ""),
         };
         let record = excerpt(record);
         Some(format!("item {item} {record} {what}, so key={key} puts it under the empty key{need}"))

@@ -6,7 +6,7 @@ use super::fields::{Fields, NOT_JSON, ParsedItem};
 use super::host::canonical_host;
 use super::part::Selected;
 use crate::charge::{Charge, Draft, Key};
-use crate::config::{CountFrom, Rate, Selector, Separator, key_indices, keys};
+use crate::config::{CountFrom, Rate, Selector, Separator, key_indices, keys, lacking};
 use crate::printable::excerpt;
 
 /// Works out the charges of records for a set of limits.
@@ -229,7 +229,7 @@ fn why_no_cost(selector: &Selector, part: &Selected) -> String {
             format!("its cost, {selector}, is more than 2^64-1")
         }
         Selected::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),
-        Selected::Missing | Selected::Number(_) => format!("has no {selector} for its cost"),
+        Selected::Missing | Selected::Number(_) => lacking(selector) + " for its cost",
     }
 }
 

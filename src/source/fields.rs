@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use super::json::{PathValues, Paths};
 use super::part::Selected;
 use super::select::Extractor;
-use crate::config::{Selector, Separator};
+use crate::config::{Selector, Separator, lacking};
 use crate::printable::excerpt;
 
 /// Why a record has no part at a path.
@@ -101,7 +101,7 @@ impl<'a> ParsedItem<'_, 'a> {
         let selector = self.selector(index);
         match self.part(index).into_text() {
             _ if self.lacks_json(index) => Err(NOT_JSON.to_owned()),
-            None => Err(format!("has no {selector} for COMMAND")),
+            None => Err(lacking(selector) + " for COMMAND"),
             Some(text) if text.contains(&0) => {
                 Err(format!("its {selector} contains a NUL byte, which an argument cannot"))
             }

@@ -3,7 +3,7 @@
 use std::env;
 use std::ffi::OsString;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, ensure};
 
 use super::Setup;
 use super::run::{open, share, shared_among};
@@ -34,7 +34,9 @@ pub(crate) fn once(setup: Setup, once: &Once) -> Result<Exit> {
     world.watch_limits(files, &rates)?;
     let mut schedule = Schedule::new(config, rates.clone(), world.now(), world.wall());
     if let Some((state, store)) = config.shared.as_ref().zip(store) {
-        schedule = schedule.with_bookings(share(state, shared, store, &mut world, &reporter)?);
+        let terms = share(state, shared, store, &mut world, &reporter)?;
+        rates.iter().zip(&terms.most).try_for_each(|(rate, most)| check_shared_cost(rate, *most))?;
+        schedule = schedule.with_bookings(terms);
     }
     if let Some(wait) = once.max_wait {
         schedule = schedule.with_patience(world.now(), wait);
@@ -83,6 +85,19 @@ impl Store for Priced {
     fn give_back(&mut self, order: &Order) -> Result<(), StoreError> {
         self.store.give_back(order)
     }
+}
+
+/// Checks that slots of a limit can be for the cost of this release, of which there are at most `most`.
+///
+/// # Errors
+/// They cannot.
+fn check_shared_cost(rate: &Rate, most: u64) -> Result<()> {
+    let cost = if let Some(Selector::Constant(cost)) = rate.cost { cost } else { 1 };
+    ensure!(
+        cost <= most,
+        "a cost of {cost} is more than the limit {rate} ever admits if shared, {most} (a higher burst would)"
+    );
+    Ok(())
 }
 
 /// A limit with the cost of this release.

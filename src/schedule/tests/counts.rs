@@ -369,6 +369,12 @@ fn a_turn_that_never_comes_ends_the_run_unless_something_may_change_that() {
     const LATE: u64 = 1 << 60;
     let never = "error the next release would be later than any clock can show: shorten the period";
     Scene::new("-r 1/584y").check(&[(LATE, Input("a\nb\n"), &format!("send a; {never}; finish 1"))]);
+    let dear = never.replace("shorten", "check the costs of the items, or shorten");
+    Scene::new("-r 1/584y,cost=col:1,algo=interval").check(&[(
+        LATE,
+        Input("1\n1\n"),
+        &format!("send 1; {dear}; finish 1"),
+    )]);
     Scene::new("-r 1/584y -j 2 -- cmd").check(&[
         (LATE, Input("a\nb\n"), "send a; wait - or input"),
         (LATE + 1, Ended(1, 0), &format!("{never}; finish 1")),

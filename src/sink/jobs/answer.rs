@@ -12,6 +12,8 @@ pub(super) struct WorkerAnswer<'a> {
     pub(super) status: u8,
     /// The hold that it asks for, in nanoseconds.
     pub(super) hold: Option<u64>,
+    /// What seems to ask for one and cannot be read.
+    pub(super) unread: Option<&'a str>,
     /// What is printed, with its newline.
     pub(super) text: &'a [u8],
 }
@@ -20,16 +22,19 @@ impl<'a> WorkerAnswer<'a> {
     /// Reads a line that ends with a newline; `None` if it has no status, but should.
     pub(super) fn read(line: &'a [u8], answers: Answers) -> Option<Self> {
         if answers == Answers::Plain {
-            return Some(WorkerAnswer { status: 0, hold: None, text: line });
+            return Some(WorkerAnswer { status: 0, hold: None, unread: None, text: line });
         }
         let (status, rest) = field(line);
+        let status = status.strip_suffix('\r').unwrap_or(status);
         let status = status.bytes().all(|byte| byte.is_ascii_digit()).then(|| status.parse().ok())??;
         let (asks, after) = field(rest);
-        let hold = asks.strip_prefix("wait=").and_then(|asked| {
+        let asked = asks.strip_prefix("wait=").map(str::trim);
+        let hold = asked.and_then(|asked| {
             let as_in_http = || wait(asked, SystemTime::now());
             parse_duration(asked).ok().or_else(as_in_http)
         });
-        Some(WorkerAnswer { status, hold, text: if hold.is_some() { after } else { rest } })
+        let unread = asked.filter(|_| hold.is_none());
+        Some(WorkerAnswer { status, hold, unread, text: if hold.is_some() { after } else { rest } })
     }
 
     /// The end of the item numbered `first`.
@@ -53,7 +58,7 @@ mod tests {
     #[test]
     fn an_answer_may_begin_with_a_status_and_ask_for_a_hold() {
         let second = Some(SECOND);
-        let table: [(&str, Option<(u8, Option<u64>, &str)>); 17] = [
+        let table: [(&str, Option<(u8, Option<u64>, &str)>); 21] = [
             ("0\ttext\n", Some((0, None, "text\n"))),
             ("22\tnot found\n", Some((22, None, "not found\n"))),
             ("255\t\n", Some((255, None, "\n"))),
@@ -66,6 +71,11 @@ mod tests {
             ("75\twait=Sun, 06 Nov 1994 08:49:37 GMT\tx\n", Some((75, Some(0), "x\n"))),
             ("75\twait=soon\tx\n", Some((75, None, "wait=soon\tx\n"))),
             ("75\twait=-1\tx\n", Some((75, None, "wait=-1\tx\n"))),
+            ("75\twait=\n", Some((75, None, "wait=\n"))),
+            ("75\twait= 1 \tx\n", Some((75, second, "x\n"))),
+            // As a program on Windows or a terminal ends lines.
+            ("0\r\n", Some((0, None, ""))),
+            ("75\twait=1\r\n", Some((75, second, ""))),
             ("256\tx\n", None),
             ("-1\tx\n", None),
             ("ok\tx\n", None),
@@ -74,10 +84,12 @@ mod tests {
         ];
         for (line, expected) in table {
             let answer = WorkerAnswer::read(line.as_bytes(), Answers::Status);
-            let expected =
-                expected.map(|(status, hold, text)| WorkerAnswer { status, hold, text: text.as_bytes() });
+            let expected = expected.map(|(status, hold, text)| {
+                let unread = text.strip_prefix("wait=").map(|rest| rest.split(['\t', '\n']).next().unwrap());
+                WorkerAnswer { status, hold, unread, text: text.as_bytes() }
+            });
             assert_eq!(answer, expected, "{line:?}");
-            let plain = WorkerAnswer { status: 0, hold: None, text: line.as_bytes() };
+            let plain = WorkerAnswer { status: 0, hold: None, unread: None, text: line.as_bytes() };
             assert_eq!(WorkerAnswer::read(line.as_bytes(), Answers::Plain), Some(plain));
         }
     }

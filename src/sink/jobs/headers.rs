@@ -68,11 +68,20 @@ fn status(line: &str) -> Option<u16> {
 }
 
 /// A date in any format of HTTP, as in e-mail (RFC 5322), which recipients should understand, too (RFC 9110, section
-/// 5.6.7), or in RFC 3339. A wrong weekday is ignored, as by other clients.
+/// 5.6.7), or in RFC 3339. A wrong weekday is ignored, as by other clients. A leap second is the first second of the
+/// next minute.
 pub(super) fn date(value: &str) -> Option<SystemTime> {
     const EMAIL: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
+    if let Some((before, after)) = value.rsplit_once(":60").filter(|(before, _)| is_to_the_minute(before)) {
+        return date(&format!("{before}:59{after}"))?.checked_add(Duration::from_secs(1));
+    }
     let others = || EMAIL.parse_timestamp(value).or_else(|_| value.parse()).ok()?.try_into().ok();
     httpdate::parse_http_date(value).ok().or_else(others)
+}
+
+/// True of a text that ends with `:MM`.
+fn is_to_the_minute(text: &str) -> bool {
+    matches!(text.as_bytes(), [.., b':', m1, m2] if m1.is_ascii_digit() && m2.is_ascii_digit())
 }
 
 /// Parses a field (RFC 9110, section 5). A date of HTTP has colons, too, but no name before the first.

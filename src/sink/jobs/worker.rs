@@ -39,10 +39,18 @@ pub(super) struct Worker {
     pub(super) has_answered: bool,
     /// True once it is to end.
     pub(super) is_dismissed: bool,
-    /// True once it has printed something without an item.
-    is_faulty: bool,
+    told: Told,
     /// When to tell that it would not take an item, if it has not ended by then.
     pub(super) refusal: Deadline,
+}
+
+/// What the user was told of a worker.
+#[derive(Default)]
+struct Told {
+    /// It has printed something without an item.
+    printed: bool,
+    /// It has asked for a wait that cannot be read.
+    unread: bool,
 }
 
 /// An item that a worker has been given.
@@ -96,7 +104,7 @@ impl Worker {
             head,
             has_answered: false,
             is_dismissed: false,
-            is_faulty: false,
+            told: Told::default(),
             refusal: Deadline::default(),
         }
     }
@@ -162,7 +170,7 @@ impl Worker {
         }
         let printed = std::mem::take(&mut self.printed);
         self.searched = 0;
-        if std::mem::replace(&mut self.is_faulty, true) {
+        if std::mem::replace(&mut self.told.printed, true) {
             return Ok(());
         }
         let line = printed.split(|&byte| byte == b'\n').next().map(excerpt).unwrap_or_default();
@@ -171,6 +179,16 @@ impl Worker {
              standard output",
             self.name()
         )
+    }
+
+    /// Says, once, that it has asked for a wait that cannot be read.
+    pub(super) fn cannot_read(&mut self, asked: &str) -> Option<String> {
+        let is_first = !std::mem::replace(&mut self.told.unread, true);
+        let said = excerpt(format!("wait={asked}").as_bytes());
+        is_first.then(|| {
+            let what = "a wait is a duration, seconds or an HTTP date";
+            format!("{} answered {said}: {what}, so it sets no hold", self.name())
+        })
     }
 
     /// What messages call it.

@@ -191,6 +191,7 @@ impl Workers {
             worker.process.deadline = Deadline::default();
         }
         self.first_answer.has_come();
+        self.report.told.extend(answer.unread.and_then(|asked| worker.cannot_read(asked)));
         let (end, text) = (answer.end(first), line.len() - answer.text.len());
         line.drain(..text);
         self.outputs.answer(first, line, tag);

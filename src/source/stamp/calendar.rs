@@ -1,7 +1,6 @@
 //! Dates and times: RFC 3339, ISO 8601, the common log format, and syslog's.
 
 use jiff::civil::Date;
-use jiff::tz::Offset;
 
 /// A date and a time, in any zone.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -13,6 +12,8 @@ pub(super) struct DateTime {
 
 const MONTHS: [&[u8]; 12] =
     [b"Jan", b"Feb", b"Mar", b"Apr", b"May", b"Jun", b"Jul", b"Aug", b"Sep", b"Oct", b"Nov", b"Dec"];
+
+const EPOCH: Date = Date::constant(1970, 1, 1);
 
 /// A value read from the start of a text, and the rest of the text.
 type Read<'a, T> = Option<(T, &'a [u8])>;
@@ -186,6 +187,5 @@ fn two(tens: u8, ones: u8) -> Option<i64> {
 /// Days since 1970, if there is such a day.
 fn days(year: i64, month: i64, day: i64) -> Option<i64> {
     let date = Date::new(year.try_into().ok()?, month.try_into().ok()?, day.try_into().ok()?).ok()?;
-    let midnight = Offset::UTC.to_timestamp(date.at(0, 0, 0, 0)).ok()?;
-    Some(midnight.as_second().div_euclid(86_400))
+    Some(date.duration_since(EPOCH).as_secs() / 86_400)
 }

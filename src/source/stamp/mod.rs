@@ -404,7 +404,13 @@ mod tests {
         ] {
             assert_eq!(read(text, text, Some("UTC")), Err(Fault::Unknown), "{text}");
         }
-        for text in ["1969-12-31T23:59:59Z", "2600-01-01T00:00:00Z", "18446744074", "99999999999999999999"] {
+        for text in [
+            "1969-12-31T23:59:59Z",
+            "2600-01-01T00:00:00Z",
+            "9999-12-31T23:59:59Z",
+            "18446744074",
+            "99999999999999999999",
+        ] {
             assert_eq!(read(text, text, None), Err(Fault::OutOfRange), "{text}");
         }
     }

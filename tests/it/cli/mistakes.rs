@@ -61,6 +61,14 @@ const TABLE: &[(&[&str], &str)] = &[
          key=host; try 'throttle --help'",
     ),
     // Options with too few hyphens, or with dashes.
+    (&["-r9/s", "-I", "-_", "echo", "-_"], "there is no option -_; if it is the value of -I, write -I-_"),
+    (
+        &["-r9/s", "--delimiter", "-_", "echo"],
+        "there is no option -_; if it is the value of --delimiter, write --delimiter=-_",
+    ),
+    (&["-p", "-1s"], "-1s is negative, which the value of -p cannot be"),
+    (&["-r", "-1.5/s"], "-1.5/s is negative, which the value of -r cannot be"),
+    (&["-r", "9/s", "-q", "-1"], "there is no option -1; try 'throttle --help'"),
     (&["-rate", "10/s"], "there is no option -rate: is it --rate? See 'throttle --help'"),
     (&["-count=10"], "there is no option -count: is it --count? See 'throttle --help'"),
     (&["-n1", "-jobs", "4", "echo"], "there is no option -jobs: is it --jobs? See 'throttle --help'"),
@@ -274,6 +282,13 @@ const WARNINGS: &[(&[&str], &str, &str)] = &[
         "item 1 '{\"user\": 1}' has no .user.id, so key=.user.id puts it under the empty key\n\
          throttle: 3 of 5 items have no .user.id: they share the empty key",
     ),
+    (
+        &["-K", ".items[0]"],
+        "{\"items\": [5]}\n",
+        "item 1 '{\"items\": [5]}' has no .items[0] (elements are written .items.0), so key=.items[0] puts it under \
+         the empty key",
+    ),
+    (&["-K", ".a[0]"], "{\"a[0]\": 5}\n", ""),
     (&["-K", "col:9"], "a b\n", "item 1 'a b' has no col:9, so key=col:9 puts it under the empty key"),
     (
         &["-K", "re:[0-9]"],
@@ -300,6 +315,25 @@ const WARNINGS: &[(&[&str], &str, &str)] = &[
     ),
     (&["--csv", "true", "{a}", "{name}/{id}"], "x,y\n1,2\n", ""),
     (&["-F,", "-K", "col:1"], "\"a\",\"b\"\n", ""),
+    // Decimals that make a burst of what looks slow.
+    (
+        &["-r", "0.333333/s"],
+        "",
+        "0.333333/s is 333333/11days13h46m40s, of which 333333 may go at once; for 1 at once, write 1/3s3us1ns, \
+         and for one at a time add algo=interval",
+    ),
+    (
+        &["-r", "99.99/s,algo=bucket"],
+        "",
+        "99.99/s is 9999/1m40s, of which 9999 may go at once; for 100 at once, write 100/1s100us11ns, and for one at \
+         a time add algo=interval",
+    ),
+    (
+        &["-r", "99.99/s,algo=bucket,burst=5", "-r", "99.99/s,algo=interval", "-r", "0.95/s,algo=interval"],
+        "",
+        "",
+    ),
+    (&["-r", "1.5/s", "-r", "0.1/s", "-r", "1.1/s", "-r", "1.0001k/s", "-r", "0.9/s"], "", ""),
     // More at once than there may be.
     (&["-r3/running", "true"], "x\n", "3/running holds nothing up with -j 1: for 3 at once, add -j 3"),
     (&["-r3/running", "-j2", "true"], "x\n", ""),

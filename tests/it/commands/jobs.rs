@@ -262,12 +262,18 @@ fn commands_know_their_number_attempt_and_slot() {
 
 #[test]
 fn a_signal_reaches_all_commands_and_the_second_kills_them() {
-    for (trap, is_stubborn) in [("echo heard; exit 0", false), ("echo heard", true)] {
+    let gentle = "echo heard; exit 0";
+    let table = [
+        (gentle, false, Signal::SIGTERM),
+        ("echo heard", true, Signal::SIGTERM),
+        (gentle, false, Signal::SIGUSR2),
+    ];
+    for (trap, is_stubborn, signal) in table {
         let script = format!("trap '{trap}' TERM; echo $$; while :; do sleep 0.02; done");
         let mut running = Running::throttle(&[UNLIMITED, "-uj3", "-d,", "--", "sh", "-c", &script]);
         running.write("1,2,3,4,5,");
         let pids: Vec<_> = (0..3).map(|_| Pid::from_raw(running.line().trim().parse().unwrap())).collect();
-        running.signal(Signal::SIGTERM);
+        running.signal(signal);
         assert_eq!([running.line(), running.line(), running.line()], ["heard\n"; 3]);
         if is_stubborn {
             assert!(pids.iter().all(|&pid| is_alive(pid)));

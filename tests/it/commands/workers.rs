@@ -107,6 +107,15 @@ fn workers_that_fail_are_named() {
              exited with 1\n",
         ),
         (
+            &["--worker=status"],
+            "while read x; do printf '75\\twait=soon\\t%s\\r\\n' $x; done",
+            "a\nb\n",
+            123,
+            "worker 1 answered 'wait=soon': a wait is a duration, seconds or an HTTP date, so it sets no hold\n\
+             item 1 'a': exited with 75\nitem 2 'b': exited with 75\n",
+        ),
+        (&["--worker=status"], "while read x; do printf '0\\r\\n'; done", "a\nb\n", 0, ""),
+        (
             &["--worker", "--timeout=0.2"],
             "sleep 60",
             "a\n",

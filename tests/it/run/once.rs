@@ -36,6 +36,18 @@ fn without_a_command_it_only_waits() {
     assert!(started.elapsed() >= Duration::from_millis(200));
 }
 
+#[test]
+fn a_cost_that_is_never_admitted_is_told_before_the_wait() {
+    let directory = Directory::new();
+    let state = format!("-s{}", directory.path().join("state").display());
+    let once = |cost: &str| throttle(&["--once", &state, "-r2/s,algo=bucket,burst=5", cost]).assert();
+    once("-c4").success().stderr("");
+    let told = "throttle: a cost of 5 is more than the limit 2/1s,algo=bucket,burst=5,cost=5 ever admits if shared, 4 \
+                (a higher burst would)\n";
+    once("-c5").code(1).stderr(told);
+    once("-c6").code(2);
+}
+
 /// A script that calls it in place of sleep would have no limit at all.
 #[test]
 fn a_release_that_never_waits_as_nothing_is_shared_warns() {

@@ -9,14 +9,13 @@ use std::sync::OnceLock;
 
 use anyhow::{Result, ensure};
 use nix::libc::{
-    self, SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGPROF, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2,
-    SIGVTALRM, SIGXCPU, SIGXFSZ, c_int,
+    self, SIGALRM, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGXFSZ,
+    c_int,
 };
 use nix::sys::signal::{SaFlags, SigAction, SigHandler, SigSet, SigmaskHow, Signal, sigaction};
 
 /// The signals besides INT that would end a process which leaves its commands behind.
-pub(crate) const ENDING: [c_int; 8] =
-    [SIGTERM, SIGHUP, SIGQUIT, SIGUSR2, SIGALRM, SIGVTALRM, SIGPROF, SIGXCPU];
+pub(crate) const ENDING: [c_int; 5] = [SIGTERM, SIGHUP, SIGQUIT, SIGUSR2, SIGALRM];
 
 /// The other signals whose disposition a run, a wait or std changes, or that must not be caught if they were ignored.
 const OTHERS: [c_int; 6] = [SIGCHLD, SIGINT, SIGPIPE, SIGURG, SIGUSR1, SIGXFSZ];

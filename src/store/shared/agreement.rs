@@ -8,7 +8,6 @@ use crate::store::record::Record;
 use crate::store::{Policy, Reserve};
 
 pub(super) struct Agreement {
-    pub(super) policy: Policy,
     /// The longest horizon of all limits so far, those that were replaced unseen among them.
     pub(super) horizon: u64,
     /// The limits as the user gave them, if there is a margin to choose, until they are told how much can be reached.
@@ -22,38 +21,52 @@ pub(super) struct Agreement {
     pub(super) changes: u64,
 }
 
+/// The limits that a process and a state have agreed on.
+pub(super) enum Agreed {
+    /// Those of the process.
+    OnOurs,
+    /// Others, which the process takes.
+    On(Policy),
+    /// None.
+    Not,
+}
+
 impl Agreement {
-    pub(super) fn new(policy: Policy, rates: &[Rate], reserve: Reserve) -> Self {
+    pub(super) fn new(horizon: u64, rates: &[Rate], reserve: Reserve) -> Self {
         let lacks_margins = rates.iter().any(|rate| rate.margin == 0);
         let rates = if lacks_margins { rates.to_vec() } else { Vec::new() };
-        let horizon = policy.horizon;
-        Agreement { policy, horizon, rates, reserve, replaces: false, revision: None, changes: 0 }
+        Agreement { horizon, rates, reserve, replaces: false, revision: None, changes: 0 }
     }
 
     pub(super) fn is_open(&self) -> bool {
         self.revision.is_none()
     }
 
-    /// The state is kept for this policy.
+    /// The state is kept for our policy.
     pub(super) fn conclude(&mut self, record: &Record) {
         self.revision = Some(record.revision);
         self.horizon = self.horizon.max(record.horizon);
     }
 
-    /// Agrees on the limits of a state. Returns whether that is possible.
+    /// Agrees on the limits of a state, while ours are these.
     ///
     /// # Errors
     /// They cannot be read.
-    pub(super) fn agree(&mut self, record: &Record) -> Result<bool> {
-        if self.revision.is_some_and(|known| record.revision > known) {
-            self.policy = Policy::of(&record.limits)?;
-            self.horizon = self.horizon.max(self.policy.horizon);
+    pub(super) fn agree(&mut self, record: &Record, ours: &str) -> Result<Agreed> {
+        let agreed = if self.revision.is_some_and(|known| record.revision > known) {
+            let policy = Policy::of(&record.limits)?;
+            self.horizon = self.horizon.max(policy.horizon);
             self.changes += 1;
-        } else if record.limits != self.policy.text && !self.adopt(&record.limits) {
-            return Ok(false);
-        }
+            Agreed::On(policy)
+        } else if record.limits == ours {
+            Agreed::OnOurs
+        } else if let Some(policy) = self.adopted(&record.limits) {
+            Agreed::On(policy)
+        } else {
+            return Ok(Agreed::Not);
+        };
         self.conclude(record);
-        Ok(true)
+        Ok(agreed)
     }
 
     /// True if margins are yet to be chosen.
@@ -61,25 +74,18 @@ impl Agreement {
         !self.rates.is_empty()
     }
 
-    /// Before anything is booked, chooses margins of at least `least` nanoseconds where none are given.
-    pub(super) fn choose_margins(&mut self, least: u64) {
-        let margins = self.rates.iter().map(|rate| self.reserve.margin(rate).max(least)).collect();
-        self.policy = self.with(margins);
+    /// The policy before anything is booked: with margins of at least `least` nanoseconds where none are given.
+    pub(super) fn chosen(&self, least: u64) -> Policy {
+        self.with(self.rates.iter().map(|rate| self.reserve.margin(rate).max(least)).collect())
     }
 
-    /// Adopts the policy that a state is kept for, if it differs from ours only by margins that are not given. Returns
-    /// whether it does.
-    fn adopt(&mut self, theirs: &str) -> bool {
-        let theirs_in_full = Policy::rates(theirs).unwrap_or_default();
-        if self.rates.is_empty() || theirs_in_full.len() != self.rates.len() {
-            return false;
-        }
-        let policy = self.with(theirs_in_full.iter().map(|rate| rate.margin).collect());
-        let agrees = policy.text == theirs;
-        if agrees {
-            self.policy = policy;
-        }
-        agrees
+    /// The policy that a state is kept for, if it differs from ours only by margins that are not given.
+    fn adopted(&self, theirs: &str) -> Option<Policy> {
+        let in_full = Policy::rates(theirs)
+            .ok()
+            .filter(|rates| self.lacks_margins() && rates.len() == self.rates.len());
+        let policy = self.with(in_full?.iter().map(|rate| rate.margin).collect());
+        Some(policy).filter(|policy| policy.text == theirs)
     }
 
     /// The limits as the user gave them, once, if they lack margins, which are known by now.

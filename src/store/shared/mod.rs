@@ -87,8 +87,8 @@ impl VaultStore {
         let mut store = VaultStore {
             id: fastrand::u32(..),
             vault,
-            rules: BookingRules::new(policy.clone()),
-            agreement: Agreement::new(policy, rates, reserve),
+            agreement: Agreement::new(policy.horizon, rates, reserve),
+            rules: BookingRules::new(policy),
             memory: Watermarks::default(),
             returnable: Returnable::default(),
             doubt: None,
@@ -211,9 +211,9 @@ impl VaultStore {
         StoreError { exit, error: anyhow!("{}: {why}", self.vault.name()) }
     }
 
-    fn take_policy(&mut self) {
+    fn take_policy(&mut self, policy: Policy) {
         let wall = self.rules.wall();
-        self.rules = BookingRules::new(self.agreement.policy.clone());
+        self.rules = BookingRules::new(policy);
         self.rules.set_wall(wall);
         self.expect();
     }
@@ -238,8 +238,7 @@ impl VaultStore {
             let given = Some(self.rules.policy().validity).filter(|_| !self.agreement.lacks_margins());
             let least = self.vault.least_validity(given)?;
             if given.is_none() {
-                self.agreement.choose_margins(least);
-                self.take_policy();
+                self.take_policy(self.agreement.chosen(least));
             }
         }
         Ok(())

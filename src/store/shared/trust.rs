@@ -12,6 +12,7 @@
 use std::collections::HashMap;
 use std::mem;
 
+use super::agreement::Agreed;
 use super::{RecordEntry, VaultStore};
 use crate::charge::Key;
 use crate::exit::Exit;
@@ -212,22 +213,26 @@ impl VaultStore {
     /// # Errors
     /// It is kept for other limits.
     pub(super) fn agree(&mut self, record: &Record) -> Result<bool, StoreError> {
-        let agrees = self.agreement.agree(record).map_err(|_| self.unusable(Flaw::Damaged))?;
-        if agrees && self.agreement.policy != *self.rules.policy() {
-            self.take_policy();
+        let agreed = self.agreement.agree(record, &self.rules.policy().text);
+        match agreed.map_err(|_| self.unusable(Flaw::Damaged))? {
+            Agreed::On(policy) => self.take_policy(policy),
+            Agreed::Not if self.agreement.replaces => return Ok(true),
+            Agreed::OnOurs => {}
+            Agreed::Not => return Err(self.has_other_limits(record)),
         }
-        if agrees || self.agreement.replaces {
-            return Ok(!agrees);
-        }
+        Ok(false)
+    }
+
+    fn has_other_limits(&self, record: &Record) -> StoreError {
         let (theirs, ours) = (escaped(&record.limits), &self.rules.policy().text);
         let replace = command("--set-limits", self.vault.state().as_deref());
-        Err(self.refused(
+        self.refused(
             Exit::BadState,
             &format!(
                 "this state has other limits: '{theirs}', not '{ours}': give the same limits, none, or another \
                  state, or replace its limits with '{replace} -r RATE'"
             ),
-        ))
+        )
     }
 
     /// A record under the present limits, which have replaced its own.

@@ -48,9 +48,8 @@ impl Stdout {
             pipe::enlarge(io::stdout());
         }
         if std::mem::replace(&mut self.is_open, is_open) {
-            let delimiter = self.delimiter.bytes();
-            print(&self.interrupt, Target::Stdout, delimiter, |_| delimiter.len())
-                .map_err(|(_, cause)| (0, cause))?;
+            let written = print(&self.interrupt, Target::Stdout, self.delimiter.bytes());
+            written.map_err(|(_, cause)| (0, cause))?;
         }
         let end_of_record = |written| {
             let whole = self.delimiter.whole(&bytes[..written]).1;
@@ -68,8 +67,7 @@ impl Sink for Stdout {
 
     fn begin(&mut self) -> Result<(), Cause> {
         let Some(header) = self.table.as_ref().and_then(|table| table.header()) else { return Ok(()) };
-        let bytes = &header.bytes;
-        let written = print(&self.interrupt, Target::Stdout, bytes, |_| bytes.len());
+        let written = print(&self.interrupt, Target::Stdout, &header.bytes);
         self.table = None;
         written.map_err(|(_, cause)| cause)
     }

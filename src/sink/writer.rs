@@ -16,21 +16,17 @@ use crate::output::{Leave, Target};
 /// The time that an interrupted write has to complete what it has begun.
 const GRACE: Duration = Duration::from_millis(50);
 
-/// Writes `bytes`. Once `interrupt` is raised, goes on, if time allows, to where `boundary` says that
-/// something whole ends, given the number of bytes written.
+/// Writes `bytes`: once `interrupt` is raised, all of them if time allows.
 ///
 /// # Errors
 /// The number of bytes that were written, and why no more.
-pub(super) fn print(
-    interrupt: &Interrupt,
-    target: Target,
-    bytes: &[u8],
-    boundary: impl Fn(usize) -> usize,
-) -> Result<(), (usize, Cause)> {
-    print_while(interrupt, target, bytes, boundary, &mut || ())
+pub(super) fn print(interrupt: &Interrupt, target: Target, bytes: &[u8]) -> Result<(), (usize, Cause)> {
+    print_while(interrupt, target, bytes, |_| bytes.len(), &mut || ())
 }
 
-/// As [`print`], but calls `meanwhile` if the thread is [asked](Interrupt::ask) for something before all has left.
+/// Writes `bytes`, and calls `meanwhile` if the thread is [asked](Interrupt::ask) for something before all has left.
+/// Once `interrupt` is raised, goes on, if time allows, to where `boundary` says that something whole ends, given the
+/// number of bytes written.
 ///
 /// # Errors
 /// As those of [`print`].
@@ -77,7 +73,7 @@ pub(crate) struct TextWriter {
 
 impl io::Write for TextWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        print(&self.interrupt, self.target, bytes, |_| bytes.len()).map_err(|(_, cause)| match cause {
+        print(&self.interrupt, self.target, bytes).map_err(|(_, cause)| match cause {
             Cause::ReaderGone => io::ErrorKind::BrokenPipe.into(),
             Cause::Failed(_, error) => io::Error::other(format!("{error:#}")),
             Cause::Interrupted => io::Error::other("interrupted"),

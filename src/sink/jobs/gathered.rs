@@ -43,13 +43,11 @@ impl Gathered {
     /// # Errors
     /// Why not all of them.
     pub(super) fn print(&mut self, interrupt: &Interrupt, flushed: &mut Flushed) -> Result<(), Cause> {
-        let length = self.bytes.len();
-        let printed = match length {
-            0 => Ok(()),
-            _ => print(interrupt, Target::Stdout, &self.bytes, |_| length),
-        };
-        self.count(printed.as_ref().map_or_else(|(written, _)| *written, |()| length), flushed);
-        printed.map_err(|(_, cause)| cause)
+        let printed = print(interrupt, Target::Stdout, &self.bytes);
+        let (written, result) =
+            printed.map_or_else(|(written, cause)| (written, Err(cause)), |()| (self.bytes.len(), Ok(())));
+        self.count(written, flushed);
+        result
     }
 
     /// Removes all, of which the first `written` bytes were printed.

@@ -155,7 +155,7 @@ impl OutputStream {
         let Some(interrupt) = interrupt else { return Ok(()) };
         let mut tagged = Tagged::new(&self.tag);
         let text = [tagged.piece(lines), tagged.end().into()].concat();
-        writer::print(interrupt, self.target, &text, |_| text.len()).map_err(|(_, cause)| cause)
+        writer::print(interrupt, self.target, &text).map_err(|(_, cause)| cause)
     }
 }
 

@@ -219,23 +219,15 @@ impl Outputs {
         let output = output.map_err(|error| unreadable(first, error))?;
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
             let mut write = |bytes: &[u8]| {
-                if bytes.is_empty() {
-                    return Ok(());
-                }
-                let written = print(&self.interrupt, target, bytes, |_| bytes.len());
+                let written = print(&self.interrupt, target, bytes);
                 self.is_broken |= written.is_err();
                 written.map_err(|(_, cause)| cause)
             };
             let mut tagged = Tagged::new(&output.tag);
-            let (file, length) = match printed {
-                Printed::Small(text) => {
-                    write(&tagged.piece(text))?;
-                    write(tagged.end())?;
-                    continue;
-                }
-                Printed::Large(file, length) => (file, *length),
+            let text: &mut dyn Read = match printed {
+                Printed::Small(text) => &mut &text[..],
+                Printed::Large(file, length) => &mut FileRange { file, range: 0..*length },
             };
-            let mut text = FileRange { file, range: 0..length };
             let read = loop {
                 match text.read(&mut self.buffer) {
                     Ok(0) => break Ok(()),
@@ -246,8 +238,10 @@ impl Outputs {
             };
             write(tagged.end())?;
             read?;
-            // While this file existed, another command may have found no space left.
-            let _ = self.space.check(file);
+            if let Printed::Large(file, _) = printed {
+                // While this file existed, another command may have found no space left.
+                let _ = self.space.check(file);
+            }
         }
         Ok(())
     }

@@ -259,15 +259,10 @@ impl<'a> Driver<'a> {
         log.note(&Entry { started, wait, runtime, attempt: number, end, items: items.collect() })
     }
 
-    /// Passes on the output of commands whose turn it is.
-    fn flush(&mut self, schedule: &mut Schedule) {
-        let Some(jobs) = self.sink.jobs() else { return };
+    /// Passes on the output of commands whose turn it is, and logs them. Returns whether all went well.
+    fn flush(&mut self, schedule: &mut Schedule) -> bool {
+        let Some(jobs) = self.sink.jobs() else { return true };
         let flushed = if jobs.captures() { self.reporter.make_way(|| jobs.flush()) } else { jobs.flush() };
-        self.flushed(schedule, flushed);
-    }
-
-    /// Logs the commands whose output was passed on. Returns whether all went well.
-    fn flushed(&mut self, schedule: &mut Schedule, flushed: Flushed) -> bool {
         let Flushed { printed, unprinted, told, cause } = flushed;
         told.into_iter().for_each(|told| self.reporter.notice(&told));
         let recorded = self
@@ -284,8 +279,8 @@ impl<'a> Driver<'a> {
     /// Prints what is left. Returns whether the run is over: nothing failed and no signal came meanwhile.
     fn finish(&mut self, schedule: &mut Schedule) -> bool {
         let now = self.world.now();
-        let flushed = self.reporter.make_way(|| self.sink.finish(now));
-        let is_well = self.flushed(schedule, flushed);
+        self.sink.jobs().into_iter().for_each(|jobs| jobs.finish(now));
+        let is_well = self.flush(schedule);
         if self.lingers() {
             self.wait(schedule, now, None, false);
             return false;
@@ -472,6 +467,8 @@ mod tests {
         fn deadline(&self) -> Option<Time> {
             (self.are_overdue && !self.running.is_empty()).then_some(Time(9))
         }
+
+        fn finish(&mut self, _: Time) {}
 
         fn enforce(&mut self, _: Time) {}
     }

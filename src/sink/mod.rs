@@ -45,12 +45,6 @@ pub trait Sink {
         None
     }
 
-    /// Prints the remaining outputs, once nothing is running and nothing more will be sent, and lets workers end. As
-    /// long as some [linger](RunningJobs::linger), it is called again when something has happened.
-    fn finish(&mut self, _now: Time) -> Flushed {
-        Flushed::default()
-    }
-
     /// The commands that it has started, if it runs commands.
     fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         None
@@ -92,6 +86,10 @@ pub trait RunningJobs {
 
     /// Prints the outputs of commands whose turn has come.
     fn flush(&mut self) -> Flushed;
+
+    /// Notes that nothing is running and nothing more will be sent: the remaining outputs are due, and workers are to
+    /// end. As long as some [linger](Self::linger), it is called again when something has happened.
+    fn finish(&mut self, now: Time);
 
     /// Passes a signal on to the running commands.
     fn signal(&mut self, signal: Signal);

@@ -250,10 +250,6 @@ impl Sink for Commands {
         Some(quoted(&self.line(batch, headers.as_deref().unwrap_or(Path::new(HEADERS)))))
     }
 
-    fn finish(&mut self, _: Time) -> Flushed {
-        self.outputs.finish()
-    }
-
     fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
         Some(self)
     }
@@ -289,6 +285,10 @@ impl RunningJobs for Commands {
 
     fn flush(&mut self) -> Flushed {
         self.outputs.flush()
+    }
+
+    fn finish(&mut self, _: Time) {
+        self.outputs.finish();
     }
 
     fn signal(&mut self, signal: Signal) {

@@ -160,13 +160,12 @@ impl Outputs {
         self.turns.end(first, next);
     }
 
-    /// Prints everything that still waits.
-    pub(super) fn finish(&mut self) -> Flushed {
+    /// Notes that it is the turn of everything that still waits.
+    pub(super) fn finish(&mut self) {
         self.turns.next = u64::MAX;
         for (first, output) in std::mem::take(&mut self.superseded) {
             self.waiting.entry(first).or_default().push(Ok(output));
         }
-        self.flush()
     }
 
     /// Prints the outputs whose turn it is.

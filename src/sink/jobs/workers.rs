@@ -243,17 +243,6 @@ impl Workers {
     /// Ends the run: nothing more is asked of a worker that does not follow the rules, nor of the others.
     fn fail(&mut self, exit: Exit, error: Error) {
         self.report.cause.get_or_insert(Cause::Failed(exit, error));
-        self.dismiss();
-    }
-
-    /// Adds to what was printed what is to be told.
-    fn reported(&mut self, flushed: Flushed) -> Flushed {
-        let Flushed { told, cause, .. } = mem::take(&mut self.report);
-        Flushed { told, cause: flushed.cause.or(cause), ..flushed }
-    }
-
-    /// Lets workers end.
-    fn dismiss(&mut self) {
         self.running.iter_mut().for_each(Worker::dismiss);
     }
 }
@@ -279,15 +268,6 @@ impl Sink for Workers {
     fn trace(&mut self, _: &Batch) -> Option<String> {
         let starts = self.run.trace && !self.running.iter().any(Worker::is_idle);
         starts.then(|| quoted(&self.line))
-    }
-
-    fn finish(&mut self, now: Time) -> Flushed {
-        for worker in self.running.iter_mut().filter(|worker| !worker.is_dismissed) {
-            worker.dismiss();
-            worker.process.deadline.set(now, self.run.timeout);
-        }
-        let flushed = self.outputs.finish();
-        self.reported(flushed)
     }
 
     fn jobs(&mut self) -> Option<&mut dyn RunningJobs> {
@@ -337,8 +317,16 @@ impl RunningJobs for Workers {
     }
 
     fn flush(&mut self) -> Flushed {
-        let flushed = self.outputs.flush();
-        self.reported(flushed)
+        let (printed, Flushed { told, cause, .. }) = (self.outputs.flush(), mem::take(&mut self.report));
+        Flushed { told, cause: printed.cause.or(cause), ..printed }
+    }
+
+    fn finish(&mut self, now: Time) {
+        for worker in self.running.iter_mut().filter(|worker| !worker.is_dismissed) {
+            worker.dismiss();
+            worker.process.deadline.set(now, self.run.timeout);
+        }
+        self.outputs.finish();
     }
 
     fn signal(&mut self, signal: Signal) {

@@ -228,5 +228,7 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
         None
     }
 
+    fn finish(&mut self, _: Time) {}
+
     fn enforce(&mut self, _: Time) {}
 }

@@ -34,7 +34,6 @@ use std::sync::Arc;
 use std::time::SystemTime;
 
 use anyhow::{Error, Result};
-use nix::errno::Errno;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
@@ -51,6 +50,7 @@ use self::parent::Parent;
 use self::process::Process;
 use self::programs::Programs;
 use self::room::command_line;
+use self::shortage::is_passing;
 use self::spawn::Spawn;
 use self::stdin::Nothing;
 use self::tag::tag;
@@ -171,25 +171,17 @@ impl Commands {
 
     /// Decides what follows when a command could not be started.
     fn refuse(&mut self, batch: &Batch, failure: StartError) -> Sent {
-        let fatal = |exit, error: Error| Sent::Partly(0, Cause::Failed(exit, error));
         match failure {
-            StartError::TempFile(error) | StartError::Command(error) if is_passing(&error) => {
-                let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(batch.first());
-                let why = self.cannot_run(batch, error);
-                self.parent.shortage.persists(will_pass, why)
+            StartError::TempFile(error) if !is_passing(&error) => {
+                let what = "cannot create a temporary file: set TMPDIR to a directory with free space";
+                Sent::Partly(0, Cause::Failed(Exit::Error, Error::new(error).context(what)))
             }
-            StartError::TempFile(error) => fatal(
-                Exit::Error,
-                Error::new(error)
-                    .context("cannot create a temporary file: set TMPDIR to a directory with free space"),
-            ),
             StartError::Command(error) if error.kind() == ErrorKind::ArgumentListTooLong => Sent::TooLong,
-            StartError::Command(error) => fatal(exec::exit_of(&error), self.cannot_run(batch, error)),
+            StartError::TempFile(error) | StartError::Command(error) => {
+                let will_pass = !self.jobs.is_empty() || self.outputs.will_free_files(batch.first());
+                self.parent.refused(error, &self.line(batch, Path::new(HEADERS))[0], will_pass)
+            }
         }
-    }
-
-    fn cannot_run(&self, batch: &Batch, error: io::Error) -> Error {
-        exec::cannot_run(error, &self.line(batch, Path::new(HEADERS))[0].to_string_lossy())
     }
 
     /// Handles the end of a child. `None` if the child is not a job.
@@ -212,12 +204,6 @@ enum StartError {
     TempFile(io::Error),
     /// The system did not start it.
     Command(io::Error),
-}
-
-/// True if something is short that commands free as they end.
-fn is_passing(error: &io::Error) -> bool {
-    let errno = error.raw_os_error().map(Errno::from_raw);
-    matches!(errno, Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE))
 }
 
 impl Sink for Commands {

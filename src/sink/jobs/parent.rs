@@ -1,7 +1,7 @@
 //! Starts commands, and sends them signals.
 
 use std::env;
-use std::ffi::CString;
+use std::ffi::{CString, OsStr};
 use std::fs::File;
 use std::io;
 use std::os::fd::AsRawFd;
@@ -13,12 +13,14 @@ use nix::spawn::{PosixSpawnAttr, PosixSpawnFileActions, PosixSpawnFlags, posix_s
 use nix::sys::signal::{SigSet, Signal, kill, killpg};
 use nix::unistd::Pid;
 
+use super::exec::{cannot_run, exit_of};
 use super::process::{Deadline, Process, Slots};
-use super::shortage::Shortage;
+use super::shortage::{Shortage, is_passing};
 use super::spawn::{PER_COMMAND, Spawn, is_script};
 use crate::config::{State, VARIABLE};
 use crate::exit::End;
 use crate::inherited::inherited;
+use crate::sink::{Cause, Sent};
 use crate::time::Time;
 
 /// The parent of commands, which get its environment and the signals that it inherited; each has a place of its own
@@ -37,7 +39,7 @@ pub(super) struct Parent {
     /// The value of [`VARIABLE`] for them, if it is set for us.
     state: Option<String>,
     slots: Slots,
-    pub(super) shortage: Shortage,
+    shortage: Shortage,
 }
 
 impl Parent {
@@ -107,6 +109,17 @@ impl Parent {
             command.process_group(0);
         }
         Ok(Pid::from_raw(command.spawn()?.id().cast_signed()))
+    }
+
+    /// Decides what follows when `program` could not be started. If something is short, `will_pass` says whether
+    /// something of ours will free it.
+    pub(super) fn refused(&mut self, error: io::Error, program: &OsStr, will_pass: bool) -> Sent {
+        let (is_passing, exit) = (is_passing(&error), exit_of(&error));
+        let why = cannot_run(error, &program.to_string_lossy());
+        match is_passing {
+            true => self.shortage.persists(will_pass, why),
+            false => Sent::Partly(0, Cause::Failed(exit, why)),
+        }
     }
 
     /// The end of a process that has been reaped, as it counts. What one that took too long has left behind is killed.

@@ -4,7 +4,7 @@ use std::ffi::{OsStr, OsString};
 use std::io::{self, ErrorKind};
 use std::path::PathBuf;
 
-use super::is_passing;
+use super::shortage::is_passing;
 use crate::which;
 
 #[derive(Default)]

@@ -3,7 +3,10 @@
 //! While commands are running, their ends will help, as will the end of the item that waiting outputs wait for. With
 //! neither, either others have used everything up, and that passes; or there is too little for ever, and the run ends.
 
+use std::io;
+
 use anyhow::Error;
+use nix::errno::Errno;
 
 use crate::exit::Exit;
 use crate::sink::{Cause, Sent};
@@ -16,6 +19,12 @@ const LONGEST_PAUSE: u64 = 2 * SECOND;
 /// The sum of the pauses after which the run ends, if nothing of ours helps. Time for which the process is stopped does
 /// not count: nothing is tried then.
 const LONGEST_SHORTAGE: u64 = 30 * SECOND;
+
+/// True if something is short that commands free as they end.
+pub(super) fn is_passing(error: &io::Error) -> bool {
+    let errno = error.raw_os_error().map(Errno::from_raw);
+    matches!(errno, Some(Errno::EAGAIN | Errno::ENOMEM | Errno::EMFILE | Errno::ENFILE))
+}
 
 /// A shortage that lasts: the sum of the pauses so far with nothing running.
 #[derive(Default)]

@@ -16,7 +16,6 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::answer::WorkerAnswer;
-use super::exec;
 use super::expander::Expander;
 use super::first_answer::{FirstAnswer, HINT_AFTER, MAX_UNANSWERED};
 use super::output::Outputs;
@@ -26,7 +25,7 @@ use super::spawn::Spawn;
 use super::tag::tag;
 use super::wait;
 use super::worker::{self, Delivery, ItemInHand, Worker};
-use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink, is_passing};
+use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink};
 use crate::config::{Answers, Output, Run, Separator};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
@@ -102,20 +101,6 @@ impl Workers {
         let head = Separator::head(self.separator.as_ref()).to_vec();
         self.running.push(Worker::new(process, pipes, head));
         Ok(self.running.len() - 1)
-    }
-
-    /// Decides what follows when no worker could be started.
-    fn refuse(&mut self, batch: &Batch, error: io::Error) -> Sent {
-        let (passes, exit) = (is_passing(&error), exec::exit_of(&error));
-        let why = exec::cannot_run(error, &self.line[0].to_string_lossy());
-        if passes {
-            let will_pass = self.running.iter().any(|worker| worker.item.is_some());
-            return self
-                .parent
-                .shortage
-                .persists(will_pass || self.outputs.will_free_files(batch.first()), why);
-        }
-        Sent::Partly(0, Cause::Failed(exit, why))
     }
 
     /// Gives `batch`, an item, to the worker with this index.
@@ -258,7 +243,11 @@ impl Sink for Workers {
     fn send(&mut self, now: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
         let sent = match self.idle() {
             Ok(index) => self.give(now, index, batch),
-            Err(error) => return self.refuse(batch, error),
+            Err(error) => {
+                let will_pass = self.running.iter().any(|worker| worker.item.is_some())
+                    || self.outputs.will_free_files(batch.first());
+                return self.parent.refused(error, &self.line[0], will_pass);
+            }
         };
         sent.unwrap_or_else(|error| {
             Sent::Partly(0, Cause::Failed(Exit::Error, Error::new(error).context("cannot write to a worker")))

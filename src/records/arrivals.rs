@@ -39,22 +39,18 @@ impl<T> ReorderBuffer<T> {
         }
     }
 
-    /// Reads a record, which is without its delimiter; `None` if it is the header of a log, or left out.
+    /// Reads a record, which is without its delimiter, by its stamp unless it is known to have `arrived` at an instant;
+    /// `None` if it is the header of a log, or left out.
     ///
     /// # Errors
     /// The stamp or the item is missing or invalid.
-    pub(crate) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>> {
-        let moment = self.recorded.read(record)?;
+    pub(crate) fn read<'a>(&mut self, record: &'a [u8], arrived: Option<Time>) -> Result<Option<Moment<'a>>> {
+        let moment = self.recorded.read(record, arrived)?;
         if self.recorded.is_log() && self.given.is_none() {
             // A job log is in the order of ends, and one job may have run the whole time.
             self.slack = u64::MAX;
         }
         Ok(moment)
-    }
-
-    /// A record that arrives at `at`, which is without its delimiter; `None` if it is left out.
-    pub(crate) fn arrived<'a>(&mut self, record: &'a [u8], at: Time) -> Option<Moment<'a>> {
-        self.recorded.arrived(record, at)
     }
 
     /// Adds the value of the record with this number, which happened at `at`. All values that are due must be taken
@@ -136,7 +132,7 @@ pub(crate) fn stamped<R: Read>(
             };
             delimiter.split_inclusive(read.bytes()).try_for_each(|whole| {
                 let record = delimiter.trim(whole);
-                let moment = reorder.read(record)?;
+                let moment = reorder.read(record, None)?;
                 if moment.is_some() || cleaning.skips(record) {
                     gathered.0.extend_from_slice(whole);
                     gathered.1 += 1;

@@ -84,15 +84,20 @@ impl Recorded {
         &self.selector
     }
 
-    /// Reads a record, which is without its delimiter; `None` if it is the header of a log, or left out.
+    /// Reads a record, which is without its delimiter, by its stamp unless it is known to have `arrived` at an instant;
+    /// `None` if it is the header of a log, or left out.
     ///
     /// # Errors
     /// The stamp or the item is missing or invalid.
-    pub(super) fn read<'a>(&mut self, record: &'a [u8]) -> Result<Option<Moment<'a>>> {
+    pub(super) fn read<'a>(&mut self, record: &'a [u8], arrived: Option<Time>) -> Result<Option<Moment<'a>>> {
         self.number += 1;
         let number = self.number;
         if self.cleaning.skips(record) {
             return Ok(None);
+        }
+        if let Some(at) = arrived {
+            let items = RowItems::from_buf([self.cleaning.trim(record).into()]);
+            return Ok(Some(Moment { number, at, is_calendar: true, items, last: None }));
         }
         // Logs joined by cat(1) may be of several formats. Their headers are not items.
         if self.layout != Some(Layout::Item) {
@@ -115,14 +120,6 @@ impl Recorded {
         let (at, items, last) = read.map_err(|why| bad_item(number, &why))?;
         let last = last.map(|last| (self.headers, last));
         Ok(Some(Moment { number, at, is_calendar: self.stamps.is_calendar(), items, last }))
-    }
-
-    /// A record that arrives at `at`, which is without its delimiter; `None` if it is left out.
-    pub(super) fn arrived<'a>(&mut self, record: &'a [u8], at: Time) -> Option<Moment<'a>> {
-        self.number += 1;
-        let items = RowItems::from_buf([self.cleaning.trim(record).into()]);
-        let moment = Moment { number: self.number, at, is_calendar: true, items, last: None };
-        (!self.cleaning.skips(record)).then_some(moment)
     }
 
     fn read_item<'a>(&mut self, record: &'a [u8]) -> Result<Read<'a>, String> {
@@ -165,7 +162,7 @@ mod tests {
 
     fn read(lines: &[&str]) -> Vec<Result<(u64, u64, String), String>> {
         let mut recorded = Recorded::new(&Arrivals::default(), None, Cleaning::default());
-        let moments = lines.iter().filter_map(|line| match recorded.read(line.as_bytes()) {
+        let moments = lines.iter().filter_map(|line| match recorded.read(line.as_bytes(), None) {
             Ok(moment) => moment.map(|Moment { number, at, items, .. }| {
                 let items: Vec<_> = items.iter().map(|item| String::from_utf8_lossy(item)).collect();
                 Ok((number, at.0, items.join("|")))

@@ -180,11 +180,7 @@ impl Review {
         let delimiter = self.delimiter.clone();
         for whole in delimiter.split_inclusive(block.bytes()) {
             let record = delimiter.trim(whole);
-            let moment = match arrived {
-                Some(at) => self.reorder.arrived(record, at),
-                None => self.reorder.read(record)?,
-            };
-            let Some(moment) = moment else { continue };
+            let Some(moment) = self.reorder.read(record, arrived)? else { continue };
             let first = *self.first.get_or_insert(moment.at);
             ensure!(
                 self.at.is_none() || !first.is_dated(),

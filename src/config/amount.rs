@@ -5,7 +5,7 @@ use std::num::NonZeroU64;
 use anyhow::{Context, Error, Result, bail, ensure};
 
 use super::duration::{format_duration, has_month, parse_duration};
-use super::fraction::{exact, round_down};
+use super::fraction::{exact, greatest_common_divisor, round_down};
 use super::quantity::{parse_count, parse_scaled};
 use super::rate::{CountFrom, RUNNING, Rate};
 use super::remark::Remark;
@@ -23,7 +23,8 @@ fn parse_range(least: &str, most: &str, period: &str) -> Result<Rate> {
     ensure!(!most.contains(".."), "the rates to search have two bounds, as in 1..100/s");
     let parse = |number: &str| parse_amount(&format!("{}/{period}", number.trim()));
     let (least, most) = (parse(least)?, parse(most)?);
-    let common = (least.period / gcd(least.period, most.period)).checked_mul(most.period);
+    let divisor = greatest_common_divisor(least.period.into(), most.period.into());
+    let common = u64::try_from(u128::from(least.period) / divisor * u128::from(most.period)).ok();
     let count = |rate: &Rate| rate.count.checked_mul(common? / rate.period);
     let counts = count(&least).zip(count(&most)).zip(common);
     let ((least, count), period) = counts.context("the bounds have too many decimals")?;
@@ -31,10 +32,6 @@ fn parse_range(least: &str, most: &str, period: &str) -> Result<Rate> {
         NonZeroU64::new(least).context("the lowest rate must be more than 0: that is where it begins")?;
     ensure!(least.get() < count, "the range is reversed or empty: put the lower rate first, as in 1..100/s");
     Ok(Rate { least: Some(least), count, period, remark: most.remark, ..Rate::default() })
-}
-
-fn gcd(a: u64, b: u64) -> u64 {
-    if b == 0 { a.max(1) } else { gcd(b, a % b) }
 }
 
 /// Parses an amount exactly, `1.5/s` as 3 per 2 s, as a limit with nothing else filled in. With too many decimals for

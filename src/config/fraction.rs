@@ -57,7 +57,7 @@ fn simplest_between(low: (u128, u128), high: (u128, u128)) -> (u128, u128) {
     (whole * denominator + numerator, denominator)
 }
 
-fn greatest_common_divisor(a: u128, b: u128) -> u128 {
+pub(super) fn greatest_common_divisor(a: u128, b: u128) -> u128 {
     if b == 0 { a } else { greatest_common_divisor(b, a % b) }
 }
 

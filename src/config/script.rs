@@ -3,6 +3,7 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStringExt;
 use std::path::Path;
+use std::slice;
 use std::string::FromUtf8Error;
 
 use super::template::{Piece, Template};
@@ -29,17 +30,18 @@ pub(super) fn warning(template: &Template, are_many: bool) -> Option<String> {
 /// end.
 pub(crate) fn as_script(shell: &str, line: &str, placeholder: Option<&OsStr>, are_many: bool) -> String {
     let template = Template::new(&[line.into()], placeholder);
-    let mut arguments = Arguments { shell, before: 0, are_many, places: Vec::new() };
+    let mut arguments = Arguments { template: &template, shell, before: 0, are_many, places: Vec::new() };
     let mut script = arguments.fill(&template.args()[0]);
     if template.args().len() > 1 {
         script.extend_from_slice(format!(" \"{}\"", arguments.argument(&Piece::Item)).as_bytes());
     }
     let line = [shell.into(), "-c".into(), OsString::from_vec(script), shell.into()];
-    quoted(&[&line[..], &arguments.given(&template)].concat())
+    quoted(&[&line[..], &arguments.given()].concat())
 }
 
 /// The arguments of a script that stand in the places of items and their parts.
 struct Arguments<'a> {
+    template: &'a Template,
     shell: &'a str,
     /// The number of other arguments before them.
     before: usize,
@@ -84,7 +86,8 @@ impl<'a> Script<'a> {
             after.push(self.shell.into());
         }
         let before = after.len().saturating_sub(usize::from(self.shell != "fish"));
-        let mut arguments = Arguments { shell: self.shell, before, are_many, places: Vec::new() };
+        let Script { template, shell, .. } = *self;
+        let mut arguments = Arguments { template, shell, before, are_many, places: Vec::new() };
         let script = arguments.fill(self.pieces());
         let what = match arguments.places.first()? {
             Piece::Item => "the item",
@@ -92,7 +95,7 @@ impl<'a> Script<'a> {
         };
         let mut line: Vec<_> = args[..self.at].iter().map(|arg| self.template.typed(arg)).collect();
         line.push(OsString::from_vec(script));
-        line.extend(after.into_iter().chain(arguments.given(self.template)));
+        line.extend(after.into_iter().chain(arguments.given()));
         Some(format!("{} runs {what} as code: write -- {}", self.shell, quoted(&line)))
     }
 
@@ -140,7 +143,9 @@ impl<'a> Arguments<'a> {
                     out.extend_from_slice(text);
                 }
                 // They hold nothing of an item.
-                Piece::Number(_) | Piece::Headers => out.extend_from_slice(piece.name().as_bytes()),
+                Piece::Number(_) | Piece::Headers => {
+                    out.extend(self.template.typed(slice::from_ref(piece)).into_vec());
+                }
                 Piece::Item | Piece::Selected(_) => {
                     if quotes.is_escaped {
                         out.pop();
@@ -161,11 +166,11 @@ impl<'a> Arguments<'a> {
     }
 
     /// What the command gets for the script after `before` other arguments: nothing if an item is appended anyway.
-    fn given(&self, template: &Template) -> Vec<OsString> {
+    fn given(&self) -> Vec<OsString> {
         let stays = |piece: &Piece| matches!(piece, Piece::Number(_) | Piece::Headers);
-        let is_appended = self.before == 0 && !template.args().iter().flatten().any(stays);
+        let is_appended = self.before == 0 && !self.template.args().iter().flatten().any(stays);
         let places = self.places.iter().filter(|_| !(is_appended && self.places == [&Piece::Item]));
-        places.map(|place| template.typed(std::slice::from_ref(*place))).collect()
+        places.map(|place| self.template.typed(slice::from_ref(*place))).collect()
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
+use std::slice;
 
 use anyhow::{Result, bail};
 
@@ -44,16 +45,6 @@ impl Piece {
     /// True if it stands for something of an item, and so for each item of a batch.
     pub fn is_of_item(&self) -> bool {
         !matches!(self, Piece::Text(_) | Piece::Headers)
-    }
-
-    /// A place for a number or for headers as it is typed; empty for other pieces.
-    pub(super) fn name(&self) -> String {
-        match self {
-            Piece::Number(1) => "{#}".to_owned(),
-            Piece::Number(width) => format!("{{#:0{width}}}"),
-            Piece::Headers => HEADERS.to_owned(),
-            _ => String::new(),
-        }
     }
 }
 
@@ -120,7 +111,9 @@ impl Template {
         let piece = |piece: &Piece| match piece {
             Piece::Text(text) => text.clone(),
             Piece::Item => self.placeholder.as_bytes().to_vec(),
-            Piece::Number(_) | Piece::Headers => piece.name().into_bytes(),
+            Piece::Number(1) => b"{#}".to_vec(),
+            Piece::Number(width) => format!("{{#:0{width}}}").into_bytes(),
+            Piece::Headers => HEADERS.into(),
             Piece::Selected(index) => format!("{{{}}}", self.selectors[*index]).into_bytes(),
         };
         OsString::from_vec(arg.iter().flat_map(piece).collect())
@@ -147,12 +140,9 @@ impl Template {
     /// An argument combines a part or the number of an item with something else.
     pub fn check_batches(&self) -> Result<()> {
         for arg in self.args.iter().filter(|arg| arg.len() > 1) {
-            let name = arg.iter().find_map(|piece| match piece {
-                Piece::Text(_) | Piece::Item | Piece::Headers => None,
-                Piece::Number(_) => Some(piece.name()),
-                Piece::Selected(index) => Some(format!("{{{}}}", self.selectors[*index])),
-            });
-            if let Some(name) = name {
+            let part = arg.iter().find(|piece| matches!(piece, Piece::Number(_) | Piece::Selected(_)));
+            if let Some(part) = part.map(|part| self.typed(slice::from_ref(part))) {
+                let name = part.to_string_lossy();
                 bail!("with -B, {name} becomes one argument for each item: make it an argument of its own");
             }
         }

@@ -21,10 +21,12 @@ impl Cli {
             self.state.status || !self.state.json,
             "--json is for --status: leave out --json, or add --status; for a run, write --stats json"
         );
-        if !self.state.is_upkeep() {
-            return Ok(None);
+        let Some((option, value)) = self.state.upkeep_option() else { return Ok(None) };
+        if let Some(word) = self.command.first().map(|word| word.display()) {
+            // It may be meant as the state.
+            ensure!(self.state.state.is_some(), "{option} needs a state: write -s {word} {option}{value}");
+            bail!("{option} runs no command: leave out {word}");
         }
-        self.state.check_upkeep(&self.command)?;
         let shared = self.shared()?;
         let limits = self.limits(shared.is_some())?;
         if self.state.set_limits && shared.is_some() {
@@ -33,7 +35,7 @@ impl Cli {
                 bail!("{rate} is of each run alone, so no state keeps it: leave it out");
             }
         }
-        self.state.upkeep(shared, limits.given()?).map(Some)
+        self.state.upkeep(option, shared, limits.given()?).map(Some)
     }
 
     /// The run that was asked for.
@@ -134,7 +136,7 @@ impl Cli {
     /// All limits, which other runs may share.
     fn limits(&self, are_shared: bool) -> Result<LimitOptions> {
         let sources = self.limits.sources()?;
-        let (is_upkeep, has_command) = (self.state.is_upkeep(), !self.command.is_empty());
+        let (is_upkeep, has_command) = (self.state.upkeep_option().is_some(), !self.command.is_empty());
         if !is_upkeep && sources.is_empty() {
             // A state has its limits.
             ensure!(are_shared, no_limit(&self.command, self.commands.jobs));

@@ -1,7 +1,6 @@
 //! The state of shared limits.
 
 use std::env;
-use std::ffi::OsString;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
@@ -60,24 +59,15 @@ pub(crate) struct StateArgs {
 }
 
 impl StateArgs {
-    /// Reports whether something is done to the state instead of a run.
-    pub(crate) fn is_upkeep(&self) -> bool {
-        self.reset_state || self.set_limits || self.status || self.hold.is_some()
-    }
-
-    /// Checks that no `command` is given, which may be meant as the state.
-    pub(crate) fn check_upkeep(&self, command: &[OsString]) -> Result<()> {
-        let Some(word) = command.first().map(|word| word.display()) else { return Ok(()) };
-        let (option, value) = match self.hold {
-            Some(_) => ("--hold", " DUR"),
-            None if self.status => ("--status", ""),
-            None if self.set_limits => ("--set-limits", ""),
-            None => ("--reset-state", ""),
-        };
-        match &self.state {
-            Some(_) => bail!("{option} runs no command: leave out {word}"),
-            None => bail!("{option} needs a state: write -s {word} {option}{value}"),
-        }
+    /// The option by which something is done to the state instead of a run, and what stands for its value.
+    pub(crate) fn upkeep_option(&self) -> Option<(&'static str, &'static str)> {
+        let options = [
+            (self.reset_state, ("--reset-state", "")),
+            (self.set_limits, ("--set-limits", "")),
+            (self.status, ("--status", "")),
+            (self.hold.is_some(), ("--hold", " DUR")),
+        ];
+        options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
     }
 
     /// Warns of a file with the password of a server that others may read.
@@ -90,20 +80,18 @@ impl StateArgs {
             .then(|| format!("other users may read {file}, which has a password: chmod go= it"))
     }
 
-    /// What to do to the state. `limits` are those given.
-    pub(crate) fn upkeep(&self, shared: Option<Shared>, limits: Vec<Rate>) -> Result<Upkeep> {
-        Ok(match (shared, self.hold) {
-            (Some(shared), _) if self.set_limits => {
-                ensure!(!limits.is_empty(), "--set-limits needs limits: add -r RATE");
-                Upkeep::SetLimits(shared, limits)
-            }
-            (None, _) if self.set_limits => bail!("--set-limits needs a state: add -s STATE"),
-            (Some(shared), _) if self.status => Upkeep::Status(shared, self.json),
-            (None, _) if self.status => Upkeep::List(self.json),
-            (Some(shared), Some(length)) => Upkeep::Hold(shared, length),
-            (Some(shared), None) => Upkeep::Reset(shared),
-            (None, Some(_)) => bail!("--hold needs a state: add -s STATE"),
-            (None, None) => bail!("--reset-state needs a state: add -s STATE"),
+    /// What `option` does to the state. `limits` are those given.
+    pub(crate) fn upkeep(&self, option: &str, shared: Option<Shared>, limits: Vec<Rate>) -> Result<Upkeep> {
+        let Some(shared) = shared else {
+            ensure!(self.status, "{option} needs a state: add -s STATE");
+            return Ok(Upkeep::List(self.json));
+        };
+        ensure!(!self.set_limits || !limits.is_empty(), "--set-limits needs limits: add -r RATE");
+        Ok(match self.hold {
+            Some(length) => Upkeep::Hold(shared, length),
+            None if self.set_limits => Upkeep::SetLimits(shared, limits),
+            None if self.status => Upkeep::Status(shared, self.json),
+            None => Upkeep::Reset(shared),
         })
     }
 

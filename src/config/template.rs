@@ -151,16 +151,13 @@ impl Template {
 
     /// The place at the start of `text`, and what follows it.
     fn selected<'a>(&mut self, text: &'a [u8]) -> Option<(Piece, &'a [u8])> {
-        if let Some(number) = number(text) {
-            return Some(number);
+        if let Some(place) = number(text).or_else(|| headers(text)) {
+            return Some(place);
         }
         let inner = text.strip_prefix(b"{")?;
         // A regular expression may contain braces. Up to one of those, it would be invalid.
         let most = if inner.starts_with(b"re:") { usize::MAX } else { 1 };
         let parse = |end: usize| Some((Selector::parse_part(str::from_utf8(&inner[..end]).ok()?).ok()?, end));
-        if let Some(place) = headers(text) {
-            return Some(place);
-        }
         let (selector, end) = memchr::memchr_iter(b'}', inner).take(most).find_map(parse)?;
         let (selector, after) = (Some(selector).filter(is_meant)?, &inner[end + 1..]);
         let index = self.selectors.iter().position(|known| *known == selector).unwrap_or_else(|| {

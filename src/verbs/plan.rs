@@ -23,7 +23,6 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     setup.check_no_pause("the dry run would never end")?;
     let Setup { config, rates, reader, reporter, .. } = setup;
     let delimiter = Delimiter::of(&config.input);
-    let separator = config.input.separator.as_ref();
     let stamped: Box<dyn Iterator<Item = _>> = match arrivals {
         None => Box::new(reader),
         Some(arrivals) => Box::new(stamped(reader, arrivals, &config.input)),
@@ -41,7 +40,7 @@ pub(crate) fn plan(setup: Setup, arrivals: Option<&Arrivals>, at: Option<Time>) 
     let capacity =
         config.command.as_ref().map_or(Capacity::UNLIMITED, |run| Commands::capacity_of(run, &delimiter));
     let on_line = config.command.as_ref().filter(|run| run.stdin != Feed::Items);
-    let expander = on_line.map(|run| Expander::new(run.template.clone(), separator, &delimiter));
+    let expander = on_line.map(|run| Expander::new(run.template.clone(), &config.input));
     let end_of_line = if expander.is_some() { Delimiter::new(b"\n") } else { delimiter.clone() };
     let stdout = Stdout::new(end_of_line, Arc::clone(&interrupt));
     let mut sink = DryRun::new(stdout, delimiter, capacity, expander);

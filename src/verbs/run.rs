@@ -135,18 +135,17 @@ pub(super) fn share(
 }
 
 fn sink_for(config: &Config, world: &mut RealWorld) -> Result<Box<dyn Sink>> {
-    let (interrupt, delimiter) = (world.interrupt(), Delimiter::of(&config.input));
+    let (interrupt, input) = (world.interrupt(), &config.input);
     if let Some(run) = &config.command {
         world.watch_commands()?;
-        let separator = config.input.separator.as_ref();
         let run = Run::clone(run);
         return Ok(match run.worker {
-            Some(answers) => Box::new(Workers::new(run, answers, delimiter, separator, interrupt)?),
-            None => Box::new(Commands::new(run, &delimiter, separator, interrupt)?),
+            Some(answers) => Box::new(Workers::new(run, answers, input, interrupt)?),
+            None => Box::new(Commands::new(run, input, interrupt)?),
         });
     }
     runtime::sharpen();
-    Ok(Box::new(Stdout::new(delimiter, interrupt).with_header(&config.input)))
+    Ok(Box::new(Stdout::new(Delimiter::of(input), interrupt).with_header(input)))
 }
 
 fn open_log(config: &Config) -> Result<Option<JobLog>> {

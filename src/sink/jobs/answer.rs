@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use super::dialects::wait;
 use crate::config::{Answers, parse_duration};
-use crate::exit::{End, JobEnd};
 
 /// An answer to an item.
 #[derive(PartialEq, Eq, Debug)]
@@ -35,11 +34,6 @@ impl<'a> WorkerAnswer<'a> {
         });
         let unread = asked.filter(|_| hold.is_none());
         Some(WorkerAnswer { status, hold, unread, text: if hold.is_some() { after } else { rest } })
-    }
-
-    /// The end of the item numbered `first`.
-    pub(super) fn end(&self, first: u64) -> JobEnd {
-        JobEnd { retry_after: self.hold, ..JobEnd::new(first, End::Exited(self.status.into())) }
     }
 }
 

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::{OsStrExt, OsStringExt};
 
-use crate::config::{Piece, Separator, Template};
+use crate::config::{InputOptions, Piece, Template};
 use crate::source::{Batch, Delimiter, Fields};
 
 /// Puts items in place of the placeholders of a command line.
@@ -18,10 +18,10 @@ pub(crate) struct Expander {
 type ItemValues<'a> = (u64, &'a [u8], Vec<Option<Cow<'a, [u8]>>>);
 
 impl Expander {
-    /// An expander for `template`, with `separator` between columns of items that end with `delimiter`.
-    pub(crate) fn new(template: Template, separator: Option<&Separator>, delimiter: &Delimiter) -> Self {
-        let fields = Fields::new(template.selectors(), separator);
-        Expander { template, fields, delimiter: delimiter.clone() }
+    /// An expander for `template`, with items of `input`.
+    pub(crate) fn new(template: Template, input: &InputOptions) -> Self {
+        let fields = Fields::new(template.selectors(), input.separator.as_ref());
+        Expander { template, fields, delimiter: Delimiter::of(input) }
     }
 
     /// The command line for a batch: an argument with a placeholder is repeated for each item. `headers` is the path
@@ -65,6 +65,7 @@ fn fill(pieces: &[Piece], headers: &OsStr, (number, item, selected): &ItemValues
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::cli;
     use crate::source::Segment;
     use crate::time::Time;
 
@@ -89,7 +90,8 @@ mod tests {
             let count = items.trim_end().lines().count() as u64;
             let mut batch = Batch::default();
             batch.push(Segment::of(items.as_bytes().to_vec(), count, Time::ZERO).at(7, 0));
-            let expander = Expander::new(template, None, &Delimiter::new(b"\n"));
+            let config = cli::parse(["throttle", "-r1/s"].map(Into::into)).unwrap();
+            let expander = Expander::new(template, &config.input);
             assert_eq!(expander.expand(&batch, OsStr::new("/h")), line, "{command:?}");
         }
     }

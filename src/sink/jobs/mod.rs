@@ -55,7 +55,7 @@ use self::spawn::Spawn;
 use self::stdin::Nothing;
 use self::tag::tag;
 use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink};
-use crate::config::{Feed, HEADERS, Output, Run, Separator};
+use crate::config::{Feed, HEADERS, InputOptions, Output, Run, Separator};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
@@ -89,23 +89,18 @@ struct Job {
 }
 
 impl Commands {
-    /// Runs the command of `run` for each release. [`RunningJobs::reap`] must be called when a command has ended.
-    /// Printing ends early once `interrupt` is raised.
+    /// Runs the command of `run` for each release of items of `input`. [`RunningJobs::reap`] must be called when a
+    /// command has ended. Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
     /// Standard output was closed.
-    pub(crate) fn new(
-        run: Run,
-        delimiter: &Delimiter,
-        separator: Option<&Separator>,
-        interrupt: Arc<Interrupt>,
-    ) -> Result<Self> {
+    pub(crate) fn new(run: Run, input: &InputOptions, interrupt: Arc<Interrupt>) -> Result<Self> {
         inherited().check_stdout()?;
         Ok(Commands {
-            expander: Expander::new(run.template.clone(), separator, delimiter),
-            tagger: run.tag.clone().map(|tag| Expander::new(tag, separator, delimiter)),
-            capacity: Self::capacity_of(&run, delimiter),
-            separator: separator.cloned(),
+            expander: Expander::new(run.template.clone(), input),
+            tagger: run.tag.clone().map(|tag| Expander::new(tag, input)),
+            capacity: Self::capacity_of(&run, &Delimiter::of(input)),
+            separator: input.separator.clone(),
             parent: Parent::new(run.ends_commands())?,
             jobs: Vec::new(),
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),

@@ -11,7 +11,7 @@ use super::capture::{Capture, Captured, Printed, unreadable};
 use super::gathered::Gathered;
 use super::lines::Lines;
 use super::space::Space;
-use super::tag::{Tag, Tagged};
+use super::tag::Tagged;
 use super::temp_files::{MAX_KEPT, TempFilePool};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
@@ -127,11 +127,6 @@ impl Outputs {
     pub(super) fn take(&mut self, first: u64, capture: Option<Capture>) {
         let output = capture.map(|capture| capture.read(&self.space, &mut self.pool));
         self.end(first, output);
-    }
-
-    /// Notes that the item numbered `first` was answered by a worker.
-    pub(super) fn answer(&mut self, first: u64, answer: Vec<u8>, tag: Tag) {
-        self.end(first, Some(Captured::answer(answer, tag)));
     }
 
     /// Notes that there will be no more output of the item numbered `first`.

@@ -16,6 +16,7 @@ use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
 use super::answer::WorkerAnswer;
+use super::capture::Captured;
 use super::expander::Expander;
 use super::first_answer::{FirstAnswer, HINT_AFTER, MAX_UNANSWERED};
 use super::output::Outputs;
@@ -26,7 +27,7 @@ use super::tag::tag;
 use super::wait;
 use super::worker::{self, Delivery, ItemInHand, Worker};
 use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink};
-use crate::config::{Answers, Output, Run, Separator};
+use crate::config::{Answers, InputOptions, Output, Run, Separator};
 use crate::exit::{End, Exit, JobEnd};
 use crate::inherited::inherited;
 use crate::interrupt::Interrupt;
@@ -60,26 +61,25 @@ pub(crate) struct Workers {
 }
 
 impl Workers {
-    /// Workers that run the command of `run`. [`RunningJobs::reap`] must be called when one has printed or ended.
-    /// Printing ends early once `interrupt` is raised.
+    /// Workers that run the command of `run` with items of `input`. [`RunningJobs::reap`] must be called when one has
+    /// printed or ended. Printing ends early once `interrupt` is raised.
     ///
     /// # Errors
     /// Standard output was closed.
     pub(crate) fn new(
         run: Run,
         answers: Answers,
-        delimiter: Delimiter,
-        separator: Option<&Separator>,
+        input: &InputOptions,
         interrupt: Arc<Interrupt>,
     ) -> Result<Self> {
         inherited().check_stdout()?;
-        let line = Expander::new(run.template.clone(), None, &delimiter);
+        let line = Expander::new(run.template.clone(), input);
         Ok(Workers {
             line: line.expand(&Batch::default(), OsStr::new("")),
             answers,
-            tagger: run.tag.clone().map(|tag| Expander::new(tag, separator, &delimiter)),
-            delimiter,
-            separator: separator.cloned(),
+            tagger: run.tag.clone().map(|tag| Expander::new(tag, input)),
+            delimiter: Delimiter::of(input),
+            separator: input.separator.clone(),
             parent: Parent::new(run.ends_commands())?,
             running: Vec::new(),
             outputs: Outputs::new(interrupt, run.output == Output::InOrder),
@@ -177,9 +177,10 @@ impl Workers {
         }
         self.first_answer.has_come();
         self.report.told.extend(answer.unread.and_then(|asked| worker.cannot_read(asked)));
-        let (end, text) = (answer.end(first), line.len() - answer.text.len());
-        line.drain(..text);
-        self.outputs.answer(first, line, tag);
+        let end =
+            JobEnd { retry_after: answer.hold, ..JobEnd::new(first, End::Exited(answer.status.into())) };
+        line.drain(..line.len() - answer.text.len());
+        self.outputs.end(first, Some(Captured::answer(line, tag)));
         Ok(end)
     }
 

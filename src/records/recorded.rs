@@ -62,9 +62,8 @@ impl Recorded {
     pub(super) fn new(arrivals: &Arrivals, separator: Option<&Separator>, cleaning: Cleaning) -> Self {
         let selector = arrivals.selector.clone().unwrap_or(Selector::Column(std::num::NonZero::<usize>::MIN));
         Recorded {
-            stamps: Stamps::new(arrivals.zone.clone(), arrivals.year.map(i64::from))
-                .unsorted_by(arrivals.unsorted.unwrap_or(0)),
-            field: Fields::new(std::slice::from_ref(&selector), separator),
+            stamps: Stamps::new(arrivals),
+            field: Fields::new([&selector], separator),
             selector,
             layout: arrivals.selector.as_ref().map(|_| Layout::Item),
             is_told: arrivals.selector.is_some(),

@@ -34,9 +34,9 @@ impl Fields {
     ///
     /// # Panics
     /// If a selector holds a regular expression that was not checked when it was parsed.
-    pub fn new(selectors: &[Selector], separator: Option<&Separator>) -> Self {
+    pub fn new<'a>(selectors: impl IntoIterator<Item = &'a Selector>, separator: Option<&Separator>) -> Self {
         let mut fields = Fields::default();
-        selectors.iter().for_each(|selector| _ = fields.add(selector, separator));
+        selectors.into_iter().for_each(|selector| _ = fields.add(selector, separator));
         fields
     }
 

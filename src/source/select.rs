@@ -190,7 +190,7 @@ mod tests {
         ];
         for (selector, separator, record, selected) in table {
             let separator = separator.map(|text| Separator::Text(text.to_vec()));
-            let fields = Fields::new(&[selector.parse().unwrap()], separator.as_ref());
+            let fields = Fields::new([&selector.parse().unwrap()], separator.as_ref());
             let found = fields.select(record, record.len() + 1).next().flatten();
             assert_eq!(found.as_deref(), selected, "{selector} of {}", record.escape_ascii());
         }

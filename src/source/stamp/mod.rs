@@ -12,7 +12,7 @@ use jiff::tz::{AmbiguousOffset, TimeZone};
 
 use self::calendar::DateTime;
 use self::year::Years;
-use crate::config::parse_timestamp;
+use crate::config::{Arrivals, parse_timestamp};
 use crate::time::{SECOND, Time};
 
 /// Why a text is not a time stamp.
@@ -65,15 +65,11 @@ pub(crate) struct Stamps {
 type Offsets = (i64, Option<(i64, i64)>);
 
 impl Stamps {
-    /// Stamps without a zone are in `zone`; the first one without a year is in `year`.
-    pub(crate) fn new(zone: Option<TimeZone>, year: Option<i64>) -> Self {
-        let years = Years::new(year, || Timestamp::now().as_second());
-        Stamps { zone, cached: None, last: (Time::ZERO, 0), years, is_calendar: false }
-    }
-
-    /// Instants may be out of order by up to `slack` nanoseconds.
-    pub(crate) fn unsorted_by(self, slack: u64) -> Self {
-        Stamps { last: (Time::ZERO, slack), ..self }
+    /// Stamps that are read, and may be out of order, as `arrivals` says.
+    pub(crate) fn new(Arrivals { zone, year, unsorted, .. }: &Arrivals) -> Self {
+        let years = Years::new(year.map(i64::from), || Timestamp::now().as_second());
+        let last = (Time::ZERO, unsorted.unwrap_or(0));
+        Stamps { zone: zone.clone(), cached: None, last, years, is_calendar: false }
     }
 
     /// True if the last stamp was a date and a time, not a number.
@@ -187,9 +183,13 @@ mod tests {
 
     use super::*;
 
+    fn in_zone(zone: Option<TimeZone>) -> Arrivals {
+        Arrivals { zone, ..Arrivals::default() }
+    }
+
     fn read(field: &str, text: &str, zone: Option<&str>) -> Result<u64, Fault> {
         let zone = zone.map(|name| TimeZone::get(name).unwrap());
-        Stamps::new(zone, None).read(field.as_bytes(), text.as_bytes()).map(|at| at.0)
+        Stamps::new(&in_zone(zone)).read(field.as_bytes(), text.as_bytes()).map(|at| at.0)
     }
 
     #[test]
@@ -311,7 +311,7 @@ mod tests {
             ("<34>Nov", "<34>Nov 14 22:13:20 host", 14),
             ("Nov", "Nov 14 22:13:20: %SYS", 14),
         ] {
-            let mut stamps = Stamps::new(Some(TimeZone::UTC), Some(2023));
+            let mut stamps = Stamps::new(&Arrivals { year: Some(2023), ..in_zone(Some(TimeZone::UTC)) });
             let at = 1_700_000_000 - (14 - day) * 86_400;
             let read = stamps.read(field.as_bytes(), text.as_bytes());
             assert_eq!(read, Ok(Time(at * SECOND)), "{text}");
@@ -324,7 +324,7 @@ mod tests {
 
     #[test]
     fn a_cached_zone_is_looked_up_again_where_it_changes() {
-        let mut stamps = Stamps::new(Some(TimeZone::get("Europe/Berlin").unwrap()), None);
+        let mut stamps = Stamps::new(&in_zone(TimeZone::get("Europe/Berlin").ok()));
         for (text, seconds) in [
             ("2023-03-26T01:59:59", 1_679_792_399),
             ("2023-03-26T03:00:00", 1_679_792_400),
@@ -347,8 +347,8 @@ mod tests {
         // Out of order by less than half an hour.
         let out_of_order = hour(1_792_890_000, &[("02:31:00", -1740), ("02:05:00", -3300)]);
         for (times, slack) in [(&in_order, 0), (&in_order, 600), (&out_of_order, 0)] {
-            let zone = TimeZone::get("Europe/Berlin").unwrap();
-            let mut stamps = Stamps::new(Some(zone), None).unsorted_by(slack * SECOND);
+            let zone = TimeZone::get("Europe/Berlin").ok();
+            let mut stamps = Stamps::new(&Arrivals { unsorted: Some(slack * SECOND), ..in_zone(zone) });
             for (text, seconds) in times {
                 let read = stamps.read(text.as_bytes(), text.as_bytes());
                 assert_eq!(read.map(|at| (at.0 / SECOND).cast_signed()), Ok(*seconds), "{text}");
@@ -367,7 +367,7 @@ mod tests {
             let year = Timestamp::from_second(random.i64(1_000_000_000..2_000_000_000)).unwrap();
             let change = zone.following(year).next().map_or(year, |change| change.timestamp());
             let mut at = change.as_second() - 2 * 3600;
-            let mut stamps = Stamps::new(Some(zone.clone()), None);
+            let mut stamps = Stamps::new(&in_zone(Some(zone.clone())));
             for _ in 0..30 {
                 // Clocks of Lord Howe repeat half an hour.
                 at += random.i64(0..14 * 60);

@@ -41,17 +41,9 @@ pub(super) struct ChargeRule {
 
 /// The one key that a limit applies to.
 struct Only {
-    /// The index among the keys of a record.
-    index: usize,
     key: Vec<u8>,
     /// True if a record with this key has come.
     matched: bool,
-}
-
-impl Only {
-    fn new(index: usize, rate: &Rate) -> Option<Self> {
-        Some(Only { index, key: only_key(rate)?, matched: false })
-    }
 }
 
 /// The only key that a limit applies to, if there is one. The selector gives hosts in their canonical form.
@@ -71,14 +63,13 @@ impl Charger {
     /// A charger for these limits. Without `separator`, runs of blanks separate columns.
     pub fn new(limits: &[Rate], separator: Option<&Separator>) -> Self {
         let selectors = keys(limits);
-        let mut fields = Fields::default();
-        selectors.iter().for_each(|key| _ = fields.add(key, separator));
+        let mut fields = Fields::new(selectors.iter().copied(), separator);
         let rule = |(rate, key): (&Rate, Option<usize>)| ChargeRule {
             name: rate.to_string(),
             cost: Cost::new(rate.cost.as_ref(), separator, &mut fields),
             sums: rate.cost.is_some(),
             key,
-            only: key.and_then(|index| Only::new(index, rate)),
+            only: only_key(rate).map(|key| Only { key, matched: false }),
             most: rate.most(),
             remedy: Cow::Borrowed(match rate.from {
                 CountFrom::Start => " (it waits with algo=bucket; with -s, algo=interval)",
@@ -235,8 +226,8 @@ fn why_no_cost(selector: &Selector, part: &Selected) -> String {
 
 impl ChargeRule {
     fn cost(&mut self, keys: &[Key], record: &ParsedItem) -> Result<u64, String> {
-        if let Some(only) = &mut self.only {
-            if keys[only.index].as_slice() != only.key {
+        if let Some((only, key)) = self.only.as_mut().zip(self.key) {
+            if keys[key].as_slice() != only.key {
                 return Ok(0);
             }
             only.matched = true;

@@ -9,7 +9,6 @@ use crate::exit::{End, Exit, JobEnd};
 use crate::records::{Entry, FailedItems, JobLog};
 use crate::schedule::{Action, Admission, Notice, Schedule};
 use crate::sink::{Cause, Flushed, Pipes, Sent, Sink};
-use crate::source::Delimiter;
 use crate::time::Time;
 use crate::ui::progress::Display;
 use crate::ui::report::Reporter;
@@ -19,8 +18,7 @@ pub struct Driver<'a> {
     world: &'a mut dyn World,
     sink: &'a mut dyn Sink,
     reporter: &'a Reporter,
-    /// The job log, and the delimiter of items.
-    log: Option<(JobLog, Delimiter)>,
+    log: Option<JobLog>,
     metrics: Option<TextFile>,
     failed: Option<FailedItems>,
 }
@@ -31,14 +29,9 @@ impl<'a> Driver<'a> {
         Driver { world, sink, reporter, log: None, metrics: None, failed: None }
     }
 
-    /// Logs the ends of commands, with the delimiter of their items, and keeps `metrics` up to date.
-    pub fn noting(self, log: Option<(JobLog, Delimiter)>, metrics: Option<TextFile>) -> Self {
-        Driver { log, metrics, ..self }
-    }
-
-    /// Writes the items that fail to a file.
-    pub fn listing(self, failed: Option<FailedItems>) -> Self {
-        Driver { failed, ..self }
+    /// Logs the ends of commands, keeps `metrics` up to date, and writes the items that fail to a file.
+    pub fn noting(self, log: Option<JobLog>, metrics: Option<TextFile>, failed: Option<FailedItems>) -> Self {
+        Driver { log, metrics, failed, ..self }
     }
 
     /// Runs until all items are released and all commands have ended, or the run is stopped.
@@ -250,8 +243,10 @@ impl<'a> Driver<'a> {
     }
 
     fn record_end(&mut self, schedule: &Schedule, now: Time, ended: &JobEnd) -> Result<(), Error> {
-        let Some((log, delimiter)) = &mut self.log else { return Ok(()) };
-        let Some(attempt) = schedule.attempt(ended.first) else { return Ok(()) };
+        let Some((log, attempt)) = self.log.as_mut().zip(schedule.attempt(ended.first)) else {
+            return Ok(());
+        };
+        let delimiter = schedule.delimiter();
         let (wait, runtime) = (attempt.started.since(attempt.waited_from), now.since(attempt.started));
         let started = self.world.wall().shows(attempt.started);
         let (number, end) = (attempt.batch.attempt(), ended.end);
@@ -265,10 +260,9 @@ impl<'a> Driver<'a> {
         let flushed = if jobs.captures() { self.reporter.make_way(|| jobs.flush()) } else { jobs.flush() };
         let Flushed { printed, unprinted, told, cause } = flushed;
         told.into_iter().for_each(|told| self.reporter.notice(&told));
-        let recorded = self
-            .log
-            .as_mut()
-            .map_or(Ok(()), |(log, _)| printed.into_iter().try_for_each(|first| log.printed(first)));
+        let mut printed = printed.into_iter();
+        let recorded =
+            self.log.as_mut().map_or(Ok(()), |log| printed.try_for_each(|first| log.printed(first)));
         let is_well = recorded.is_ok() && cause.is_none();
         schedule.not_printed(unprinted);
         recorded.err().into_iter().for_each(|error| schedule.fail(Exit::Error, error));
@@ -534,7 +528,7 @@ mod tests {
         let mut world = Busy { has_input: true, events };
         let (mut sink, reporter) = (Commands::default(), Reporter::default());
         let driver = Driver::new(&mut world, &mut sink, &reporter);
-        let mut driver = driver.noting(Some((log, Delimiter::new(b"\n"))), None);
+        let mut driver = driver.noting(Some(log), None, None);
         assert_eq!(driver.run(&mut schedule), TERM);
         let log = fs::read_to_string(&path).unwrap();
         assert_eq!(log.lines().filter(|line| !line.starts_with('#')).count(), 3, "a head and two: {log}");

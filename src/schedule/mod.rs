@@ -52,7 +52,7 @@ use self::upcoming::Upcoming;
 use crate::config::{Config, OnLimit, QueueOptions, Rate, Run, Share};
 use crate::exit::Exit;
 use crate::gate::{BookingTerms, Gate, Learned, Reservations};
-use crate::source::{Capacity, Done, Input};
+use crate::source::{Capacity, Delimiter, Done, Input};
 use crate::time::{SECOND, Time, Wall};
 
 /// The scheduler of a run.
@@ -432,6 +432,11 @@ impl Schedule {
     /// The number of commands that are running.
     pub fn running(&self) -> usize {
         self.jobs.running()
+    }
+
+    /// The delimiter of items.
+    pub fn delimiter(&self) -> &Delimiter {
+        self.input.delimiter()
     }
 
     /// The running attempt whose first item has this number.

@@ -58,7 +58,6 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     done.into_iter().for_each(|done| schedule.skip(done));
     let drawing = Drawing::begin(config, &rates, world.wall(), &mut schedule);
     let mut sink = sink_for(config, &mut world)?;
-    let delimiter = Delimiter::of(&config.input);
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
@@ -68,8 +67,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let failed = config.command.as_ref().and_then(|run| run.failed.as_deref());
     let failed = failed.map(|path| FailedItems::create(path, config.input.separator.as_ref())).transpose()?;
     let driver = Driver::new(&mut world, sink.as_mut(), &reporter);
-    let driver = driver.noting(log.zip(Some(delimiter)), metrics);
-    let exit = driver.listing(failed).run(&mut schedule);
+    let exit = driver.noting(log, metrics, failed).run(&mut schedule);
     *consumed = config.input.head_length() + schedule.consumed();
     // An empty pipe is no mistake.
     let takes_stdin = config.input.file.is_none() && config.command.is_some();

@@ -23,7 +23,7 @@ use throttle::runtime::sim::{Sim, SimClock};
 use throttle::runtime::{Driver, Event, TextFile, Wait, Wake, World};
 use throttle::schedule::{LimitStats, Schedule, Stats};
 use throttle::sink::{Sent, Sink};
-use throttle::source::{Batch, Capacity, Delimiter, Segment};
+use throttle::source::{Batch, Capacity, Segment};
 use throttle::time::{Time, Wall};
 use throttle::ui::report::Reporter;
 
@@ -55,9 +55,8 @@ fn drive(
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose().expect("a file");
-    let (delimiter, reporter) = (Delimiter::new(&config.input.delimiter), Reporter::default());
-    let driver = &mut Driver::new(world, sink, &reporter).noting(log.zip(Some(delimiter)), metrics);
-    let exit = driver.run(&mut schedule);
+    let reporter = Reporter::default();
+    let exit = Driver::new(world, sink, &reporter).noting(log, metrics, None).run(&mut schedule);
     (exit, schedule)
 }
 

@@ -105,7 +105,7 @@ impl Forecast {
 }
 
 impl WaitReason {
-    pub(super) fn of(schedule: &Schedule, now: Time) -> WaitReason {
+    fn of(schedule: &Schedule, now: Time) -> WaitReason {
         let Schedule { gate, lanes, jobs, .. } = schedule;
         let is_stopping = schedule.ending.is_stopping();
         if !is_stopping && !lanes.is_empty() {

@@ -414,11 +414,6 @@ impl Schedule {
         Forecast::of(self, now, counted)
     }
 
-    #[cfg(test)]
-    fn wait_reason(&self, now: Time) -> WaitReason {
-        WaitReason::of(self, now)
-    }
-
     /// The next release, as far as it was known at the last poll.
     pub fn next_release(&self) -> Option<Time> {
         self.upcoming.at().or_else(|| Some(self.jobs.backoffs()?.0))

@@ -80,11 +80,15 @@ impl Scene {
         Scene { schedule, capacity, takes: u64::MAX, slowness: 0, longest: u64::MAX, busy: None, running: 0 }
     }
 
+    /// Books slots on these terms.
+    fn booking(args: &str, terms: BookingTerms) -> Self {
+        let scene = Scene::new(args);
+        Scene { schedule: scene.schedule.with_bookings(terms), ..scene }
+    }
+
     /// Books slots, up to two at a time; the end of the run waits 20 for an answer.
     fn shared(args: &str) -> Self {
-        let scene = Scene::new(args);
-        let terms = booking_terms(2, &[9]);
-        Scene { schedule: scene.schedule.with_bookings(terms), ..scene }
+        Scene::booking(args, booking_terms(2, &[9]))
     }
 
     /// Waits for a release for at most this time, from 0 on.
@@ -94,11 +98,31 @@ impl Scene {
 
     /// Checks what is done after each event.
     fn check(mut self, table: &[(u64, Event, &str)]) -> Schedule {
+        self.follow(table);
+        self.schedule
+    }
+
+    /// As [`Scene::check`], and goes on.
+    fn follow(&mut self, table: &[(u64, Event, &str)]) {
         for (row, (at, event, expected)) in table.iter().enumerate() {
             self.happens(Time(*at), event);
             assert_eq!(self.actions(*at), *expected, "row {row}, at {at}");
         }
-        self.schedule
+    }
+
+    /// As [`Scene::follow`], whatever is done.
+    fn go_through(&mut self, events: &[(u64, Event)]) {
+        for (at, event) in events {
+            self.happens(Time(*at), event);
+            self.actions(*at);
+        }
+    }
+
+    /// A store answers an order with slots at these instants, and perhaps with that of the next one.
+    fn answered(&mut self, now: Time, order: &Order, instants: &[u64], next: Option<u64>) {
+        let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
+        let next = next.map(Time);
+        self.schedule.booked(now, order, Answer { slots, ask_again: next, next, ..Answer::default() });
     }
 
     fn happens(&mut self, now: Time, event: &Event) {
@@ -120,26 +144,12 @@ impl Scene {
             Limits(rates) => schedule.change_limits(now, rates.split_whitespace().map(rate).collect()),
             Booked(instants) => self.happens(now, &BookedFor("", 1, instants)),
             BookedFor(key, cost, instants) => {
-                let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-                let key = Key::from_slice(key.as_bytes());
-                let order = Order::new(key, [cost], instants.len() as u64);
-                schedule.booked(now, &order, Answer { slots, ..Answer::default() });
+                let order = Order::new(Key::from_slice(key.as_bytes()), [cost], instants.len() as u64);
+                self.answered(now, &order, instants, None);
             }
             Free(cost, instants, next) => {
-                let slots = instants.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-                let (key, costs) = (Key::new(), [cost]);
                 let task = Task::Book(Wanted { count: 2, ..Wanted::default() });
-                let order = Order::new(key, costs, 2).with(task);
-                schedule.booked(
-                    now,
-                    &order,
-                    Answer {
-                        slots,
-                        ask_again: Some(Time(next)),
-                        next: Some(Time(next)),
-                        ..Answer::default()
-                    },
-                );
+                self.answered(now, &Order::new(Key::new(), [cost], 2).with(task), instants, Some(next));
             }
             ReaderGone => schedule.stop(Exit::READER_GONE),
             Interrupt => schedule.stop(Exit::Signal(Signal::SIGINT as i32)),

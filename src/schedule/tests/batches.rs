@@ -101,8 +101,7 @@ fn batches_do_not_linger_while_no_item_may_be_looked_at() {
 
 fn released_at_once(args: &str, input: String) -> u64 {
     let mut scene = Scene::new(args);
-    scene.happens(Time(0), &Input(input.leak()));
-    scene.actions(0);
+    scene.go_through(&[(0, Input(input.leak()))]);
     scene.schedule.stats().released
 }
 

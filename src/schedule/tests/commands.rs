@@ -7,15 +7,13 @@ use super::*;
 fn only_what_the_sink_still_takes_is_sent() {
     let scene = Scene::new("-r 1/10ns -r 1/60ns,key=col:1 -j 9 -k --retries 1 --backoff 15ns..15ns -- cmd");
     let mut scene = Scene { capacity: Capacity { before: 4, ..scene.capacity }, ..scene };
-    scene.happens(Time(0), &Input("a\nb\na\nc\nd\n"));
-    assert_eq!(scene.actions(0), "send a; wait 10");
-    scene.happens(Time(10), &Due);
-    assert_eq!(scene.actions(10), "send b; wait 60");
-    scene.happens(Time(12), &Ended(2, 1));
-    assert_eq!(scene.actions(12), "wait 27");
-    scene.happens(Time(27), &Due);
-    // The keys of both have been used, at 0 and at 10.
-    assert_eq!(scene.actions(27), "wait 60");
+    scene.follow(&[
+        (0, Input("a\nb\na\nc\nd\n"), "send a; wait 10"),
+        (10, Due, "send b; wait 60"),
+        (12, Ended(2, 1), "wait 27"),
+        // The keys of both have been used, at 0 and at 10.
+        (27, Due, "wait 60"),
+    ]);
     scene.capacity.before = 3;
     assert_eq!(scene.actions(28), "wait 70");
     scene.capacity.before = u64::MAX;
@@ -205,12 +203,7 @@ fn what_backs_off_goes_before_what_came_later() {
 #[test]
 fn what_runs_is_charged_by_the_limits_that_hold_when_it_ends() {
     let mut scene = Scene::new("-r 9/s,cost=col:1 -B 2 -j 9 -- cmd");
-    scene.happens(Time(0), &Input("1 2 a\n1 3 a\n"));
-    scene.actions(0);
-    scene.happens(Time(0), &Due);
-    scene.actions(0);
-    scene.happens(Time(1), &Limits("99/s,cost=col:2,key=col:3"));
-    scene.actions(1);
+    scene.go_through(&[(0, Input("1 2 a\n1 3 a\n")), (0, Due), (1, Limits("99/s,cost=col:2,key=col:3"))]);
     let attempt = scene.schedule.attempt(1).expect("it runs");
     let charge = attempt.charge.clone();
     assert_eq!((&*charge.costs, charge.keys[0].as_slice()), (&[5][..], &b"a"[..]));
@@ -249,11 +242,12 @@ fn what_ends_during_a_pause_counts_after_it() {
         ("1/100ns,from=exit,algo=interval", "0/s,from=exit"),
     ] {
         let mut scene = Scene::new(&format!("-r {limit} -j 9 -- cmd"));
-        for (at, event) in [(0, Input("a\na\n")), (10, Limits(pause)), (50, Ended(1, 0)), (70, Limits(limit))]
-        {
-            scene.happens(Time(at), &event);
-            scene.actions(at);
-        }
+        scene.go_through(&[
+            (0, Input("a\na\n")),
+            (10, Limits(pause)),
+            (50, Ended(1, 0)),
+            (70, Limits(limit)),
+        ]);
         assert_eq!(scene.actions(149), "wait 150 or input", "{limit}, {pause}");
         assert!(scene.actions(150).starts_with("send a; "), "{limit}, {pause}");
     }
@@ -440,10 +434,7 @@ fn a_run_ends_at_its_time_unless_nothing_waits() {
     // While no command could take more, the input was not read.
     let until = |rows: &[(u64, Event, &str)]| {
         let mut scene = Scene::new("-r 9/s -j 1 --until 50ns -- cmd");
-        scene.happens(Time(0), &Input("a\n"));
-        assert_eq!(scene.actions(0), "send a; wait 51");
-        scene.happens(Time(51), &Due);
-        assert_eq!(scene.actions(51), "wait 51 or input");
+        scene.follow(&[(0, Input("a\n"), "send a; wait 51"), (51, Due, "wait 51 or input")]);
         scene.check(rows);
     };
     until(&[(51, Input("b\n"), "time is up; wait -"), (60, Ended(1, 0), "finish 75")]);

@@ -34,8 +34,7 @@ fn blank_items_are_not_counted_though_they_were_not_looked_at_yet() {
     scene.happens(Time(0), &Input("a\nb\n\n \n\nc\n"));
     let mut counts = Vec::new();
     for at in [0, 100, 200] {
-        scene.happens(Time(at), &Due);
-        scene.actions(at);
+        scene.go_through(&[(at, Due)]);
         let stats = scene.schedule.stats();
         counts.push((stats.read, stats.released, stats.left()));
     }
@@ -47,9 +46,8 @@ fn a_wait_that_goes_on_counts_as_far_as_it_has_come() {
     let mut scene = Scene::new("-r 1/100ns");
     scene.happens(Time(0), &Input("a\nb\n"));
     let mut waited = Vec::new();
-    for (at, event) in [(0, Due), (100, Due), (150, Due)] {
-        scene.happens(Time(at), &event);
-        scene.actions(at);
+    for at in [0, 100, 150] {
+        scene.go_through(&[(at, Due)]);
         scene.schedule.count_time(Time(at + 30));
         let limit = scene.schedule.limit_stats()[0].waited;
         waited.push((scene.schedule.stats().times.waited, limit));
@@ -120,11 +118,9 @@ fn an_attempt_that_fails_is_counted_apart_from_the_release() {
 fn what_is_to_be_tried_again_is_left_and_named_when_the_run_ends() {
     for args in ["--backoff 1h..1h", "--backoff 1h..1h --in-order"] {
         let mut schedule = Scene::new(&format!("-r 9/10ns -j 4 --retries 1 {args} -- cmd"));
-        schedule.happens(Time(0), &Input("a\nb\nc\n"));
-        schedule.actions(0);
+        schedule.go_through(&[(0, Input("a\nb\nc\n"))]);
         for (item, left) in [(1, 1), (3, 2)] {
-            schedule.happens(Time(5), &Ended(item, 1));
-            schedule.actions(5);
+            schedule.go_through(&[(5, Ended(item, 1))]);
             let stats = schedule.schedule.stats();
             assert_eq!((stats.left(), stats.retrying, stats.unreleased()), (left, left, 0), "{args}");
         }
@@ -314,8 +310,7 @@ fn the_input_is_consumed_up_to_the_first_item_that_waits() {
     let mut scene = Scene::new("-r 1/100ns,key=col:1");
     let mut consumed = Vec::new();
     for (at, event) in [(0, Input("a\na\nb\n")), (50, Input("c\na\nb\n")), (100, Due), (200, Due)] {
-        scene.happens(Time(at), &event);
-        scene.actions(at);
+        scene.go_through(&[(at, event)]);
         consumed.push(scene.schedule.consumed());
     }
     assert_eq!(consumed, [2, 2, 8, 12]);
@@ -350,16 +345,12 @@ fn what_is_to_be_tried_again_is_not_consumed() {
 fn it_is_known_what_runs_and_when_the_next_release_may_be() {
     let mut scene = Scene::new("-r 1/10ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd");
     assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (0, None));
-    scene.happens(Time(0), &Input("a\nbb\nc\n"));
-    scene.actions(0);
+    scene.go_through(&[(0, Input("a\nbb\nc\n"))]);
     assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (1, Some(Time(10))));
     let attempt = scene.schedule.attempt(1).expect("it runs");
     assert_eq!((attempt.batch.attempt(), attempt.batch.items(), attempt.batch.bytes()), (1, 1, 2));
     assert!(scene.schedule.attempt(2).is_none());
-    for (at, event) in [(10, Due), (20, Due), (21, Ended(2, 1))] {
-        scene.happens(Time(at), &event);
-        scene.actions(at);
-    }
+    scene.go_through(&[(10, Due), (20, Due), (21, Ended(2, 1))]);
     // Only items that back off are waiting.
     assert_eq!((scene.schedule.running(), scene.schedule.next_release()), (2, Some(Time(56))));
 }

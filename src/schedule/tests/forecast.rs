@@ -5,12 +5,17 @@ use crate::schedule::{Precision, Total, WaitReason};
 
 /// The reason that the run waits after these events.
 fn wait_reason(mut scene: Scene, events: &[(u64, Event)]) -> WaitReason {
-    for (at, event) in events {
-        scene.happens(Time(*at), event);
-        scene.actions(*at);
-    }
+    scene.go_through(events);
     let now = events.last().map_or(0, |(at, _)| *at);
-    scene.schedule.wait_reason(Time(now))
+    scene.schedule.forecast(Time(now), None).wait_reason
+}
+
+/// The end of the run, as it is foreseen once all of its input is known.
+fn end(args: &str, input: &'static str) -> Option<(Time, Precision)> {
+    let mut scene = Scene::new(args);
+    scene.happens(Time(0), &Input(input));
+    scene.go_through(&[(0, EndOfInput)]);
+    scene.schedule.forecast(Time(0), None).ends
 }
 
 #[test]
@@ -63,18 +68,15 @@ fn what_the_next_release_waits_for() {
 
 #[test]
 fn a_busy_sink_and_a_store_hold_up_what_the_limits_allow() {
-    let scene = Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
-    assert_eq!(wait_reason(scene, &[(0, Input("a\n"))]), WaitReason::Shortage);
-    let scene = Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
-    assert_eq!(wait_reason(scene, &[(0, Input("a\n")), (1, Interrupt)]), WaitReason::Input);
-    let mut scene = Scene::new("-r 1/100ns");
-    scene.schedule = scene.schedule.with_bookings(booking_terms(2, &[1]));
-    scene.happens(Time(0), &Input("a\n"));
-    scene.actions(0);
-    assert_eq!(scene.schedule.wait_reason(Time(0)), WaitReason::Slot);
+    let busy = || Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
+    assert_eq!(wait_reason(busy(), &[(0, Input("a\n"))]), WaitReason::Shortage);
+    assert_eq!(wait_reason(busy(), &[(0, Input("a\n")), (1, Interrupt)]), WaitReason::Input);
+    let mut scene = Scene::booking("-r 1/100ns", booking_terms(2, &[1]));
+    scene.go_through(&[(0, Input("a\n"))]);
     // Other runs may take the slots.
-    let ends = scene.schedule.forecast(Time(0), Some(Total { items: 3, is_exact: true })).ends;
-    assert_eq!(ends, Some((Time(200), Precision::AtLeast)));
+    let forecast = scene.schedule.forecast(Time(0), Some(Total { items: 3, is_exact: true }));
+    let ends = Some((Time(200), Precision::AtLeast));
+    assert_eq!((forecast.wait_reason, forecast.ends), (WaitReason::Slot, ends));
     // So does the answer of a store, whatever waits for it.
     let drops = Scene::shared("-r 1/100ns --on-limit drop");
     assert_eq!(wait_reason(drops, &[(0, Input("a\n"))]), WaitReason::Slot);
@@ -94,13 +96,11 @@ fn each_wait_is_for_the_lane_that_is_next() {
 fn what_was_passed_over_is_not_left() {
     let mut scene = Scene::new("-r 1/100ns");
     scene.schedule.skip(Box::new(|item| item == b"b"));
-    scene.happens(Time(0), &Input("a\nb\nc\n"));
-    scene.actions(0);
-    assert_eq!(scene.schedule.forecast(Time(0), None).left, 1);
+    scene.go_through(&[(0, Input("a\nb\nc\n"))]);
     // It counts as done.
-    assert_eq!(scene.schedule.forecast(Time(0), None).done, 2);
-    scene.happens(Time(100), &Due);
-    scene.actions(100);
+    let forecast = scene.schedule.forecast(Time(0), None);
+    assert_eq!((forecast.left, forecast.done), (1, 2));
+    scene.go_through(&[(100, Due)]);
     assert_eq!((scene.schedule.forecast(Time(100), None).left, scene.schedule.stats().left()), (0, 0));
 }
 
@@ -108,12 +108,7 @@ fn what_was_passed_over_is_not_left() {
 fn the_end_is_no_sooner_than_that_of_the_last_backoff() {
     let mut scene = Scene::new("-r 9/10ns -j 9 --retries 1 --backoff 1s..9s -- cmd");
     scene.happens(Time(0), &Input("a\nb\nc\n"));
-    scene.happens(Time(0), &EndOfInput);
-    scene.actions(0);
-    for (first, at) in [(1, 5), (2, 6), (3, 7)] {
-        scene.happens(Time(at), &Ended(first, 1));
-        scene.actions(at);
-    }
+    scene.go_through(&[(0, EndOfInput), (5, Ended(1, 1)), (6, Ended(2, 1)), (7, Ended(3, 1))]);
     let forecast = scene.schedule.forecast(Time(8), None);
     let mut again = Vec::new();
     while scene.schedule.running() < 3 {
@@ -128,11 +123,8 @@ fn the_end_is_no_sooner_than_that_of_the_last_backoff() {
 #[test]
 fn the_end_may_be_later_if_what_fails_is_charged_again() {
     for (args, precision) in [("", Precision::Exact), ("--retries 1", Precision::AtLeast)] {
-        let mut scene = Scene::new(&format!("-r 1/100ns -j 9 {args} -- cmd"));
-        scene.happens(Time(0), &Input("a\nb\nc\n"));
-        scene.happens(Time(0), &EndOfInput);
-        scene.actions(0);
-        assert_eq!(scene.schedule.forecast(Time(0), None).ends, Some((Time(200), precision)), "{args}");
+        let end = end(&format!("-r 1/100ns -j 9 {args} -- cmd"), "a\nb\nc\n");
+        assert_eq!(end, Some((Time(200), precision)), "{args}");
     }
 }
 
@@ -150,11 +142,7 @@ fn the_end_is_no_later_than_that_of_the_time_for_the_run() {
         ("-r 1/100ns --jitter=1ns,seed=1 --until 999ns", 200, Precision::AtLeast),
     ];
     for (args, at, precision) in table {
-        let mut scene = Scene::new(args);
-        scene.happens(Time(0), &Input("a 2\na 2\na 2\n"));
-        scene.happens(Time(0), &EndOfInput);
-        scene.actions(0);
-        assert_eq!(scene.schedule.forecast(Time(0), None).ends, Some((Time(at), precision)), "{args}");
+        assert_eq!(end(args, "a 2\na 2\na 2\n"), Some((Time(at), precision)), "{args}");
     }
 }
 
@@ -165,8 +153,7 @@ fn the_end_is_an_estimate_while_some_may_have_been_done_before() {
     scene.happens(Time(0), &Input("a\nb\nc\nd\n"));
     scene.happens(Time(0), &EndOfInput);
     let ends = [0, 100].map(|at| {
-        scene.happens(Time(at), &Due);
-        scene.actions(at);
+        scene.go_through(&[(at, Due)]);
         scene.schedule.forecast(Time(at), None).ends
     });
     let end = |at, precision| Some((Time(at), precision));
@@ -176,8 +163,7 @@ fn the_end_is_an_estimate_while_some_may_have_been_done_before() {
 #[test]
 fn what_may_go_now_is_not_the_next_release() {
     let mut scene = Scene::new("-r 1/100ns -B 2");
-    scene.happens(Time(7), &Input("a\n"));
-    assert_eq!(scene.actions(7), "wait 7 or input");
+    scene.follow(&[(7, Input("a\n"), "wait 7 or input")]);
     assert_eq!(scene.schedule.forecast(Time(7), None).next, None);
 }
 
@@ -199,31 +185,21 @@ fn how_well_the_end_is_known_if_costs_differ() {
 fn the_end_is_that_of_the_batches_that_the_items_would_form() {
     // Each costs one release, or what is in it.
     for (args, at) in [("-r 1/100ns -B 2", 100), ("-r 1/100ns,cost=1 -B 2", 300)] {
-        let mut scene = Scene::new(args);
-        scene.happens(Time(0), &Input("a\nb\nc\nd\n"));
-        scene.happens(Time(0), &EndOfInput);
-        scene.actions(0);
-        assert_eq!(scene.schedule.forecast(Time(0), None).ends, Some((Time(at), Precision::About)), "{args}");
+        assert_eq!(end(args, "a\nb\nc\nd\n"), Some((Time(at), Precision::About)), "{args}");
     }
 }
 
 #[test]
 fn the_next_release_is_that_of_the_limit_that_another_attempt_waits_for_too() {
     let mut scene = Scene::new("-r 1/100ns -j 9 --retries 1 --backoff 35ns..35ns -- cmd");
-    for (at, event) in [(0, Input("a\nb\n")), (1, Ended(1, 1))] {
-        scene.happens(Time(at), &event);
-        scene.actions(at);
-    }
+    scene.go_through(&[(0, Input("a\nb\n")), (1, Ended(1, 1))]);
     assert_eq!(scene.schedule.forecast(Time(2), None).next, Some(Time(100)));
 }
 
 #[test]
 fn what_is_held_is_released_from_the_end_of_the_hold_on() {
     let mut scene = Scene::new("-r 1/100ns -j 9 -- cmd");
-    for (at, event) in [(0, Input("a\nb\nc\n")), (0, EndOfInput), (1, EndedAndAsks(1, 0, 999))] {
-        scene.happens(Time(at), &event);
-        scene.actions(at);
-    }
+    scene.go_through(&[(0, Input("a\nb\nc\n")), (0, EndOfInput), (1, EndedAndAsks(1, 0, 999))]);
     let forecast = scene.schedule.forecast(Time(1), None);
     assert_eq!((forecast.next, forecast.ends), (Some(Time(1000)), Some((Time(1100), Precision::Exact))));
 }
@@ -231,13 +207,12 @@ fn what_is_held_is_released_from_the_end_of_the_hold_on() {
 #[test]
 fn what_may_go_now_waited_for_a_limit() {
     let mut scene = Scene::new("-r 1/100ns");
-    scene.happens(Time(0), &Input("a\nb\n"));
-    scene.actions(0);
-    assert_eq!(scene.schedule.wait_reason(Time(100)), WaitReason::Limit(rate("1/100ns")));
+    scene.go_through(&[(0, Input("a\nb\n"))]);
+    let reason = scene.schedule.forecast(Time(100), None).wait_reason;
+    assert_eq!(reason, WaitReason::Limit(rate("1/100ns")));
     // The lanes have gone with their keys.
     let mut scene = Scene::new("-r 1/100ns,key=col:1");
-    scene.happens(Time(0), &Input("a\nb\na\n"));
-    scene.actions(0);
+    scene.go_through(&[(0, Input("a\nb\na\n"))]);
     scene.happens(Time(1), &Limits("1/100ns"));
-    assert_eq!(scene.schedule.wait_reason(Time(1)), WaitReason::Input);
+    assert_eq!(scene.schedule.forecast(Time(1), None).wait_reason, WaitReason::Input);
 }

@@ -57,27 +57,25 @@ fn no_hold_is_longer_than_it_may_be() {
 #[test]
 fn what_is_held_is_so_under_new_limits() {
     let begun = || {
-        vec![
+        let mut scene = Scene::new("-r 9/ns,key=col:1 -j 9 -- cmd");
+        scene.follow(&[
             (0, Input("a 1\nb 1\n"), "send a 1; send b 1; wait 1000000000 or input"),
             (5, EndedAndAsks(1, 0, 100), "wait 1000000000 or input"),
             (6, Input("a 2\nb 2\n"), "send b 2; wait 105 or input"),
-        ]
+        ]);
+        scene
     };
-    let same_keys = vec![
+    begun().check(&[
         (10, Limits("8/ns,key=col:1"), "limits; wait 105 or input"),
         (20, Input("b 3\n"), "send b 3; wait 105 or input"),
         (105, Due, "send a 2; wait 1000000000 or input"),
-    ];
-    Scene::new("-r 9/ns,key=col:1 -j 9 -- cmd")
-        .check(&begun().into_iter().chain(same_keys).collect::<Vec<_>>());
+    ]);
     // Under other keys, what was held for one is held for all.
-    let other_keys = vec![
+    begun().check(&[
         (10, Limits("8/ns,key=col:2"), "limits; wait 105 or input"),
         (20, Input("b 3\n"), "wait 105 or input"),
         (105, Due, "send a 2; send b 3; wait 1000000105 or input"),
-    ];
-    Scene::new("-r 9/ns,key=col:1 -j 9 -- cmd")
-        .check(&begun().into_iter().chain(other_keys).collect::<Vec<_>>());
+    ]);
 }
 
 #[test]

@@ -281,8 +281,7 @@ fn asked(args: &str, keys: u64, items: u64, step: u64) -> (u64, u64) {
     ASKED.set(0);
     let mut now = 0;
     while scene.schedule.stats().released < items {
-        scene.happens(Time(now), &Due);
-        scene.actions(now);
+        scene.go_through(&[(now, Due)]);
         now += step;
         assert!(now < 1_000_000, "{args}");
     }
@@ -375,8 +374,7 @@ fn what_waits_for_a_command_is_dropped_if_a_limit_did_not_admit_it_at_its_arriva
     ]);
     // What was released before it has left by then.
     let mut scene = Scene::new("-r 2/100ns --on-limit drop");
-    scene.happens(Time(0), &Input("a\n"));
-    assert_eq!(scene.actions(0), "send a; wait - or input");
+    scene.follow(&[(0, Input("a\n"), "send a; wait - or input")]);
     Scene { busy: Some(100), ..scene }.check(&[
         (20, Input("b\n"), "busy b; wait 120 or input"),
         (30, Input("c\n"), "wait 120 or input"),
@@ -428,17 +426,8 @@ fn the_turn_of_what_was_replaced_is_over_once_the_newest_has_left() {
 fn another_attempt_goes_after_what_waited_before_it_under_other_keys() {
     let changed = |order: &str, rows: &[(u64, Event, &str)]| {
         let mut scene = Scene::new(&format!("-r 1/100ns,key=col:1 {order} -j 9 --retries 1 -- cmd"));
-        for (at, event) in [
-            (0, Input("a 1\nb 1\n")),
-            (0, Due),
-            (0, Due),
-            (1, Input("a 2\nb 2\n")),
-            (2, Input("c 1\n")),
-            (2, Due),
-        ] {
-            scene.happens(Time(at), &event);
-            scene.actions(at);
-        }
+        scene.go_through(&[(0, Input("a 1\nb 1\n")), (0, Due), (0, Due)]);
+        scene.go_through(&[(1, Input("a 2\nb 2\n")), (2, Input("c 1\n")), (2, Due)]);
         assert_eq!(scene.schedule.running(), 3);
         scene.happens(Time(5), &Limits("1/10ns"));
         scene.check(rows)
@@ -558,8 +547,7 @@ fn the_first_to_leave_may_be_behind_what_waits_for_a_common_limit() {
 fn a_run_that_may_not_wait_for_long_knows_its_next_release_exactly() {
     let items: Vec<_> = (0..80).map(|item| format!("{}\n", item % 40)).collect();
     let mut scene = Scene::new("-r 1/100ns,key=col:1 -r 40/10us --max-wait 5us");
-    scene.happens(Time(0), &Input(items.concat().leak()));
-    scene.actions(0);
+    scene.go_through(&[(0, Input(items.concat().leak()))]);
     scene.check(&[(0, Due, "too long by Some(10000); finish 75")]);
 }
 
@@ -577,8 +565,7 @@ fn many_lanes_know_when_their_last_items_left() {
     let mut scene = Scene::new("-r 10/100ns,algo=bucket,burst=2,cost=col:2,key=col:1");
     scene.slowness = 30;
     let items: Vec<_> = (0..70).map(|key| format!("{key} 0\n")).collect();
-    scene.happens(Time(0), &Input(items.concat().leak()));
-    scene.actions(0);
+    scene.go_through(&[(0, Input(items.concat().leak()))]);
     scene.check(&[(10, Input("0 5\n"), "wait 60 or input")]);
 }
 

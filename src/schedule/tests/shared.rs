@@ -9,23 +9,12 @@ use crate::exit::Exit;
 use crate::schedule::WaitReason;
 
 fn scene(args: &str, span: u64, most: u64) -> Scene {
-    let mut scene = Scene::new(args);
-    scene.schedule = scene.schedule.with_bookings(BookingTerms {
-        span,
-        longest_span: span,
-        most: vec![most],
-        patience: 20,
-        ..BookingTerms::default()
-    });
-    scene
+    Scene::booking(args, booking_terms(span, &[most]))
 }
 
 /// An answer of the store to an order for this key and cost.
 fn answered(scene: &mut Scene, at: u64, key: &str, cost: u64, slots: &[u64], next: Option<u64>) -> String {
-    let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-    let order = Order::new(Key::from_slice(key.as_bytes()), [cost], 1);
-    let (next, silent) = (next.map(Time), Answer::default());
-    scene.schedule.booked(Time(at), &order, Answer { slots, ask_again: next, next, ..silent });
+    scene.answered(Time(at), &Order::new(Key::from_slice(key.as_bytes()), [cost], 1), slots, next);
     scene.actions(at)
 }
 
@@ -47,10 +36,7 @@ fn an_item_that_costs_more_than_is_ever_admitted_is_bad() {
 #[test]
 fn a_slot_says_until_when_its_release_may_leave() {
     let mut scene = scene("-r 1/100ns", 2, 1);
-    scene.happens(Time(0), &Input("a\nb\n"));
-    scene.actions(0);
-    scene.happens(Time(1), &Booked(&[10, 110]));
-    scene.actions(1);
+    scene.go_through(&[(0, Input("a\nb\n")), (1, Booked(&[10, 110]))]);
     scene.happens(Time(10), &Due);
     let Action::Send(admission) = scene.schedule.poll(Time(10), scene.capacity) else { panic!("it may go") };
     assert_eq!(admission.good_until(), Some(Time(15)));
@@ -61,16 +47,12 @@ fn a_slot_says_until_when_its_release_may_leave() {
 
 #[test]
 fn lanes_that_are_alike_in_nothing_share_the_vacancies() {
-    let mut scene = Scene::new("-r 9/s,key=col:1 -j 7 -- cmd");
-    scene.schedule = scene.schedule.with_bookings(booking_terms(3, &[9]));
-    scene.check(&[
+    scene("-r 9/s,key=col:1 -j 7 -- cmd", 3, 9).check(&[
         // For a, at most 3 at once; for b, as many as there are; for c, the vacancies that are left.
         (0, Input("a\na\na\na\nb\nc\nc\nc\nd\n"), "book 3; book 1; book 3; wait - or input"),
     ]);
     // Nor are those booked that are due soon.
-    let mut scene = Scene::new("-r 9/s -j 2 -- cmd");
-    scene.schedule = scene.schedule.with_bookings(booking_terms(3, &[9]));
-    scene.check(&[
+    scene("-r 9/s -j 2 -- cmd", 3, 9).check(&[
         (0, Input("a\nb\nc\nd\n"), "book 2; wait - or input"),
         (1, Booked(&[5, 7]), "wait 5 or input"),
         (5, Due, "send a; wait 7 or input"),
@@ -100,9 +82,7 @@ fn no_slot_is_booked_while_a_local_limit_is_shut() {
 /// When one lane has used up what a limit of the run allows, the slots of others that are still to come are given back.
 #[test]
 fn a_slot_that_a_local_limit_would_waste_is_given_back() {
-    let mut scene = Scene::new("-r 9/s,key=col:1 -r 1/100ns,local");
-    scene.schedule = scene.schedule.with_bookings(booking_terms(3, &[9]));
-    scene.check(&[
+    scene("-r 9/s,key=col:1 -r 1/100ns,local", 3, 9).check(&[
         (0, Input("a\n"), "book 1; wait - or input"),
         // A slot that is far off does not keep others from going before it.
         (1, BookedFor("a", 1, &[200_000_000]), "wait 149999999 or input"),
@@ -210,26 +190,16 @@ fn what_finds_no_slot_free_at_its_arrival_is_dropped() {
 /// Items are charged only by the limits that apply to them, and those with other costs have other slots.
 #[test]
 fn limits_for_some_items_hold_up_no_others() {
-    let scene = Scene::new("-r 9/100ns -r 1/100ns,key=col:1,only=a");
-    let terms = booking_terms(2, &[9, 1]);
-    let mut scene = Scene { schedule: scene.schedule.with_bookings(terms), ..scene };
-    let answer = |costs: [u64; 2], slots: &[u64], next: Option<u64>| {
-        let slots = slots.iter().map(|&at| Slot { at: Time(at), until: Time(at + 5) }).collect();
-        let wanted = Wanted { count: 2, ..Wanted::default() };
-        let order = Order::new(Key::new(), costs, 2).with(Task::Book(wanted));
-        (order, Answer { slots, ask_again: next.map(Time), next: next.map(Time), ..Answer::default() })
-    };
-    scene.happens(Time(0), &Input("a 1\nb\na 2\nc\n"));
-    assert_eq!(scene.actions(0), "ask for 2; ask for 2; wait - or input");
-    let (order, slots) = answer([1, 1], &[0], Some(100));
-    scene.schedule.booked(Time(0), &order, slots);
+    let mut scene = Scene::booking("-r 9/100ns -r 1/100ns,key=col:1,only=a", booking_terms(2, &[9, 1]));
+    let asked = Task::Book(Wanted { count: 2, ..Wanted::default() });
+    let order = |costs: [u64; 2]| Order::new(Key::new(), costs, 2).with(asked.clone());
+    scene.follow(&[(0, Input("a 1\nb\na 2\nc\n"), "ask for 2; ask for 2; wait - or input")]);
+    scene.answered(Time(0), &order([1, 1]), &[0], Some(100));
     assert_eq!(scene.actions(0), "send a 1; wait 100 or input");
-    let (order, slots) = answer([1, 0], &[1, 1], None);
-    scene.schedule.booked(Time(1), &order, slots);
+    scene.answered(Time(1), &order([1, 0]), &[1, 1], None);
     assert_eq!(scene.actions(1), "send b c; wait 100 or input");
     // It asks again when the slot may be free.
-    scene.happens(Time(100), &Due);
-    assert_eq!(scene.actions(100), "ask for 1; wait - or input");
+    scene.check(&[(100, Due, "ask for 1; wait - or input")]);
 }
 
 #[test]
@@ -335,8 +305,7 @@ fn the_deadline_of_an_item_is_not_that_of_another_attempt() {
 #[test]
 fn a_run_that_may_not_wait_for_long_goes_by_the_first_slot_that_any_lane_expects() {
     let mut scene = Scene::shared("-r 1/100ns,key=col:1 --max-wait 30ns");
-    scene.happens(Time(0), &Input("b\na\nc\na\n"));
-    assert_eq!(scene.actions(0), "book 1; book 2; book 1; wait - or input");
+    scene.follow(&[(0, Input("b\na\nc\na\n"), "book 1; book 2; book 1; wait - or input")]);
     answered(&mut scene, 0, "b", 1, &[0], None);
     answered(&mut scene, 0, "c", 1, &[], Some(301));
     answered(&mut scene, 0, "a", 1, &[0], None);

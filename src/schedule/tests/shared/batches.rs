@@ -6,8 +6,7 @@ use super::*;
 #[test]
 fn a_batch_that_is_formed_too_late_is_made_smaller_for_a_while() {
     let mut scene = scene("-r 99/s,cost=col:1 -B 8", 9, 99);
-    scene
-        .happens(Time(0), &Input("1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n1\n"));
+    scene.happens(Time(0), &Input("1\n".repeat(24).leak()));
     scene.happens(Time(0), &EndOfInput);
     let mut batch_for = |slot: &'static [u64], cost| {
         let now = slot[0];
@@ -42,13 +41,7 @@ fn a_batch_takes_one_slot() {
 /// A retried item goes first, and the batch is formed again with those behind it.
 fn batch_composed_anew(answer: &Answer) -> Scene {
     let mut scene = scene("-r 9/100ns,cost=col:1 -B 4 --retries 1 -j 2 -- cmd", 2, 9);
-    let mut rows = |rows: &[(u64, Event, &str)]| {
-        for (at, event, expected) in rows {
-            scene.happens(Time(*at), event);
-            assert_eq!(scene.actions(*at), *expected, "at {at}");
-        }
-    };
-    rows(&[
+    scene.follow(&[
         (0, Input("0 x\n"), "wait 0 or input"),
         (0, Due, "send 0 x; wait - or input"),
         (1, Input("2 a\n3 b\n"), "wait 1 or input"),
@@ -56,13 +49,11 @@ fn batch_composed_anew(answer: &Answer) -> Scene {
     ]);
     let order = Order::new(Key::new(), [5], 1);
     scene.schedule.booked(Time(2), &order, answer.clone());
-    scene.happens(Time(3), &EndedAndAsks(1, 1, 20));
-    scene.actions(3);
+    scene.go_through(&[(3, EndedAndAsks(1, 1, 20))]);
     let hold = Order::new(Key::new(), [0], 0).with(Task::Hold(Time(23)));
     scene.schedule.booked(Time(4), &hold, Answer { held: Some(Time(23)), ..Answer::default() });
     scene.actions(4);
-    scene.happens(Time(23), &Due);
-    assert_eq!(scene.actions(23), "send 0 x; wait 23 or input");
+    scene.follow(&[(23, Due, "send 0 x; wait 23 or input")]);
     scene
 }
 
@@ -159,10 +150,7 @@ fn only_batches_that_slots_are_asked_for_are_closed() {
     let args = "-r 9/100ns,cost=col:3,key=col:1 -r 9/s,key=col:2,local -B 3";
     for other in ["a z 2\n", "b z 5\n"] {
         let mut scene = scene(args, 2, 9);
-        scene.happens(Time(0), &Input("b x 2\n"));
-        assert_eq!(scene.actions(0), "wait 0 or input");
-        scene.happens(Time(0), &Due);
-        assert_eq!(scene.actions(0), "book 1; wait - or input");
+        scene.follow(&[(0, Input("b x 2\n"), "wait 0 or input"), (0, Due, "book 1; wait - or input")]);
         answered(&mut scene, 0, "b", 2, &[], Some(300));
         scene.check(&[
             (1, Input("b y 2\n"), "wait 1 or input"),

@@ -5,8 +5,7 @@ use super::*;
 #[test]
 fn a_store_that_cannot_be_asked_any_more_ends_the_run() {
     let mut scene = scene("-r 1/100ns", 2, 1);
-    scene.happens(Time(0), &Input("a\n"));
-    scene.actions(0);
+    scene.go_through(&[(0, Input("a\n"))]);
     scene.schedule.booking_failed(Exit::StoreAway, anyhow::anyhow!("gone"));
     assert_eq!(scene.actions(1), "error gone; finish 69");
 }
@@ -25,13 +24,7 @@ fn a_local_limit_that_is_shut_for_too_long_ends_the_run() {
 #[test]
 fn what_a_server_asks_for_is_told_to_the_store_and_no_slot_is_used_before() {
     let mut scene = scene("-r 9/100ns -j 9 -- cmd", 2, 9);
-    let mut rows = |rows: &[(u64, Event, &str)]| {
-        for (at, event, expected) in rows {
-            scene.happens(Time(*at), event);
-            assert_eq!(scene.actions(*at), *expected, "at {at}");
-        }
-    };
-    rows(&[
+    scene.follow(&[
         (0, Input("a\nb\n"), "book 2; wait - or input"),
         (1, Booked(&[10, 40]), "wait 10 or input"),
         (10, Due, "send a; wait 40 or input"),
@@ -47,12 +40,11 @@ fn what_a_server_asks_for_is_told_to_the_store_and_no_slot_is_used_before() {
     scene.schedule.booked(Time(14), &order, told);
     assert_eq!(scene.actions(14), "wait 30 or input");
     // It is lifted.
-    scene.happens(Time(30), &Due);
-    assert_eq!(scene.actions(30), "book 1; wait - or input");
-    scene.happens(Time(31), &Booked(&[35]));
-    assert_eq!(scene.actions(31), "wait 35 or input");
-    scene.happens(Time(35), &Due);
-    assert_eq!(scene.actions(35), "send b; wait - or input");
+    scene.check(&[
+        (30, Due, "book 1; wait - or input"),
+        (31, Booked(&[35]), "wait 35 or input"),
+        (35, Due, "send b; wait - or input"),
+    ]);
 }
 
 #[test]
@@ -79,10 +71,8 @@ fn a_run_that_would_wait_too_long_ends_at_once() {
 /// It is as far ahead as its answer may take.
 #[test]
 fn a_slot_that_is_free_at_once_is_in_time_for_a_run_that_does_not_wait() {
-    let mut scene = Scene::new("-r 1/100ns --max-wait 0ns");
     let terms = BookingTerms { answers_within: 10, ..booking_terms(2, &[9]) };
-    scene.schedule = scene.schedule.with_bookings(terms);
-    scene.check(&[
+    Scene::booking("-r 1/100ns --max-wait 0ns", terms).check(&[
         (0, Input("a\nb\n"), "book 2; wait - or input"),
         (3, Booked(&[13]), "book 1; wait 13 or input"),
         (13, Due, "send a; wait - or input"),
@@ -169,8 +159,7 @@ fn a_slot_that_never_comes_ends_the_run() {
 #[test]
 fn a_hold_in_the_store_is_what_the_next_release_waits_for() {
     let mut scene = Scene::shared("-r 1/100ns");
-    scene.happens(Time(0), &Input("a\n"));
-    assert_eq!(scene.actions(0), "book 1; wait - or input");
+    scene.follow(&[(0, Input("a\n"), "book 1; wait - or input")]);
     let held = Answer { held: Some(Time(50)), ask_again: Some(Time(50)), ..Answer::default() };
     scene.schedule.booked(Time(1), &Order::new(Key::new(), [1], 1), held);
     assert_eq!(scene.actions(1), "held until 50; wait 50 or input");

@@ -32,6 +32,12 @@ pub(super) fn release(limits: &mut Gate, at: u64, request: &Request) -> Vec<(usi
     charged
 }
 
+/// Terms for this number of shared limits.
+fn booking_terms(limits: usize) -> BookingTerms {
+    let most = vec![9; limits];
+    BookingTerms { span: 2, longest_span: 4, most, validity: 4, ..BookingTerms::default() }
+}
+
 #[test]
 fn the_latest_answer_counts_and_every_limit_is_charged() {
     let mut limits = gate([common(Interval, 1, 2), common(Sliding, 3, 100)]);
@@ -123,8 +129,7 @@ fn the_binding_limit_may_be_one_that_allows_it_only_before_the_others_do() {
 fn what_is_charged_is_told_for_each_limit_that_applies() {
     let rates = ["9/s", "9/s", "9/s,local", "9/s,local"].map(|text| text.parse().unwrap()).to_vec();
     let mut gate = Gate::new(rates, Time(0), Wall::EPOCH);
-    let terms = BookingTerms { span: 9, longest_span: 9, most: vec![9; 2], ..BookingTerms::default() };
-    gate.share(terms, true);
+    gate.share(booking_terms(2), true);
     let slots = [7, 5, 9].map(|until| Slot { at: Time(0), until: Time(until) }).into();
     let answer = Answer { slots, ..Answer::default() };
     gate.reservations_mut().unwrap().heard(Time(0), &Order::new(Key::new(), [0, 2], 3), &answer);
@@ -173,9 +178,7 @@ fn news_of_several_events_is_of_the_earliest() {
 fn slots_by_a_wall_clock_are_given_up_once_that_is_set() {
     let rates = ["9/d,algo=calendar,tz=UTC", "2/running"].map(|text| text.parse().unwrap());
     let mut gate = Gate::new(rates.to_vec(), Time(0), Wall::EPOCH);
-    let terms =
-        BookingTerms { span: 9, longest_span: 9, most: vec![9], validity: 4, ..BookingTerms::default() };
-    gate.share(terms, true);
+    gate.share(booking_terms(1), true);
     let slots = vec![Slot { at: Time(7), until: Time(9) }];
     let booked_by = Some(BookedBy::Wall(Wall::EPOCH));
     let answer = Answer { slots, booked_by, ..Answer::default() };
@@ -205,7 +208,7 @@ fn a_release_that_is_over_at_once_counts_from_then_on() {
 fn limits_of_the_run_keep_their_history_when_all_are_replaced() {
     let rates = |texts: &[&str]| texts.iter().map(|text| text.parse().unwrap()).collect::<Vec<Rate>>();
     let mut gate = Gate::new(rates(&["9/s", "2/100ns,key=col:1,local"]), Time(0), Wall::EPOCH);
-    gate.share(BookingTerms { span: 1, longest_span: 1, most: vec![9], ..BookingTerms::default() }, true);
+    gate.share(booking_terms(1), true);
     let (a, answer) = ([Key::from_slice(b"a")], |at| Answer { slots: vec![at], ..Answer::default() });
     let order = Order::new(Key::new(), [1], 1);
     let slot = Slot { at: Time(0), until: Time(5) };
@@ -213,5 +216,5 @@ fn limits_of_the_run_keep_their_history_when_all_are_replaced() {
     assert_eq!(release(&mut gate, 0, &request(0, &[1, 1], &a)), [(1, 1, 1), (0, 1, 1)]);
     gate.set_limits(Time(1), rates(&["7/s", "1/100ns,key=col:1,local"]));
     assert_eq!((gate.local().limits().count(), gate.rates().len()), (1, 2));
-    assert_eq!(gate.opening(Scope::Local, &request(1, &[1, 1], &a), Time(1)).from, Time(100));
+    assert_eq!(gate.local().opening(&request(1, &[1, 1], &a), Time(1)).from, Time(100));
 }

@@ -13,18 +13,8 @@ fn reservations(limits: usize, rate: &str) -> Reservations {
     let rate: RateText = rate.parse().unwrap();
     let rates = vec![rate.resolve(&Defaults::default()).unwrap(); limits];
     let most = vec![400; limits];
-    Reservations::new(
-        &rates,
-        BookingTerms {
-            span: 20,
-            longest_span: 30,
-            most,
-            validity: 4,
-            patience: PATIENCE,
-            ..BookingTerms::default()
-        },
-        true,
-    )
+    let terms = BookingTerms { span: 20, longest_span: 30, most, validity: 4, ..BookingTerms::default() };
+    Reservations::new(&rates, BookingTerms { patience: PATIENCE, ..terms }, true)
 }
 
 /// What the run itself knows stays.
@@ -72,6 +62,11 @@ fn slots(instants: &[(u64, u64)]) -> Vec<Slot> {
 
 fn request<'a>(eligible_at: u64, costs: &'a [u64], keys: &'a [Key]) -> Request<'a> {
     Request { eligible_at: Time(eligible_at), costs, keys, waits: true }
+}
+
+/// Releases that cost this, of one lane, next in line at `eligible_at`.
+fn demand<const N: usize>(eligible_at: u64, costs: &[u64; N], count: u64, before: u64) -> Demand<'_> {
+    Demand { request: request(eligible_at, costs, &[]), count, within: u64::MAX, before, lane: 0 }
 }
 
 /// The answer of a store to an order at 0, with nothing overrun.
@@ -166,14 +161,7 @@ fn what_follows_in_a_lane_is_booked_with_it_as_long_as_that_has_slots() {
     // Its cost, the number of such releases, and of those before them.
     let lane = [([2], 1, 0), ([1], 50, 1), ([3], 1, 30), ([2], 9, 39), ([4], 9, 48)];
     let wanted = |claims: &mut Reservations, lane: &[([u64; 1], u64, u64)]| {
-        let demand = |(costs, count, before)| Demand {
-            request: request(1, costs, &[]),
-            count,
-            within: u64::MAX,
-            before,
-            lane: 0,
-        };
-        let demands = lane.iter().map(|(costs, count, before)| demand((costs, *count, *before)));
+        let demands = lane.iter().map(|(costs, count, before)| demand(1, costs, *count, *before));
         let Steps { orders, again, .. } = claims.want(Time(1), demands, u64::MAX);
         let orders = orders.iter().filter_map(|order| Some((order.costs[0], order.wanted()?.count)));
         (orders.collect::<Vec<_>>(), again)
@@ -202,7 +190,7 @@ fn lanes_that_are_charged_the_same_need_slots_together() {
     let mut runs = Vec::new();
     let wanted = [(&cheap, 2, two, 4), (&dear, 1, zero, 0), (&cheap, 2, one, 3), (&cheap, 1, two, 0)];
     for (costs, count, eligible_at, within) in wanted {
-        let request = Request { eligible_at, costs, keys: &[], waits: true };
+        let request = request(eligible_at.0, costs, &[]);
         claims.need(&Demand { request, count, within, before: 0, lane: 0 }, None, &mut runs);
     }
     let runs: Vec<_> = runs.iter().map(|run| (&run.costs, run.near, run.eligible_at, run.within)).collect();
@@ -264,13 +252,8 @@ fn orders_that_were_turned_away_are_made_again_one_by_one() {
             claims.heard(Time(1), &Order::new(key.clone(), [1], 1), &answer);
         }
         let mut want = |now| {
-            let demands = keys.each_ref().map(|key| Demand {
-                request: request(0, &[1], key),
-                count: 1,
-                within: 9,
-                before: 0,
-                lane: 0,
-            });
+            let one = demand(0, &[1], 1, 0);
+            let demands = keys.each_ref().map(|keys| Demand { request: request(0, &[1], keys), ..one });
             let steps = claims.want(Time(now), demands.into_iter(), 9);
             (steps.orders.len(), steps.again)
         };
@@ -418,8 +401,8 @@ fn what_lacks_a_slot_waits_for_the_limit_once_the_store_has_said_so() {
         (limit, until)
     };
     let want = |claims: &mut Reservations, now| {
-        let demand = Demand { request: request(0, &[0, 1], &[]), count: 1, within: 9, before: 0, lane: 0 };
-        assert_eq!(claims.want(Time(now), [demand].into_iter(), 9).orders.len(), 1);
+        let wanted = claims.want(Time(now), [demand(0, &[0, 1], 1, 0)].into_iter(), 9);
+        assert_eq!(wanted.orders.len(), 1);
     };
     assert_eq!(blocked(&claims, [0, 1]), (None, None));
     want(&mut claims, 0);
@@ -468,8 +451,7 @@ fn turns_are_given_up_at_the_end() {
 fn the_end_waits_for_an_answer_for_a_while() {
     let mut slots = shared(1);
     assert_eq!(slots.last_answer(Time(0)), None);
-    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX, before: 0, lane: 0 };
-    assert_eq!(slots.want(Time(1), [demand].into_iter(), 9).orders.len(), 1);
+    assert_eq!(slots.want(Time(1), [demand(1, &[1], 3, 0)].into_iter(), 9).orders.len(), 1);
     assert_eq!([1, 7].map(|now| slots.last_answer(Time(now))), [Some(Time(8)), Some(Time(8))]);
     assert_eq!(slots.last_answer(Time(8)), None);
 }
@@ -496,8 +478,7 @@ fn slots_are_given_up_once_the_wall_clock_is_set() {
     let version = slots.version();
     slots.set_wall(Time(4), Wall::new(Time(4), Time(56)));
     assert!(count(&slots) == 0 && slots.version() > version);
-    let demand = Demand { request: request(1, &[1], &[]), count: 3, within: u64::MAX, before: 0, lane: 0 };
-    let orders = slots.want(Time(4), [demand].into_iter(), 9).orders;
+    let orders = slots.want(Time(4), [demand(1, &[1], 3, 0)].into_iter(), 9).orders;
     // The first one had begun.
     assert_eq!(orders[0], order(1).with(Task::GiveBack(vec![booked[1]], None)));
     assert!(orders.len() == 2 && orders[1].wanted().is_some());
@@ -524,14 +505,7 @@ fn slots_are_given_up_once_the_wall_clock_is_set() {
 #[test]
 fn an_answer_to_what_follows_a_release_without_a_slot_says_nothing() {
     let mut claims = shared(1);
-    let demand = |costs, before| Demand {
-        request: request(1, costs, &[]),
-        count: 1,
-        within: u64::MAX,
-        before,
-        lane: 0,
-    };
-    let demands = [demand(&[2], 0), demand(&[1], 1), demand(&[2], 2)];
+    let demands = [demand(1, &[2], 1, 0), demand(1, &[1], 1, 1), demand(1, &[2], 1, 2)];
     let orders = claims.want(Time(1), demands.into_iter(), u64::MAX).orders;
     assert_eq!(orders.len(), 3);
     let (ask_again, turn) = (Some(Time(SECOND)), Some(Turn(5)));
@@ -551,15 +525,9 @@ fn slots_behind_a_release_that_lacks_one_are_given_back_in_its_lane_alone() {
     for cost in [[1], [3]] {
         put(&mut claims, &Key::new(), &cost, &[(5, 7)]);
     }
-    let demand = |costs, before, lane| Demand {
-        request: request(1, costs, &[]),
-        count: 1,
-        within: u64::MAX,
-        before,
-        lane,
-    };
     // The first of the second lane costs nothing.
-    let demands = [demand(&[2], 0, 0), demand(&[1], 1, 0), demand(&[3], 1, 1)];
+    let other = Demand { lane: 1, ..demand(1, &[3], 1, 1) };
+    let demands = [demand(1, &[2], 1, 0), demand(1, &[1], 1, 1), other];
     let orders = claims.want(Time(1), demands.into_iter(), u64::MAX).orders;
     let costs = |is_meant: fn(&Task) -> bool| {
         orders.iter().filter(|order| is_meant(&order.task)).map(|order| order.costs[0]).collect::<Vec<_>>()

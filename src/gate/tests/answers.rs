@@ -88,31 +88,11 @@ impl Lanes {
         let mut gate = Gate::new(draw(&mut random, first), Time(0), Wall::EPOCH);
         let are_shared = random.bool();
         if are_shared {
-            let (most, validity, patience, changes) = (vec![9], 4, 0, 0);
-            gate.share(
-                BookingTerms {
-                    span: 2,
-                    longest_span: 4,
-                    most,
-                    validity,
-                    patience,
-                    changes,
-                    ..BookingTerms::default()
-                },
-                true,
-            );
+            gate.share(booking_terms(1), true);
         }
         let waiting = [*b"ax", *b"ay", *b"bx", *b"by"].map(Waiting::new).into();
-        let mut lanes = Lanes {
-            random,
-            gate,
-            first,
-            are_shared,
-            wall: Wall::EPOCH,
-            waiting,
-            running: vec![],
-            log: vec![],
-        };
+        let (wall, running, log) = (Wall::EPOCH, vec![], vec![]);
+        let mut lanes = Lanes { random, gate, first, are_shared, wall, waiting, running, log };
         lanes.draw_costs();
         lanes.waiting.iter_mut().for_each(|lane| lane.ask(&lanes.gate, Time(0)));
         lanes

@@ -5,7 +5,7 @@ use anyhow::{Context, Error};
 use super::action::LEAST_TOLD;
 use super::admission::AlikeReleases;
 use super::jobs::Attempt;
-use super::{Action, Admission, Failed, Failure, HoldBegun, Notice, Schedule};
+use super::{Action, Admission, Failed, Failure, HoldBegun, Incoming, Notice, Schedule};
 use crate::charge::Charge;
 use crate::config::{Halt, HaltOn, OnLimit, Rate, check_shared, keys};
 use crate::exit::{End, Exit, JobEnd};
@@ -25,7 +25,7 @@ impl Schedule {
         // Input that never pauses would replace what waits for ever. All that came before this item is known.
         let replaces = self.options.on_limit == OnLimit::Latest;
         if replaces && self.upcoming.at().is_some_and(|next| block.arrival() > next) {
-            self.arrivals.know();
+            self.incoming = Incoming::Known;
         }
         self.input.put(block);
     }
@@ -54,7 +54,9 @@ impl Schedule {
 
     /// The awaited instant has come, and all that arrived by then was reported, if the wait accepted input.
     pub fn due(&mut self) {
-        self.arrivals.due();
+        if self.incoming == Incoming::Awaited {
+            self.incoming = Incoming::Known;
+        }
     }
 
     /// The limits have changed; the new ones keep the history of past releases.

@@ -21,7 +21,6 @@
 mod account;
 mod action;
 mod admission;
-mod arrivals;
 mod ending;
 mod events;
 mod forecast;
@@ -44,7 +43,6 @@ pub use self::stats::{Stats, Times};
 
 use self::account::Account;
 use self::action::Actions;
-use self::arrivals::Listening;
 use self::ending::Ending;
 use self::jobs::Jobs;
 use self::lanes::Lanes;
@@ -54,6 +52,17 @@ use crate::exit::Exit;
 use crate::gate::{BookingTerms, Gate, Learned, Reservations};
 use crate::source::{Capacity, Delimiter, Done, Input};
 use crate::time::{SECOND, Time, Wall};
+
+/// What is known of the input that has arrived by now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Incoming {
+    /// There may be more.
+    Unknown,
+    /// The present wait listens to it: by the instant waited for, all that has arrived is reported.
+    Awaited,
+    /// All of it was reported.
+    Known,
+}
 
 /// The scheduler of a run.
 pub struct Schedule {
@@ -66,7 +75,7 @@ pub struct Schedule {
     ending: Ending,
     actions: Actions,
     upcoming: Upcoming,
-    arrivals: Listening,
+    incoming: Incoming,
     /// The last instant at which the latest admission could be sent, if it needed slots.
     good_until: Option<Time>,
     /// The last admission, kept for reuse of its memory; `None` while one is being sent.
@@ -89,7 +98,7 @@ impl Schedule {
             ending: Ending::new(config, now, wall),
             actions: Actions::default(),
             upcoming: Upcoming::default(),
-            arrivals: Listening::default(),
+            incoming: Incoming::Unknown,
             good_until: None,
             spare: Some(Box::default()),
         }
@@ -231,7 +240,7 @@ impl Schedule {
     /// Waits for something to happen, or for an instant: to look again, to tidy up, or any other that is known.
     fn wait(&mut self, now: Time, [again, tidy_at]: [Option<Time>; 2]) -> Action {
         let accepting = self.is_accepting();
-        self.arrivals.wait(accepting);
+        self.incoming = if accepting { Incoming::Awaited } else { Incoming::Unknown };
         if self.ending.is_stopping() {
             return Action::Wait { until: again, accepting };
         }
@@ -351,11 +360,11 @@ impl Schedule {
         if waits || self.look(now) {
             self.actions.notify(Notice::TimeUp);
             self.ending.end(Exit::Refused);
-        } else if self.arrivals.are_known() || self.input.has_ended() {
+        } else if self.incoming == Incoming::Known || self.input.has_ended() {
             self.ending.stop();
         } else {
             // Until now, there may have been no command to take more.
-            self.arrivals.wait(true);
+            self.incoming = Incoming::Awaited;
             return Some(Action::Wait { until: Some(now), accepting: true });
         }
         self.actions.next()
@@ -375,7 +384,7 @@ impl Schedule {
 
     /// True if no more input that has arrived by now can be read.
     fn knows_all(&self) -> bool {
-        self.arrivals.are_known() || !self.is_accepting()
+        self.incoming == Incoming::Known || !self.is_accepting()
     }
 
     /// True if releases depend on what the wall clock shows, so the scheduler must be told when it is set.

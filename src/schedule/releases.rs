@@ -6,7 +6,7 @@ use std::ops::ControlFlow::{self, Break, Continue};
 use anyhow::anyhow;
 
 use super::admission::AlikeReleases;
-use super::{Admission, Notice, Schedule};
+use super::{Admission, Incoming, Notice, Schedule};
 use crate::config::{OnLimit, Rate};
 use crate::exit::Exit;
 use crate::gate::{Blocked, By, Request, Scope};
@@ -67,7 +67,7 @@ impl Schedule {
     /// True if items that must be known before a release may still arrive at this very instant. Offers those that have
     /// arrived.
     pub(super) fn gathers(&mut self, now: Time) -> bool {
-        if !self.must_gather() || self.arrivals.are_known() {
+        if !self.must_gather() || self.incoming == Incoming::Known {
             return false;
         }
         self.offer(now);
@@ -270,7 +270,7 @@ impl Schedule {
             return Continue(());
         }
         // There is room again for what has arrived at the same instant; it may join the next batch.
-        self.arrivals.forget();
+        self.incoming = Incoming::Unknown;
         self.upcoming.set(admission.checked, at);
         Break(())
     }
@@ -343,7 +343,7 @@ impl Schedule {
     /// Charges the releases of the first `items`.
     pub(super) fn commit(&mut self, now: Time, admission: &mut Admission, items: u64) {
         // More that has arrived by this instant may be read now.
-        self.arrivals.forget();
+        self.incoming = Incoming::Unknown;
         let releases = admission.batch.releases_of(items);
         let (over, account) = (!self.jobs.exist(), &mut self.account);
         let charged = |limit, releases, cost| account.charge(limit, releases, cost);

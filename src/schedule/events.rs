@@ -91,7 +91,7 @@ impl Schedule {
         self.account.leave(now, &admission, items);
         if items > 0 {
             self.good_until = good_until;
-            self.lanes.was_timely();
+            self.lanes.batcher().was_timely();
         }
         if items < admission.batch.items() {
             let left = admission.batch.take(items, self.input.delimiter());
@@ -125,7 +125,7 @@ impl Schedule {
 
     /// An admission was not sent, as its slot had ended by the time it was formed.
     pub fn late(&mut self, now: Time, admission: Box<Admission>) {
-        self.lanes.was_late(admission.batch.items());
+        self.lanes.batcher().was_late(admission.batch.items());
         self.sent(now, admission, 0);
     }
 
@@ -133,7 +133,7 @@ impl Schedule {
     pub fn too_long(&mut self, now: Time, mut admission: Box<Admission>) {
         let items = admission.batch.items();
         if items > 1 {
-            self.lanes.was_too_long(items);
+            self.lanes.batcher().shrink(items);
             return self.sent(now, admission, 0);
         }
         let why = Failure::ArgumentError(LONG_LINE);

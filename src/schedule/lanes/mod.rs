@@ -100,19 +100,9 @@ impl Lanes {
         self.reopen_all(now, gate);
     }
 
-    /// Notes that a batch of this number of items was too long for the system.
-    pub(super) fn was_too_long(&mut self, items: u64) {
-        self.batcher.shrink(items);
-    }
-
-    /// Notes that a batch of this number of items was formed too late for its slot. A smaller one may be in time.
-    pub(super) fn was_late(&mut self, items: u64) {
-        self.batcher.was_late(items);
-    }
-
-    /// Notes that a batch was formed in time.
-    pub(super) fn was_timely(&mut self) {
-        self.batcher.was_timely();
+    /// What forms batches, to be told of what became of one.
+    pub(super) fn batcher(&mut self) -> &mut Batcher {
+        &mut self.batcher
     }
 
     /// The number of items in the next release of a lane, or of those that may be released one by one, and the charge
@@ -246,7 +236,7 @@ impl Lanes {
         for items in again {
             self.size.add(&items.segment);
             // None is forgotten in between, which may be one that the items before are for.
-            by_lane.entry(self.open(&items)).or_default().push(items);
+            by_lane.entry(self.open(&items.charge.keys)).or_default().push(items);
         }
         for (at, items) in by_lane {
             let lane = &mut self.directory.entries[at].lane;
@@ -263,22 +253,18 @@ impl Lanes {
 
     fn find(&mut self, items: &Items) -> usize {
         self.directory.forget_emptied(items.segment.arrival());
-        self.open(items)
+        self.open(&items.charge.keys)
     }
 
-    /// The lane of items; it may be empty.
-    fn open(&mut self, items: &Items) -> usize {
-        let name = self.name(&items.charge.keys);
-        self.directory.get_or_open(&name)
-    }
-
-    fn name(&self, keys: &Rc<[Key]>) -> Rc<[Key]> {
-        if self.options.in_order { Rc::default() } else { Rc::clone(keys) }
+    /// The lane of items with these keys; it may be empty.
+    fn open(&mut self, keys: &Rc<[Key]>) -> usize {
+        let name = if self.options.in_order { &Rc::default() } else { keys };
+        self.directory.get_or_open(name)
     }
 
     /// Releases nothing with these keys before `until`. Returns the end of the hold known so far.
     pub(super) fn hold(&mut self, now: Time, keys: &Rc<[Key]>, until: Time, gate: &Gate) -> Time {
-        let at = self.directory.get_or_open(&self.name(keys));
+        let at = self.open(keys);
         let lane = &mut self.directory.entries[at].lane;
         let known = lane.hold;
         lane.hold = until.max(known);

@@ -12,7 +12,7 @@ pub(super) struct KeyClaims {
     /// Inline for one, as a key rarely has more than one set of costs.
     pub(super) leases: SmallVec<[Lease; 1]>,
     /// The costs of overruns under each limit, by the last answer.
-    overrun: Box<[u64]>,
+    pub(super) overrun: Box<[u64]>,
     /// The instant of the last answer.
     pub(super) heard: Option<Time>,
     /// As in the last answer.

@@ -1,6 +1,7 @@
 //! The size and timing of orders for slots.
 
 use super::ahead::Ahead;
+use super::key_claims::KeyClaims;
 use super::lease::{DemandRun, Lease};
 use super::losses::Losses;
 use super::order::{Answer, Turn, Wanted};
@@ -24,9 +25,6 @@ const MAX_RUNS: usize = 128;
 
 /// Nanoseconds to wait after an answer without slots before asking again.
 const PAUSE: u64 = SECOND / 100;
-
-/// The instant of an answer, and its `confirm_from`.
-pub(super) type Heard = (Time, Option<Time>);
 
 /// The pacing of orders, for all claims.
 #[derive(Clone)]
@@ -114,31 +112,29 @@ impl Pacing {
         lease.demand.near.min(2 * self.span()).saturating_sub(lease.supply())
     }
 
-    /// The slots to order for a run, when only `vacancies` more slots can be used. Its `lease` is of the same key and
-    /// costs, and needs slots for it and the runs before it. `last` is the instant of the last slot of the key; `heard`
-    /// that at which the store last answered for it, as of which slots before another instant are good.
+    /// The slots to order for a run, when only `vacancies` more slots can be used. Of what is `known` of its key, the
+    /// lease for its costs needs slots for it and the runs before it.
     ///
     /// # Errors
     /// There is nothing to order now; with the instant at which to look again, if there is one.
     pub(super) fn plan(
         &self,
         now: Time,
-        lease: &Lease,
+        known: &KeyClaims,
         run: &DemandRun,
-        last: Option<Time>,
-        heard: Option<Heard>,
         vacancies: u64,
     ) -> Result<Wanted, Option<Time>> {
+        let lease = known.find(&run.costs).ok_or(None)?;
         if !run.follows && !lease.coming.is_empty() {
             return Err(None);
         }
         let lacking = self.lacking(lease).min(run.near).min(vacancies).min(self.span());
         if lacking == 0 {
-            return self.check(now, lease, run, heard);
+            return self.check(now, known, lease, run);
         }
-        let look = heard.map_or(Time(u64::MAX), |(heard, _)| heard.saturating_add(LONGEST_UNASKED));
+        let look = known.heard.map_or(Time::NEVER, |heard| heard.saturating_add(LONGEST_UNASKED));
         // An item that backs off needs no slot before `eligible_at`.
-        let last = if run.follows { last } else { lease.slots.back().map(|last| last.at) };
+        let last = if run.follows { known.last() } else { lease.slots.back().map(|last| last.at) };
         let last = last.map(|last| Time(last.0.saturating_sub(self.lead())));
         let when = last.map_or(run.eligible_at, |last| run.eligible_at.max(last));
         let (when, turn) = match lease.not_before {
@@ -146,7 +142,7 @@ impl Pacing {
             None => (when, None),
         };
         if when > now {
-            let check = self.check(now, lease, run, heard);
+            let check = self.check(now, known, lease, run);
             return check.map_err(|again| again.into_iter().chain([when]).min());
         }
         Ok(self.wanted(lease, run, lacking, turn))
@@ -156,14 +152,13 @@ impl Pacing {
     fn check(
         &self,
         now: Time,
+        known: &KeyClaims,
         lease: &Lease,
         run: &DemandRun,
-        heard: Option<Heard>,
     ) -> Result<Wanted, Option<Time>> {
         let first = lease.slots.front().map(|first| first.at);
-        let (first, (heard, confirm_from)) = first.zip(heard).ok_or(None)?;
-        let is_confirmed = confirm_from.is_none_or(|from| first < from);
-        let is_fresh = is_confirmed && first.since(heard) <= self.lead().saturating_mul(2);
+        let (first, heard) = first.zip(known.heard).ok_or(None)?;
+        let is_fresh = known.confirms(first) && first.since(heard) <= self.lead().saturating_mul(2);
         if is_fresh || !lease.coming.is_empty() {
             return Err(None);
         }
@@ -261,6 +256,17 @@ mod tests {
         }
     }
 
+    /// A lease for this number of releases, which holds these slots.
+    fn lease(count: u64, held: &[Time]) -> Lease {
+        let demand = TotalDemand { count, near: count, ..TotalDemand::default() };
+        let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
+        Lease { demand, slots, ..Lease::default() }
+    }
+
+    fn run(near: u64, eligible_at: Time) -> DemandRun {
+        DemandRun { near, eligible_at, within: u64::MAX, ..DemandRun::default() }
+    }
+
     /// The number of slots asked for at an instant, or the instant to look again.
     fn plan(
         Asker { pacing, placed, not_before }: &mut Asker,
@@ -269,14 +275,11 @@ mod tests {
         vacancies: u64,
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
-        let demand = TotalDemand { count, near: count, ..TotalDemand::default() };
-        let run =
-            DemandRun { near: count, eligible_at: SECONDS[1], within: u64::MAX, ..DemandRun::default() };
-        let heard = Some((now, None)).filter(|_| !held.is_empty());
-        let slots = held.iter().map(|&at| Slot { at, until: at }).collect();
         let (coming, not_before) = (placed.iter().copied().collect(), *not_before);
-        let lease = Lease { demand, slots, coming, not_before, ..Lease::default() };
-        let Wanted { count, .. } = pacing.plan(now, &lease, &run, None, heard, vacancies)?;
+        let leases = [Lease { coming, not_before, ..lease(count, held) }].into();
+        let heard = Some(now).filter(|_| !held.is_empty());
+        let known = KeyClaims { leases, heard, ..KeyClaims::default() };
+        let count = pacing.plan(now, &known, &run(count, SECONDS[1]), vacancies)?.count;
         pacing.coming += count;
         *placed = Some((now, count));
         Ok(count)
@@ -416,33 +419,27 @@ mod tests {
             (LONGEST_UNASKED, FAR, None, Ok(0)),
         ];
         let pacing = pacing(20, 30);
-        let lease = |count, at: &[u64], not_before: Option<u64>| {
-            let demand = TotalDemand { count, near: count, ..TotalDemand::default() };
-            let slots = at.iter().map(|&at| Slot { at: Time(at), until: Time(at) }).collect();
-            let not_before = not_before.map(|at| (Time(at), None));
-            Lease { demand, slots, not_before, ..Lease::default() }
-        };
-        let plan = |now, eligible_at, lease: &Lease, confirm_from: Option<u64>| {
-            let heard = Some((Time(0), confirm_from.map(Time)));
-            let near = lease.demand.near;
-            let run =
-                DemandRun { near, eligible_at: Time(eligible_at), within: u64::MAX, ..DemandRun::default() };
-            let planned = pacing.plan(Time(now), lease, &run, None, heard, 99).map(|wanted| wanted.count);
+        let plan = |now, eligible_at, lease: Lease, confirm_from: Option<u64>| {
+            let run = run(lease.demand.near, Time(eligible_at));
+            let (heard, confirm_from) = (Some(Time(0)), confirm_from.map(Time));
+            let known = KeyClaims { leases: [lease].into(), heard, confirm_from, ..KeyClaims::default() };
+            let planned = pacing.plan(Time(now), &known, &run, 99).map(|wanted| wanted.count);
             planned.map_err(|again| again.map(|at| at.0))
         };
         for (now, first, confirm_from, expected) in table {
-            let found = plan(now, 0, &lease(1, &[first], None), confirm_from);
+            let found = plan(now, 0, lease(1, &[Time(first)]), confirm_from);
             assert_eq!(found, expected, "{first} at {now}");
         }
-        let asking = Lease { coming: [(Time(0), 1)].into(), ..lease(1, &[FAR], None) };
-        assert_eq!(plan(LONGEST_UNASKED, 0, &asking, None), Err(None));
+        let asking = Lease { coming: [(Time(0), 1)].into(), ..lease(1, &[Time(FAR)]) };
+        assert_eq!(plan(LONGEST_UNASKED, 0, asking, None), Err(None));
         // One that was turned away asks when it was told to, but at least so often, and not before it is needed.
-        assert_eq!(plan(1, 0, &lease(3, &[], Some(FAR)), None), Err(Some(LONGEST_UNASKED)));
-        assert_eq!(plan(LONGEST_UNASKED, 0, &lease(3, &[], Some(FAR)), None), Ok(3));
-        assert_eq!(plan(3, 7, &lease(3, &[], Some(2)), None), Err(Some(7)));
+        let turned_away = |until| Lease { not_before: Some((Time(until), None)), ..lease(3, &[]) };
+        assert_eq!(plan(1, 0, turned_away(FAR), None), Err(Some(LONGEST_UNASKED)));
+        assert_eq!(plan(LONGEST_UNASKED, 0, turned_away(FAR), None), Ok(3));
+        assert_eq!(plan(3, 7, turned_away(2), None), Err(Some(7)));
         // A slot is held for the first; the others are needed later.
-        assert_eq!(plan(1, 4 * SECOND, &lease(3, &[SECOND], None), None), Err(Some(SECOND - LEAD)));
-        assert_eq!(plan(SECOND - LEAD, 4 * SECOND, &lease(3, &[SECOND], None), None), Ok(0));
+        assert_eq!(plan(1, 4 * SECOND, lease(3, &[SECONDS[1]]), None), Err(Some(SECOND - LEAD)));
+        assert_eq!(plan(SECOND - LEAD, 4 * SECOND, lease(3, &[SECONDS[1]]), None), Ok(0));
     }
 
     #[test]

@@ -142,19 +142,16 @@ impl Limit {
     /// The first opening for a key, at or after `from`: inside the hours, the rule's answer or the end of the hours,
     /// whichever is first.
     pub fn opening(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
-        let Some(hours) = &self.hours else { return self.by_rule(key, ask, from) };
-        let (opening, end) = (self.by_rule(key, ask, from), hours.first(from, false));
+        // *Never* may mean not before something ends.
+        let opening = Opening::of(&self.rule(key), self.accounts.of(key), ask, self.running(key), from);
+        let Some(hours) = &self.hours else { return opening };
+        let end = hours.first(from, false);
         if opening.from < end { opening } else { Opening { from: end, until: hours.first(end, true) } }
     }
 
     /// As [`Limit::opening`], for a request with this cost.
     pub(crate) fn opening_for(&self, request: &Request, cost: u64, from: Time) -> Opening {
         self.opening(self.key_of(request), request.ask(cost), from)
-    }
-
-    /// *Never* may mean not before something ends.
-    fn by_rule(&self, key: &[u8], ask: Ask, from: Time) -> Opening {
-        Opening::of(&self.rule(key), self.accounts.of(key), ask, self.running(key), from)
     }
 
     /// The account of a key, opened at `now` if there is none. Valid until the next [`Limit::evict`].

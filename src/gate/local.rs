@@ -98,7 +98,7 @@ impl LocalLimits {
             let is_meant = match scope {
                 Scope::Common => limit.is_common(),
                 Scope::Keyed => !limit.is_common(),
-                Scope::Local | Scope::All => true,
+                Scope::All => true,
             };
             *cost > 0 && is_meant
         })
@@ -106,7 +106,7 @@ impl LocalLimits {
 
     /// The first opening for a release at or after `from`, by these limits.
     pub fn opening(&self, request: &Request, from: Time) -> Opening {
-        let asked = self.asked(Scope::Local, request);
+        let asked = self.asked(Scope::All, request);
         let from = request.eligible_at.max(from);
         Opening::agreed(from, &asked, |(limit, cost), from| limit.opening_for(request, cost, from))
     }

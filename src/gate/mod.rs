@@ -119,8 +119,7 @@ impl Gate {
     /// An answer of [`Gate::opening`] stands until this number changes or the opening ends.
     pub fn version(&self, scope: Scope) -> u64 {
         let of_slots = self.reservations.as_ref().map_or(0, Reservations::version);
-        let has_slots = matches!(scope, Scope::Keyed | Scope::All);
-        self.local.version(scope) + if has_slots { of_slots } else { 0 }
+        self.local.version(scope) + if scope == Scope::Common { 0 } else { of_slots }
     }
 
     /// The first opening for a release at or after `from`, by these limits; of one that does not wait, the opening in
@@ -130,7 +129,7 @@ impl Gate {
             return self.judged(request);
         }
         let from = request.eligible_at.max(from);
-        let slots = self.reservations.as_ref().filter(|_| matches!(scope, Scope::Keyed | Scope::All));
+        let slots = self.reservations.as_ref().filter(|_| scope != Scope::Common);
         let asked = self.local.asked(scope, request).map(Some).chain(slots.map(|_| None));
         Opening::agreed(from, &asked, |limit, from| match (limit, slots) {
             (Some((limit, cost)), _) => limit.opening_for(request, cost, from),

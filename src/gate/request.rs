@@ -37,8 +37,6 @@ pub enum Scope {
     Common,
     /// The limits by key, and slots.
     Keyed,
-    /// The limits of this run alone.
-    Local,
     /// All of them.
     All,
 }

@@ -354,6 +354,7 @@ fn write_metrics(
 mod tests {
     use std::collections::VecDeque;
     use std::fs;
+    use std::ops::RangeInclusive;
 
     use super::*;
     use crate::cli;
@@ -363,14 +364,15 @@ mod tests {
 
     const TERM: Exit = Exit::Signal(Signal::SIGTERM as i32);
 
-    /// A signal comes in the second wait, and is reported late.
-    #[derive(Default)]
-    struct Late {
-        waits: usize,
-        is_interrupted: bool,
+    /// Wakes, and the events after them.
+    struct Scripted {
+        wakes: VecDeque<Wake>,
+        events: VecDeque<Event>,
+        /// A signal has come and was not reported yet while this number of events is left.
+        interrupted: RangeInclusive<usize>,
     }
 
-    impl World for Late {
+    impl World for Scripted {
         fn now(&self) -> Time {
             Time(9)
         }
@@ -380,23 +382,23 @@ mod tests {
         }
 
         fn wait(&mut self, _: Wait) -> Wake {
-            assert!(!self.is_interrupted, "it waits for more than the signal");
-            self.waits += 1;
-            self.is_interrupted = self.waits == 2;
-            match self.waits {
-                1 => Wake::Input(Segment::of(b"a\n".to_vec(), 1, Time(9))),
-                2 => Wake::Due,
-                _ => Wake::Event(Event::Exited),
-            }
+            assert!(!self.is_interrupted(), "it waits for more than the signal");
+            let wake = self.wakes.pop_front();
+            wake.unwrap_or_else(|| Wake::Event(self.happened().expect("something to wait for")))
         }
 
         fn happened(&mut self) -> Option<Event> {
-            std::mem::take(&mut self.is_interrupted).then_some(Event::Stop(TERM))
+            self.events.pop_front()
         }
 
         fn is_interrupted(&self) -> bool {
-            self.is_interrupted
+            self.wakes.is_empty() && self.interrupted.contains(&self.events.len())
         }
+    }
+
+    /// Items arrive at once.
+    fn input(text: &str, items: u64) -> Wake {
+        Wake::Input(Segment::of(text.into(), items, Time(9)))
     }
 
     /// Commands for an item each, which end one after the other.
@@ -481,43 +483,15 @@ mod tests {
     fn a_signal_that_is_reported_late_is_all_that_is_waited_for() {
         let mut schedule = schedule(&["-r1/s", "--timeout=1"]);
         let mut sink = Commands { are_overdue: true, ..Commands::default() };
-        let (mut world, reporter) = (Late::default(), Reporter::default());
+        let wakes = [input("a\n", 1), Wake::Due].into();
+        let events = [Event::Stop(TERM), Event::Exited].into();
+        let mut world = Scripted { wakes, events, interrupted: 2..=2 };
+        let reporter = Reporter::default();
         assert_eq!(Driver::new(&mut world, &mut sink, &reporter).run(&mut schedule), TERM);
     }
 
-    /// Two items come; then their commands end, one after the other, while a signal comes.
-    struct Busy {
-        has_input: bool,
-        events: VecDeque<Event>,
-    }
-
-    impl World for Busy {
-        fn now(&self) -> Time {
-            Time(9)
-        }
-
-        fn wall(&mut self) -> Wall {
-            Wall::EPOCH
-        }
-
-        fn wait(&mut self, _: Wait) -> Wake {
-            match std::mem::take(&mut self.has_input) {
-                true => Wake::Input(Segment::of(b"a\nb\n".to_vec(), 2, Time(9))),
-                false => Wake::Event(self.happened().expect("something to wait for")),
-            }
-        }
-
-        fn happened(&mut self) -> Option<Event> {
-            self.events.pop_front()
-        }
-
-        fn is_interrupted(&self) -> bool {
-            // From the end of the first one on.
-            matches!(self.events.len(), 1 | 2)
-        }
-    }
-
-    /// The end of the second one is found while the signal is waited for, and both outputs are printed then.
+    /// A signal comes from the end of the first one on. The end of the second one is found while it is waited for, and
+    /// both outputs are printed then.
     #[test]
     fn commands_that_end_as_a_signal_comes_are_logged() {
         let mut schedule = schedule(&["-r9/s", "-j2"]);
@@ -525,7 +499,7 @@ mod tests {
         let path = directory.path().join("log");
         let log = JobLog::open(&path, None, false).unwrap();
         let events = [Event::Exited, Event::Exited, Event::Stop(TERM)].into();
-        let mut world = Busy { has_input: true, events };
+        let mut world = Scripted { wakes: [input("a\nb\n", 2)].into(), events, interrupted: 1..=2 };
         let (mut sink, reporter) = (Commands::default(), Reporter::default());
         let driver = Driver::new(&mut world, &mut sink, &reporter);
         let mut driver = driver.noting(Some(log), None, None);

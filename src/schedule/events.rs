@@ -69,7 +69,7 @@ impl Schedule {
         self.spare = self.spare.take().map(|_| Box::default());
         self.lanes.set_terms(&self.gate);
         let waiting = self.lanes.take_all(now, are_other);
-        let bound = self.gate.reservations().map_or(&[][..], Reservations::bound);
+        let bound = self.gate.reservations().map_or(&[][..], |slots| &slots.terms().most);
         self.input.change_limits(waiting, &rates, bound);
         // The new limits will count the ends of running attempts.
         for attempt in self.jobs.running_mut() {

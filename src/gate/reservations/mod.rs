@@ -105,13 +105,9 @@ impl Reservations {
         }
     }
 
-    pub(super) fn terms(&self) -> &BookingTerms {
+    /// The terms on which slots are booked.
+    pub fn terms(&self) -> &BookingTerms {
         &self.terms
-    }
-
-    /// The most that a release may cost under each shared limit.
-    pub fn bound(&self) -> &[u64] {
-        &self.terms.most
     }
 
     /// Takes the terms for the limits that have replaced those of the store, if they are new: then

@@ -1,9 +1,9 @@
 //! Unbuffered writes to standard output and standard error.
 
-use std::io;
-use std::os::fd::AsFd;
+use std::os::fd::BorrowedFd;
 
 use nix::errno::Errno;
+use nix::libc;
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::unistd::write;
 
@@ -46,7 +46,7 @@ impl Target {
                 continue;
             }
             let end = if may_block { end } else { end.min(*written + CERTAIN) };
-            match self.write_once(&bytes[*written..end]) {
+            match write(self.fd(), &bytes[*written..end]) {
                 Ok(length) => *written += length,
                 // Someone else made it non-blocking.
                 Err(Errno::EAGAIN) if may_block => _ = self.is_writable(PollTimeout::NONE)?,
@@ -62,18 +62,17 @@ impl Target {
         self.write(bytes, &mut 0, |_| Some(Leave { end: bytes.len(), may_block: true }))
     }
 
-    fn write_once(self, bytes: &[u8]) -> nix::Result<usize> {
-        match self {
-            Target::Stdout => write(io::stdout(), bytes),
-            Target::Stderr => write(io::stderr(), bytes),
-        }
+    /// Its descriptor, without the buffer that std allocates for standard output.
+    #[expect(unsafe_code)]
+    pub(crate) fn fd(self) -> BorrowedFd<'static> {
+        let number = if self == Target::Stdout { libc::STDOUT_FILENO } else { libc::STDERR_FILENO };
+        // SAFETY: the start of the program has seen to it that it is open, and nothing closes it.
+        unsafe { BorrowedFd::borrow_raw(number) }
     }
 
     /// Waits up to `timeout` until a write would succeed or fail at once. Returns whether it would.
     pub(crate) fn is_writable(self, timeout: PollTimeout) -> nix::Result<bool> {
-        let (stdout, stderr) = (io::stdout(), io::stderr());
-        let fd = if self == Target::Stdout { stdout.as_fd() } else { stderr.as_fd() };
-        match poll(&mut [PollFd::new(fd, PollFlags::POLLOUT)], timeout) {
+        match poll(&mut [PollFd::new(self.fd(), PollFlags::POLLOUT)], timeout) {
             // Nothing is known yet; the caller writes or polls again.
             Err(Errno::EINTR | Errno::EAGAIN | Errno::ENOMEM) => Ok(false),
             result => result.map(|ready| ready > 0),

@@ -13,6 +13,7 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 
 use super::readable;
 use crate::inherited::{inherited, stdin};
+use crate::output::Target;
 use crate::pipe;
 
 pub(crate) struct InputFile {
@@ -53,10 +54,10 @@ impl InputFile {
     /// cat: both are the same file, and writing is ahead of reading.
     pub(crate) fn is_fed_by_stdout(&self) -> bool {
         let Some(place) = FilePlace::of(&self.file) else { return false };
-        let Some(out) = as_file(io::stdout()).ok().and_then(|file| FilePlace::of(&file)) else {
+        let Some(out) = as_file(Target::Stdout.fd()).ok().and_then(|file| FilePlace::of(&file)) else {
             return false;
         };
-        let flags = fcntl(io::stdout(), FcntlArg::F_GETFL).unwrap_or_default();
+        let flags = fcntl(Target::Stdout.fd(), FcntlArg::F_GETFL).unwrap_or_default();
         let appends = OFlag::from_bits_truncate(flags).contains(OFlag::O_APPEND);
         place.id == out.id && place.offset < if appends { place.size } else { out.offset }
     }

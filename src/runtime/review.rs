@@ -9,6 +9,7 @@ use crate::audit::{Audit, Violation};
 use crate::charge::{Charge, Draft};
 use crate::config::{self, Arrivals, Rate, Selector};
 use crate::exit::Exit;
+use crate::output::Target;
 use crate::records::{Moment, ReorderBuffer};
 use crate::sink::{Cause, Sent, Sink};
 use crate::source::{Advice, Batch, Charger, Delimiter, ReleaseCharges, Segment, bad_item};
@@ -115,7 +116,7 @@ impl Review {
 
     /// Judges records until the input ends or the run is to stop.
     fn judge_all(&mut self, world: &mut impl World, report: &mut AuditReport) -> Result<Option<Exit>> {
-        let is_watched = io::stdout().is_terminal();
+        let is_watched = Target::Stdout.fd().is_terminal();
         // Findings about items that are passed on are reported at the end.
         let pause = Some(Time::ZERO).filter(|_| self.passing.is_none());
         let mut until = pause;

@@ -1,7 +1,5 @@
 //! Notices that the reader of stdout is gone, even while there is nothing to write.
 
-use std::io;
-use std::os::fd::AsFd;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,12 +9,13 @@ use super::readable;
 use super::waker::Waker;
 use super::world::Event;
 use crate::exit::Exit;
+use crate::output::Target;
 use crate::pipe::is_pipe;
 
 /// Starts a thread that reports once the reader of stdout is gone, if stdout is a pipe or a socket. Returns whether it
 /// is.
 pub(super) fn watch(waker: &Waker) -> Result<bool> {
-    if !is_pipe(io::stdout()) {
+    if !is_pipe(Target::Stdout.fd()) {
         return Ok(false);
     }
     let waker = waker.clone();
@@ -29,7 +28,6 @@ pub(super) fn watch(waker: &Waker) -> Result<bool> {
 
 /// Waits up to `timeout` for the reader to be gone. May return before that.
 pub(super) fn is_gone(timeout: Option<Duration>) -> bool {
-    let stdout = io::stdout();
     // Errors and hang-ups are reported anyway, but by macOS only if some event is asked for. This one never comes.
-    readable::wait_for(&mut [PollFd::new(stdout.as_fd(), PollFlags::POLLRDBAND)], timeout)
+    readable::wait_for(&mut [PollFd::new(Target::Stdout.fd(), PollFlags::POLLRDBAND)], timeout)
 }

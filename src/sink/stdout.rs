@@ -1,6 +1,5 @@
 //! Writes items to standard output as they are.
 
-use std::io;
 use std::sync::Arc;
 
 use super::writer::{print, print_while};
@@ -45,7 +44,7 @@ impl Stdout {
         meanwhile: &mut dyn FnMut(),
     ) -> Result<(), (usize, Cause)> {
         if bytes.len() >= pipe::USUAL && !std::mem::replace(&mut self.is_fast, true) {
-            pipe::enlarge(io::stdout());
+            pipe::enlarge(Target::Stdout.fd());
         }
         if std::mem::replace(&mut self.is_open, is_open) {
             let written = print(&self.interrupt, Target::Stdout, self.delimiter.bytes());

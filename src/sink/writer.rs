@@ -37,7 +37,7 @@ pub(super) fn print_while(
     boundary: impl Fn(usize) -> usize,
     meanwhile: &mut dyn FnMut(),
 ) -> Result<(), (usize, Cause)> {
-    if target == Target::Stdout {
+    if target == Target::Stdout && !bytes.is_empty() {
         inherited().check_stdout().map_err(|error| (0, Cause::Failed(Exit::Error, error)))?;
     }
     let (mut written, mut end, mut give_up) = (0, bytes.len(), None);

@@ -19,6 +19,7 @@ pub(crate) use self::plan::plan;
 pub(crate) use self::run::run;
 pub(crate) use self::state::state;
 use crate::config::{Config, Once, Rate, Shared, State, Verb};
+use crate::output::Target;
 use crate::records::Completed;
 use crate::runtime::{InputFile, InputPosition, LimitsFiles, are_same, is_at};
 use crate::source::{Done, Reader, header_taker};
@@ -117,8 +118,8 @@ fn check_written(config: &Config, input: &InputFile) -> Result<()> {
         ensure!(other.is_none(), "{option} would overwrite {shown} of another option: name another file");
         let is_output = match *option {
             // A command may print nothing.
-            "--plot" => config.command.is_none() && is_at(io::stdout(), path),
-            _ => is_at(io::stdout(), path) || is_at(io::stderr(), path),
+            "--plot" => config.command.is_none() && is_at(Target::Stdout.fd(), path),
+            _ => is_at(Target::Stdout.fd(), path) || is_at(io::stderr(), path),
         };
         ensure!(!is_output, "{option} would write to {shown}, where outputs go: name another file");
     }

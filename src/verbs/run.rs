@@ -1,6 +1,6 @@
 //! A run: releases items as the limits admit them.
 
-use std::io::{self, IsTerminal};
+use std::io::IsTerminal;
 use std::time::Duration;
 
 use anyhow::Result;
@@ -11,6 +11,7 @@ use crate::config::{BatchSize, Config, Output, Rate, Run, Shared, State, rounded
 use crate::exit::Exit;
 use crate::gate::BookingTerms;
 use crate::inherited::stdin;
+use crate::output::Target;
 use crate::pipe::is_pipe;
 use crate::records::{FailedItems, JobLog};
 use crate::runtime::{self, Clock, Driver, ItemCounter, RealWorld, TextFile, World};
@@ -86,7 +87,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
 fn mixing(config: &Config) -> Option<bool> {
     match &config.command {
         Some(run) => (run.output == Output::Shared).then_some(true),
-        None => io::stdout().is_terminal().then(|| config.input.delimiter.ends_with(b"\n")),
+        None => Target::Stdout.fd().is_terminal().then(|| config.input.delimiter.ends_with(b"\n")),
     }
 }
 

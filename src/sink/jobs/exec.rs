@@ -15,6 +15,7 @@ use super::spawn::{SH, is_script, restore, script};
 use crate::config::{State, VARIABLE};
 use crate::exit::Exit;
 use crate::inherited::{inherited, stdin};
+use crate::output::Target;
 use crate::which;
 
 /// Turns this process into a command, with signals and descriptors as they were found. Returns only if that fails.
@@ -37,7 +38,7 @@ fn replace(command: &mut Command) -> io::Error {
         let _ = fcntl(stdin(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     if inherited().stdout_closed {
-        let _ = fcntl(io::stdout(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
+        let _ = fcntl(Target::Stdout.fd(), FcntlArg::F_SETFD(FdFlag::FD_CLOEXEC));
     }
     let error = command.exec();
     // std has restored SIGPIPE for the command. There is no command, and the message that follows must not end us.

@@ -65,9 +65,6 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
     if let Some(advice) = foreign::advice(name, args) {
         return advice;
     }
-    if let Some(advice) = value_with_hyphen(name, args) {
-        return advice;
-    }
     let begun = begun_by(name);
     if begun.len() > 1 {
         return format!("{name} is ambiguous: {}", begun.join(", "));
@@ -76,7 +73,8 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
         Some(ContextValue::String(nearest)) if first_letter(nearest) == first_letter(name) => {
             format!("there is no option {name}: is it {nearest}? See 'throttle --help'")
         }
-        _ => format!("there is no option {name}; try 'throttle --help'"),
+        _ => value_with_hyphen(name, args)
+            .unwrap_or_else(|| format!("there is no option {name}; try 'throttle --help'")),
     }
 }
 
@@ -84,13 +82,16 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
 fn value_with_hyphen(name: &str, args: &[OsString]) -> Option<String> {
     let at = args.iter().position(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(name)))?;
     let (value, option) = (args[at].to_str()?, args[at.checked_sub(1)?].to_str()?);
-    let (short, long) = (option.strip_prefix('-')?.chars().last(), option.strip_prefix("--"));
+    let (long, short) =
+        (option.strip_prefix("--"), option.strip_prefix('-').map(|flags| flags.split_at_checked(1)));
     let command = Cli::command();
-    let is_it = |arg: &&clap::Arg| match long {
-        Some(_) => arg.get_long() == long,
-        None => arg.get_short() == short,
+    let is_it = |arg: &&clap::Arg| match (long, short) {
+        (Some(long), _) => arg.get_long() == Some(long),
+        (None, Some(Some((short, "")))) => arg.get_short().is_some_and(|its| short.starts_with(its)),
+        _ => false,
     };
-    command.get_arguments().find(is_it).filter(|arg| arg.get_action().takes_values())?;
+    let takes_it = |arg: &&clap::Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
+    command.get_arguments().find(is_it).filter(takes_it)?;
     if value[1..].starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Some(format!("{value} is negative, which the value of {option} cannot be"));
     }

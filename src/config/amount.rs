@@ -31,7 +31,7 @@ fn parse_range(least: &str, most: &str, period: &str) -> Result<Rate> {
     let least =
         NonZeroU64::new(least).context("the lowest rate must be more than 0: that is where it begins")?;
     ensure!(least.get() < count, "the range is reversed or empty: put the lower rate first, as in 1..100/s");
-    Ok(Rate { least: Some(least), count, period, remark: most.remark, ..Rate::default() })
+    Ok(Rate { least: Some(least), count, period, remarks: most.remarks, ..Rate::default() })
 }
 
 /// Parses an amount exactly, `1.5/s` as 3 per 2 s, as a limit with nothing else filled in. With too many decimals for
@@ -62,24 +62,24 @@ pub(super) fn parse_amount(text: &str) -> Result<Rate> {
         .with_context(|| format!("'{text}' is too slow: the longest period is 584 years"))?;
     let amount = || format!("{count}/{}", format_duration(nanos));
     let rounded = || Remark::Rounded(format!("{} is rounded down to {}", text.trim(), amount()));
-    let remark = months(text, period, nanos, &format!("{number}/"))
-        .or_else(|| as_written.is_none().then(rounded))
-        .or_else(|| {
-            Some(Remark::Burst(burst(text.trim(), &amount(), (count, nanos), digits.div_ceil(scale))?))
-        });
-    Ok(Rate { count, period: nanos, remark, ..Rate::default() })
+    let remarks = [
+        months(text, period, nanos, &format!("{number}/")),
+        as_written.is_none().then(rounded),
+        burst(text.trim(), &amount(), (count, nanos), digits.div_ceil(scale)),
+    ];
+    Ok(Rate { count, period: nanos, remarks: remarks.into_iter().flatten().collect(), ..Rate::default() })
 }
 
-/// That many times what is written as `text` for a period, of which there are `expected` when rounded up, may go at
-/// once: `amount`, in which decimals make both numbers large.
-fn burst(text: &str, amount: &str, (count, nanos): (u64, u64), expected: u128) -> Option<String> {
+/// Warns that far more may go at once than `text` says for a period, which is `expected` when rounded up: in its
+/// `amount`, decimals make both numbers large.
+fn burst(text: &str, amount: &str, (count, nanos): (u64, u64), expected: u128) -> Option<Remark> {
     let many = u128::from(count) > MANY.checked_mul(expected)?;
     let period = (expected * u128::from(nanos)).div_ceil(count.max(1).into());
     let period = format_duration(u64::try_from(period).ok().filter(|_| many)?);
-    Some(format!(
+    Some(Remark::Burst(format!(
         "{text} is {amount}, of which {count} may go at once; for {expected} at once, write {expected}/{period}, and \
          for one at a time add algo=interval"
-    ))
+    )))
 }
 
 /// Warns that a period of months may have been meant as minutes. What to write instead begins with `before`.
@@ -116,8 +116,8 @@ pub fn parse_limit_period(text: &str) -> Result<Rate> {
         Ok(_) => Error::msg(format!("that is a rate: write -r {text}")),
         Err(_) => error,
     })?;
-    let remark = months(&format!("-p {text}"), text, period, "-p ");
-    Ok(Rate { count: 1, period, remark, ..Rate::default() })
+    let remarks = months(&format!("-p {text}"), text, period, "-p ").into_iter().collect();
+    Ok(Rate { count: 1, period, remarks, ..Rate::default() })
 }
 
 #[cfg(test)]
@@ -131,7 +131,7 @@ mod tests {
     }
 
     fn is_rounded(amount: &Rate) -> bool {
-        matches!(amount.remark, Some(Remark::Rounded(_)))
+        matches!(amount.remarks[..], [Remark::Rounded(_), ..])
     }
 
     #[test]
@@ -222,15 +222,16 @@ mod tests {
     #[test]
     fn a_month_warns() {
         for (text, instead) in [("100/M", "100/m"), ("100/2M", "100/2m"), ("1k/1h 2M", "1k/1h 2m")] {
-            let Some(Remark::Months(warning)) = parse_amount(text).unwrap().remark else { panic!("{text}") };
+            let remarks = parse_amount(text).unwrap().remarks;
+            let [Remark::Months(warning)] = &remarks[..] else { panic!("{text}: {remarks:?}") };
             assert!(
                 warning.contains("is a month") && warning.ends_with(&format!("write {instead}")),
                 "{warning}"
             );
-            assert!(parse_amount(instead).unwrap().remark.is_none());
+            assert!(parse_amount(instead).unwrap().remarks.is_empty());
         }
         for text in ["1M/s", "1/month", "100/m", "100/Ms"] {
-            assert!(parse_amount(text).ok().and_then(|amount| amount.remark).is_none(), "{text}");
+            assert!(parse_amount(text).map_or(true, |amount| amount.remarks.is_empty()), "{text}");
         }
     }
 }

@@ -80,7 +80,7 @@ pub struct Rate {
     /// It is never shared: see [`Rate::is_local`].
     pub local: bool,
     /// What to tell of how it was read.
-    pub remark: Option<Remark>,
+    pub remarks: Vec<Remark>,
 }
 
 impl Rate {

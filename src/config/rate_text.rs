@@ -160,8 +160,8 @@ impl RateText {
         (algorithm.spec().check)(&rate.padded_terms())?;
         let is_burst = |remark: &Remark| matches!(remark, Remark::Burst(_));
         let has_burst = (algorithm.spec().burst)(&rate.terms()) >= rate.count;
-        let remark = rate.remark.take_if(|remark| has_burst || !is_burst(remark));
-        Ok(Rate { remark, ..rate })
+        rate.remarks.retain(|remark| has_burst || !is_burst(remark));
+        Ok(rate)
     }
 
     /// The algorithm that is written, or else the default one if the limit takes it.

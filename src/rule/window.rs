@@ -31,11 +31,11 @@ impl Window {
         if log.len() as u64 > MAX_APART.saturating_add(most) {
             log.merge_newest(period / MAX_APART);
         }
-        // What does not fit into a u64 is forgotten.
-        while log.used().checked_add(cost).is_none() {
-            log.pop_oldest();
+        // The bound only keeps the sum within a u64.
+        let cost = cost.min(u64::MAX - log.used());
+        if cost > 0 {
+            log.push(Usage { at, cost });
         }
-        log.push(Usage { at, cost });
     }
 
     pub(crate) fn cost(&self) -> u64 {
@@ -64,6 +64,18 @@ mod tests {
         let counts = [0, 5, 9, 10, 14, 14, 24].map(|at| push(&mut window, at, 10));
         assert_eq!(counts, [1, 2, 3, 3, 4, 5, 1]);
         assert_eq!((window.start(), window.last()), (Time(24), Some(Time(24))));
+    }
+
+    #[test]
+    fn the_sum_stays_within_a_u64_and_forgets_nothing_of_the_past() {
+        let mut window = Window::default();
+        let mut push = |at, cost| {
+            window.push(Time(at), cost, 10, 3);
+            (window.cost(), window.start())
+        };
+        assert_eq!(push(0, u64::MAX - 1), (u64::MAX - 1, Time(0)));
+        assert_eq!([push(1, 5), push(1, 5), push(9, 7)], [(u64::MAX, Time(0)); 3]);
+        assert_eq!(push(10, 7), (8, Time(1)));
     }
 
     #[test]

@@ -5,7 +5,7 @@
 //! jobs.
 
 use anyhow::{Context, Error, Result};
-use nix::libc::{SIGCONT, SIGHUP, SIGINT, SIGQUIT, SIGTERM, SIGUSR1, c_int};
+use nix::libc::{SIGCONT, SIGINT, SIGUSR1, c_int};
 use nix::sys::signal::Signal;
 use signal_hook::flag;
 use signal_hook::iterator::Signals;
@@ -24,8 +24,8 @@ pub(super) fn listen(waker: &Waker) -> Result<()> {
     }
     let caught = ENDING.into_iter().chain([SIGUSR1, SIGCONT]).filter(is_heeded);
     let mut signals = Signals::new(caught).context("cannot catch signals")?;
-    // Raised by the handler itself: when a command is found to have ended by a signal from the terminal, ours has come.
-    for signal in [SIGINT, SIGTERM, SIGHUP, SIGQUIT].into_iter().filter(is_heeded) {
+    // Raised by the handler itself: when a command is found to have ended by a signal to its group, ours has come.
+    for signal in ENDING.into_iter().chain([SIGINT]).filter(is_heeded) {
         flag::register(signal, waker.interrupt.flag()).context("cannot catch signals")?;
     }
     let waker = waker.clone();

@@ -24,7 +24,7 @@ impl Upcoming {
         self.next?.1
     }
 
-    /// True until it is asked what may go now.
+    /// True once it is known, since it was last cleared, what the next release waits for.
     pub(super) fn is_decided(&self) -> bool {
         self.next.is_some()
     }

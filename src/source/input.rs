@@ -277,7 +277,7 @@ impl Input {
     /// # Errors
     /// The item ends the input. What has not been taken is dropped.
     pub(crate) fn reject_invalid(&mut self, why: Error) -> Result<()> {
-        if !self.rejects.end_the_input() {
+        if !self.rejects.ends_the_input() {
             self.reject(Unfit::Uncharged(why));
             return Ok(());
         }

@@ -35,7 +35,7 @@ impl Rejects {
     }
 
     /// True if an item that cannot be charged is not rejected, but ends the input.
-    pub(super) fn end_the_input(&self) -> bool {
+    pub(super) fn ends_the_input(&self) -> bool {
         self.on_bad == OnBad::Fail
     }
 

@@ -10,7 +10,7 @@ use crate::rule::{pack, unpack};
 use crate::time::{Time, Wall};
 
 /// The version of the format.
-const FORMAT: u32 = 4;
+const FORMAT: u32 = 5;
 
 /// The number of past writes that a record knows.
 const WRITES: usize = 16;

@@ -169,7 +169,7 @@ impl Reporter {
     /// What was remarked on the limits, and with `-v` the limits.
     pub(crate) fn limits(&self, limits: &[Rate]) {
         for rate in limits {
-            rate.remark.iter().for_each(|remark| self.say(remark.level(), remark));
+            rate.remarks.iter().for_each(|remark| self.say(remark.level(), remark));
             self.detail(&format_args!("limit {rate}"));
         }
     }

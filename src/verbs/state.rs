@@ -4,7 +4,7 @@ use anyhow::{Context, Result, ensure};
 use serde_json::json;
 
 use super::help;
-use crate::config::{QueueOptions, Rate, Shared, Upkeep, check_shared};
+use crate::config::{QueueOptions, Rate, Report, Shared, Upkeep, check_shared};
 use crate::exit::Exit;
 use crate::printable::{escaped, escaped_json};
 use crate::runtime::Clock;
@@ -49,6 +49,9 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             Ok(Exit::Done)
         }
         Upkeep::SetLimits(shared, rates) => {
+            let remarks = rates.iter().flat_map(|rate| &rate.remarks);
+            let told = remarks.filter(|remark| remark.level() <= Report::Normal);
+            told.for_each(|remark| stderr::print(&stderr::message(&remark.to_string())));
             Admin::of(shared)?.set_limits(rates, Box::new(|| Clock::Boot.now()))?;
             Ok(Exit::Done)
         }

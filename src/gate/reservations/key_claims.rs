@@ -12,7 +12,7 @@ pub(super) struct KeyClaims {
     /// Inline for one, as a key rarely has more than one set of costs.
     pub(super) leases: SmallVec<[Lease; 1]>,
     /// The costs of overruns under each limit, by the last answer.
-    pub(super) overrun: Box<[u64]>,
+    overrun: Box<[u64]>,
     /// The instant of the last answer.
     pub(super) heard: Option<Time>,
     /// As in the last answer.
@@ -30,13 +30,18 @@ impl KeyClaims {
         self.leases.iter().find(|lease| *lease.costs == *costs)
     }
 
-    /// The lease for these costs, opened if there is none.
-    pub(super) fn lease(&mut self, costs: &[u64]) -> &mut Lease {
+    /// The index of the lease for these costs, opened if there is none.
+    pub(super) fn open(&mut self, costs: &[u64]) -> usize {
         let known = self.leases.iter().position(|lease| *lease.costs == *costs);
-        let at = known.unwrap_or_else(|| {
+        known.unwrap_or_else(|| {
             self.leases.push(Lease { costs: costs.into(), ..Lease::default() });
             self.leases.len() - 1
-        });
+        })
+    }
+
+    /// The lease for these costs, opened if there is none.
+    pub(super) fn lease(&mut self, costs: &[u64]) -> &mut Lease {
+        let at = self.open(costs);
         &mut self.leases[at]
     }
 

@@ -16,13 +16,13 @@ pub(super) struct Losses {
     halvings: u32,
     changed: Time,
     /// One was lost after the last one that was used.
-    is_last: bool,
+    since_use: bool,
 }
 
 impl Losses {
     /// Notes that a slot was lost. Those for what follows in its lane may be over when its item has another.
     pub(super) fn lose(&mut self, now: Time) {
-        *self = Losses { halvings: (self.halvings + 1).min(MAX_HALVINGS), changed: now, is_last: true };
+        *self = Losses { halvings: (self.halvings + 1).min(MAX_HALVINGS), changed: now, since_use: true };
     }
 
     /// Notes that slots came in time.
@@ -34,12 +34,12 @@ impl Losses {
 
     /// Notes that a slot was used.
     pub(super) fn use_slot(&mut self) {
-        self.is_last = false;
+        self.since_use = false;
     }
 
     /// True if a slot was lost after the last one that was used.
-    pub(super) fn is_last(&self) -> bool {
-        self.is_last
+    pub(super) fn lost_since_use(&self) -> bool {
+        self.since_use
     }
 
     /// The part of a number of slots that is ordered for what follows others in its lane.

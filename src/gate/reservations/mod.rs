@@ -280,7 +280,7 @@ impl Reservations {
 
     /// True if a slot was lost after the last one that was used.
     pub fn have_lost(&self) -> bool {
-        self.pacing.losses.is_last()
+        self.pacing.losses.lost_since_use()
     }
 
     /// The most releases of each lane that [`Reservations::want`] can use.

@@ -104,14 +104,15 @@ impl Reservations {
         for run in runs {
             let DemandRun { key, costs, .. } = run;
             let known = keys.entry(key.clone()).or_default();
-            known.lease(costs).demand.near += run.near;
+            let at = known.open(costs);
+            known.leases[at].demand.near += run.near;
             // A slot is of no use as long as those before it in the lane have none, or it is not known which.
             if run.follows && (known.is_asking || run.after.is_some_and(|after| !are_served[after])) {
                 are_served.push(false);
                 continue;
             }
-            let plan = pacing.plan(now, known, run, vacancies);
-            let lease = known.lease(costs);
+            let plan = pacing.plan(now, known, &known.leases[at], run, vacancies);
+            let lease = &mut known.leases[at];
             let has_slot = !lease.slots.is_empty() && run.eligible_at <= now;
             // From here on, the costs of a batch must stay those its slot is booked for.
             if has_slot || plan.is_ok() {

@@ -112,8 +112,8 @@ impl Pacing {
         lease.demand.near.min(2 * self.span()).saturating_sub(lease.supply())
     }
 
-    /// The slots to order for a run, when only `vacancies` more slots can be used. Of what is `known` of its key, the
-    /// lease for its costs needs slots for it and the runs before it.
+    /// The slots to order for a run, when only `vacancies` more slots can be used. Of what is `known` of its key, its
+    /// `lease` is for its costs, and needs slots for it and the runs before it.
     ///
     /// # Errors
     /// There is nothing to order now; with the instant at which to look again, if there is one.
@@ -121,10 +121,10 @@ impl Pacing {
         &self,
         now: Time,
         known: &KeyClaims,
+        lease: &Lease,
         run: &DemandRun,
         vacancies: u64,
     ) -> Result<Wanted, Option<Time>> {
-        let lease = known.find(&run.costs).ok_or(None)?;
         if !run.follows && !lease.coming.is_empty() {
             return Err(None);
         }
@@ -276,10 +276,10 @@ mod tests {
         held: &[Time],
     ) -> Result<u64, Option<Time>> {
         let (coming, not_before) = (placed.iter().copied().collect(), *not_before);
-        let leases = [Lease { coming, not_before, ..lease(count, held) }].into();
-        let heard = Some(now).filter(|_| !held.is_empty());
-        let known = KeyClaims { leases, heard, ..KeyClaims::default() };
-        let count = pacing.plan(now, &known, &run(count, SECONDS[1]), vacancies)?.count;
+        let lease = Lease { coming, not_before, ..lease(count, held) };
+        let mut known = KeyClaims::default();
+        known.heard = Some(now).filter(|_| !held.is_empty());
+        let count = pacing.plan(now, &known, &lease, &run(count, SECONDS[1]), vacancies)?.count;
         pacing.coming += count;
         *placed = Some((now, count));
         Ok(count)
@@ -421,9 +421,9 @@ mod tests {
         let pacing = pacing(20, 30);
         let plan = |now, eligible_at, lease: Lease, confirm_from: Option<u64>| {
             let run = run(lease.demand.near, Time(eligible_at));
-            let (heard, confirm_from) = (Some(Time(0)), confirm_from.map(Time));
-            let known = KeyClaims { leases: [lease].into(), heard, confirm_from, ..KeyClaims::default() };
-            let planned = pacing.plan(Time(now), &known, &run, 99).map(|wanted| wanted.count);
+            let mut known = KeyClaims::default();
+            (known.heard, known.confirm_from) = (Some(Time(0)), confirm_from.map(Time));
+            let planned = pacing.plan(Time(now), &known, &lease, &run, 99).map(|wanted| wanted.count);
             planned.map_err(|again| again.map(|at| at.0))
         };
         for (now, first, confirm_from, expected) in table {

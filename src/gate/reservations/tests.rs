@@ -93,10 +93,11 @@ fn one_release_goes_in_each_slot_and_not_after_it() {
     assert_eq!([4, 5, 7, 8].map(|now| usable(&mut claims, now, &one)), [0, 2, 2, 0]);
     assert_eq!(use_one(&mut claims, 5, &one, 1, 7), None);
     claims.expire(Time(7));
-    assert_eq!(first(&claims, &request(6, &[1], &[])), Time(6));
+    assert_eq!((first(&claims, &request(6, &[1], &[])), claims.have_lost()), (Time(6), false));
     claims.expire(Time(8));
-    assert_eq!(first(&claims, &one), Time(9));
+    assert_eq!((first(&claims, &one), claims.have_lost()), (Time(9), true));
     assert_eq!(use_one(&mut claims, 9, &one, 9, 9), None);
+    assert!(!claims.have_lost());
     assert_eq!((first(&claims, &one), claims.keys.len()), (Time::NEVER, 0));
 }
 

@@ -28,12 +28,12 @@ impl FirstAnswer {
     }
 
     /// A worker has answered.
-    pub(super) fn has_come(&mut self) {
+    pub(super) fn come(&mut self) {
         *self = FirstAnswer { unanswered: 0, hint: Deadline { at: None, has_passed: true } };
     }
 
     /// A worker has ended without an answer. Returns the exit of the run if that has happened too often.
-    pub(super) fn is_missing(&mut self, end: End) -> Option<Exit> {
+    pub(super) fn miss(&mut self, end: End) -> Option<Exit> {
         self.unanswered += 1;
         (self.unanswered >= MAX_UNANSWERED).then_some(match end {
             End::Exited(127) => Exit::NotFound,

@@ -71,10 +71,17 @@ fn status(line: &str) -> Option<u16> {
 /// 5.6.7), or in RFC 3339. A wrong weekday is ignored, as by other clients. A leap second is the first second of the
 /// next minute.
 pub(super) fn date(value: &str) -> Option<SystemTime> {
-    const EMAIL: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
-    if let Some((before, after)) = value.rsplit_once(":60").filter(|(before, _)| is_to_the_minute(before)) {
-        return date(&format!("{before}:59{after}"))?.checked_add(Duration::from_secs(1));
+    match value.rsplit_once(":60").filter(|(before, _)| is_to_the_minute(before)) {
+        Some((before, after)) => {
+            plain_date(&format!("{before}:59{after}"))?.checked_add(Duration::from_secs(1))
+        }
+        None => plain_date(value),
     }
+}
+
+/// A date without a leap second.
+fn plain_date(value: &str) -> Option<SystemTime> {
+    const EMAIL: DateTimeParser = DateTimeParser::new().relaxed_weekday(true);
     let others = || EMAIL.parse_timestamp(value).or_else(|_| value.parse()).ok()?.try_into().ok();
     httpdate::parse_http_date(value).ok().or_else(others)
 }

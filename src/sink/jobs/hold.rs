@@ -139,6 +139,8 @@ mod tests {
             ("Sun, 06 Nov 1994 08:49:60 GMT", Some(23 * SECOND)),
             ("1994-11-06T08:49:60.5Z", Some(23 * SECOND + SECOND / 2)),
             ("Sun, 06 Nov 1994 08:60:40 GMT", None),
+            ("Sun, 06 Nov 1994 08:60:60 GMT", None),
+            (&":60".repeat(100_000), None),
             ("Sun, 31 Nov 1994 08:49:40 GMT", None),
             ("Fri, 31 Dec 9999 23:59:59 GMT", Some(u64::MAX)),
             ("HTTP/1.1 429 Too Many Requests\r\nRetry-After: 7\r\nDate: x\r\n\r\n", Some(7 * SECOND)),

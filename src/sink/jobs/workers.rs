@@ -175,7 +175,7 @@ impl Workers {
         if !worker.process.deadline.has_passed {
             worker.process.deadline = Deadline::default();
         }
-        self.first_answer.has_come();
+        self.first_answer.come();
         self.report.told.extend(answer.unread.and_then(|asked| worker.cannot_read(asked)));
         let end =
             JobEnd { retry_after: answer.hold, ..JobEnd::new(first, End::Exited(answer.status.into())) };
@@ -213,7 +213,7 @@ impl Workers {
     }
 
     fn count_unanswered(&mut self, worker: &Worker, end: End) {
-        let Some(exit) = self.first_answer.is_missing(end) else { return };
+        let Some(exit) = self.first_answer.miss(end) else { return };
         let line = quoted(&self.line);
         self.fail(
             exit,

@@ -43,7 +43,7 @@ struct RecordChange<'a> {
     may_lag: bool,
     /// It holds for all that is loaded until the change is made, as the vault may tell it only once.
     suspicion: Option<Suspicion>,
-    state: Phase,
+    phase: Phase,
 }
 
 /// How far it has got.
@@ -83,7 +83,7 @@ enum Decision {
 
 impl<'a> RecordChange<'a> {
     fn new(key: &'a [u8], work: Work<'a>, queues: bool) -> Self {
-        RecordChange { key, work, reply: None, queues, may_lag: true, suspicion: None, state: Phase::New }
+        RecordChange { key, work, reply: None, queues, may_lag: true, suspicion: None, phase: Phase::New }
     }
 
     /// Books in the record, and tells what is to be written with it. Called again if another process was faster: then
@@ -110,7 +110,7 @@ impl<'a> RecordChange<'a> {
 
     /// What is decided next is by this value of the state's own, which was written or found since.
     fn set_own(&mut self, own: &Value) {
-        match &mut self.state {
+        match &mut self.phase {
             Phase::Loaded(loaded) if !self.key.is_empty() => loaded.values[0] = Some(own.clone()),
             Phase::Queued(draft) => draft.own = Some(own.clone()),
             _ => {}
@@ -167,7 +167,7 @@ impl VaultStore {
         let mut changes: Vec<_> =
             keyed.map(|(key, work)| RecordChange::new(key, work, self.vault.is_contended(key))).collect();
         self.make(&mut changes)?;
-        let done = |change: RecordChange| match (change.reply, change.state) {
+        let done = |change: RecordChange| match (change.reply, change.phase) {
             (Some(reply), Phase::Done(reading)) => (reply, reading),
             _ => unreachable!("each was decided on"),
         };
@@ -186,7 +186,7 @@ impl VaultStore {
     /// Goes on in rounds until all changes are made.
     fn go_on(&mut self, changes: &mut [RecordChange<'_>]) -> Result<(), StoreError> {
         let mut may_be_old = true;
-        while changes.iter().any(|change| !matches!(change.state, Phase::Done(_))) {
+        while changes.iter().any(|change| !matches!(change.phase, Phase::Done(_))) {
             self.load_new(changes, mem::take(&mut may_be_old))?;
             let drafts = self.draft(changes)?;
             let writes: Vec<_> = drafts.iter().map(|(_, draft)| draft.write()).collect();
@@ -197,8 +197,8 @@ impl VaultStore {
                 if draft.key.is_empty() {
                     own = own_after(&draft, &swap).or(own);
                 }
-                changes[at].state = self.swapped(&mut changes[at], *draft, swap)?;
-                if matches!(changes[at].state, Phase::New) {
+                changes[at].phase = self.swapped(&mut changes[at], *draft, swap)?;
+                if matches!(changes[at].phase, Phase::New) {
                     self.vault.release();
                 }
             }
@@ -209,7 +209,7 @@ impl VaultStore {
 
     /// Loads the records that are missing.
     fn load_new(&mut self, changes: &mut [RecordChange<'_>], may_be_old: bool) -> Result<(), StoreError> {
-        let new = |change: &&mut RecordChange<'_>| matches!(change.state, Phase::New);
+        let new = |change: &&mut RecordChange<'_>| matches!(change.phase, Phase::New);
         let new: Vec<_> = changes.iter_mut().filter(new).collect();
         let keys: Vec<_> = new.iter().map(|change| [&b""[..], change.key]).collect();
         let keys: Vec<_> = keys.iter().map(|keys| &keys[usize::from(keys[1].is_empty())..]).collect();
@@ -220,7 +220,7 @@ impl VaultStore {
         assert_eq!(loaded.len(), new.len(), "each was loaded");
         let own =
             loaded.iter().find(|loaded| loaded.values.len() > 1).and_then(|loaded| loaded.values[0].clone());
-        new.into_iter().zip(loaded).for_each(|(change, loaded)| change.state = Phase::Loaded(loaded));
+        new.into_iter().zip(loaded).for_each(|(change, loaded)| change.phase = Phase::Loaded(loaded));
         own.into_iter().for_each(|own| changes.iter_mut().for_each(|change| change.set_own(&own)));
         Ok(())
     }
@@ -233,7 +233,7 @@ impl VaultStore {
     ) -> Result<Vec<(usize, Box<PreparedWrite>)>, StoreError> {
         let (mut drafts, mut is_about_own) = (Vec::new(), false);
         for (at, change) in changes.iter_mut().enumerate() {
-            let step = match mem::replace(&mut change.state, Phase::New) {
+            let step = match mem::replace(&mut change.phase, Phase::New) {
                 Phase::Loaded(loaded) if !is_about_own => {
                     let suspicion = loaded.suspicion;
                     change.suspect(suspicion);
@@ -247,7 +247,7 @@ impl VaultStore {
                 }
                 Phase::Queued(draft) => Decision::Write(draft),
                 state => {
-                    change.state = state;
+                    change.phase = state;
                     continue;
                 }
             };
@@ -256,7 +256,7 @@ impl VaultStore {
                     is_about_own |= draft.key.is_empty();
                     drafts.push((at, draft));
                 }
-                Decision::Done(reading) => change.state = Phase::Done(reading),
+                Decision::Done(reading) => change.phase = Phase::Done(reading),
                 Decision::Reload => self.vault.release(),
                 Decision::Lagging => {
                     change.may_lag = false;

@@ -69,6 +69,14 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["-p", "-1s"], "-1s is negative, which the value of -p cannot be"),
     (&["-r", "-1.5/s"], "-1.5/s is negative, which the value of -r cannot be"),
     (&["-r", "9/s", "-q", "-1"], "there is no option -1; try 'throttle --help'"),
+    (&["-p1s", "-5", "cat"], "there is no option -5; try 'throttle --help'"),
+    (&["-r9/s", "-s", "-", "--zz", "4"], "there is no option --zz; try 'throttle --help'"),
+    (
+        &["-r9/s", "--worker", "--timeot", "5"],
+        "there is no option --timeot: is it --timeout? See 'throttle --help'",
+    ),
+    (&["-r9/s", "-K", "--jbos", "3"], "there is no option --jbos: is it --jobs? See 'throttle --help'"),
+    (&["-r9/s", "--worker", "--zz"], "there is no option --zz; try 'throttle --help'"),
     (&["-rate", "10/s"], "there is no option -rate: is it --rate? See 'throttle --help'"),
     (&["-count=10"], "there is no option -count: is it --count? See 'throttle --help'"),
     (&["-n1", "-jobs", "4", "echo"], "there is no option -jobs: is it --jobs? See 'throttle --help'"),
@@ -332,6 +340,12 @@ const WARNINGS: &[(&[&str], &str, &str)] = &[
         &["-r", "99.99/s,algo=bucket,burst=5", "-r", "99.99/s,algo=interval", "-r", "0.95/s,algo=interval"],
         "",
         "",
+    ),
+    (
+        &["-r", "3.14159265358979323846/s"],
+        "",
+        "3.14159265358979323846/s is 1567/8m18s791ms591us650ns, of which 1567 may go at once; for 4 at once, write \
+         4/1s273ms239us545ns, and for one at a time add algo=interval",
     ),
     (&["-r", "1.5/s", "-r", "0.1/s", "-r", "1.1/s", "-r", "1.0001k/s", "-r", "0.9/s"], "", ""),
     // More at once than there may be.

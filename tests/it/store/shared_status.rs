@@ -3,6 +3,7 @@
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
+use predicates::str::contains;
 use serde_json::{Value, json};
 
 use crate::support::{Directory, numbers, text, throttle};
@@ -56,6 +57,17 @@ fn the_status_of_limits_per_key_names_the_fullest_keys() {
         "5 keys in use, the fullest: 'c' 4 of 5, 'a' 3 of 5, 'b' 2 of 5",
         "5 keys in use, the fullest: 'c' 4 of 9, 'a' 3 of 9, 'b' 2 of 9",
     );
+}
+
+#[test]
+fn what_is_remarked_on_limits_is_told_when_they_are_set() {
+    let directory = Directory::new();
+    let state = directory.path().join("state").display().to_string();
+    let set = |rate: &str| throttle(&["-s", &state, "--set-limits", rate]).assert().success();
+    set("-r5/h").stderr("");
+    set("-r99.99/s").stderr(contains("99.99/s is 9999/1m40s, of which 9999 may go at once"));
+    set("-r99.99/s,algo=interval").stderr("");
+    set("-r5/M").stderr(contains("'5/M': M is a month"));
 }
 
 #[test]

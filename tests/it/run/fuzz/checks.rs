@@ -46,7 +46,7 @@ fn resolved(text: &str) -> Option<Rate> {
 
 /// What is remarked on a text need not be remarked on what is printed.
 fn without_remark(rate: Rate) -> Rate {
-    Rate { remark: None, ..rate }
+    Rate { remarks: Vec::new(), ..rate }
 }
 
 /// A file of limits is parsed or rejected; a parsed one, printed line by line, means the same.

@@ -12,7 +12,7 @@ use nix::libc::O_NONBLOCK;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
-use predicates::prelude::*;
+use predicates::str::starts_with;
 
 use crate::support::{
     Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, needs_program, noise, pipe, set_nonblocking,
@@ -103,10 +103,7 @@ fn a_write_that_fails_is_an_error_after_what_was_written() {
     for (error, why) in table {
         let Some(tampered) = Tampered::new(&input) else { return };
         let told = format!("throttle: cannot write to standard output: {why}\nthrottle: ended early: ");
-        tampered
-            .run("write", &format!("write:error={error}:when=2+"))
-            .code(1)
-            .stderr(predicate::str::starts_with(told));
+        tampered.run("write", &format!("write:error={error}:when=2+")).code(1).stderr(starts_with(told));
         let output = fs::read(tampered.path("output")).unwrap();
         assert!(!output.is_empty() && input.starts_with(&output));
     }
@@ -119,7 +116,7 @@ fn a_read_that_fails_is_an_error_after_what_was_read() {
     tampered
         .run("read", "read:error=EIO:when=2+")
         .code(1)
-        .stderr(predicate::str::starts_with("throttle: cannot read the input: "));
+        .stderr(starts_with("throttle: cannot read the input: "));
     let output = fs::read(tampered.path("output")).unwrap();
     assert!(!output.is_empty() && input.starts_with(&output) && output.ends_with(b"\n"));
 }

@@ -9,6 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
+use assert_cmd::assert::Assert;
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -32,6 +33,11 @@ pub(crate) fn throttle(args: &[&str]) -> assert_cmd::Command {
     let mut command = assert_cmd::Command::new(THROTTLE);
     command.args(args).timeout(HANG);
     command
+}
+
+/// Runs the program to its end with this input.
+pub(crate) fn fed(args: &[&str], input: impl Into<Vec<u8>>) -> Assert {
+    throttle(args).write_stdin(input).assert()
 }
 
 /// Runs a shell script in which `throttle` is the program under test.

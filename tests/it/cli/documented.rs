@@ -5,7 +5,7 @@ use std::fs;
 use serde_json::Value;
 use throttle::config::{RateText, Selector};
 
-use crate::support::{Directory, text, throttle};
+use crate::support::{Directory, fed, text, throttle};
 
 const OPTIONS: &str = include_str!("../../../man/throttle.1");
 const REPORTS: &str = include_str!("../../../man/throttle-reports.7");
@@ -39,7 +39,7 @@ fn written(option: &str, more: &[&str]) -> String {
     let option = format!("{option}{}", file.display());
     let args = ["-q", "-r9/s", "-r9/s,key=col:1", &option].into_iter().chain(more.iter().copied());
     let args: Vec<_> = args.chain(["--", "true"]).collect();
-    throttle(&args).write_stdin("a\nb\n").assert().success();
+    fed(&args, "a\nb\n").success();
     fs::read_to_string(file).expect("a file")
 }
 

@@ -2,7 +2,7 @@
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Directory, Running, THROTTLE, UNLIMITED, needs_program, text, throttle};
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, fed, needs_program, text, throttle};
 
 /// The arguments, and the whole message.
 const TABLE: &[(&[&str], &str)] = &[
@@ -234,8 +234,7 @@ const TABLE: &[(&[&str], &str)] = &[
 #[test]
 fn a_first_mistake_is_told_in_one_line() {
     for (args, told) in TABLE {
-        let assert = throttle(args).write_stdin("x\n").assert().code(2).stdout("");
-        assert.stderr(format!("throttle: {told}\n"));
+        fed(args, "x\n").code(2).stdout("").stderr(format!("throttle: {told}\n"));
     }
 }
 
@@ -377,10 +376,10 @@ const WARNINGS: &[(&[&str], &str, &str)] = &[
 #[test]
 fn what_may_not_be_meant_is_told_once() {
     for (args, items, told) in WARNINGS {
-        let run = throttle(&[&[UNLIMITED], *args].concat()).write_stdin(*items).assert().success();
+        let run = fed(&[&[UNLIMITED], *args].concat(), *items).success();
         let told = if told.is_empty() { String::new() } else { format!("throttle: {told}\n") };
         run.stderr(told);
-        throttle(&[&[UNLIMITED, "-q"], *args].concat()).write_stdin(*items).assert().success().stderr("");
+        fed(&[&[UNLIMITED, "-q"], *args].concat(), *items).success().stderr("");
     }
 }
 
@@ -388,7 +387,7 @@ fn what_may_not_be_meant_is_told_once() {
 fn a_command_that_is_no_program_may_be_an_alias() {
     let told = "throttle: cannot run ll: no such program in $PATH; for an alias of your shell, write what it stands \
                 for\nthrottle: ended early: 1 item read and not released\n";
-    throttle(&[UNLIMITED, "ll"]).write_stdin("x\n").assert().code(127).stderr(told);
+    fed(&[UNLIMITED, "ll"], "x\n").code(127).stderr(told);
 }
 
 #[test]
@@ -444,15 +443,15 @@ fn what_is_suggested_for_a_line_of_a_shell_does_what_it_says() {
 #[test]
 fn a_month_that_may_be_a_minute_warns() {
     let told = "throttle: '-p 1M': M is a month, so the period is 1month; for minutes, write -p 1m\n";
-    throttle(&["-n9", "-p", "1M"]).write_stdin("x\n").assert().success().stdout("x\n").stderr(told);
-    throttle(&["-n9", "-p", "1M", "-q"]).write_stdin("x\n").assert().success().stderr("");
-    throttle(&["-n9", "-p", "1month"]).write_stdin("x\n").assert().success().stderr("");
+    fed(&["-n9", "-p", "1M"], "x\n").success().stdout("x\n").stderr(told);
+    fed(&["-n9", "-p", "1M", "-q"], "x\n").success().stderr("");
+    fed(&["-n9", "-p", "1month"], "x\n").success().stderr("");
 }
 
 #[test]
 fn a_backoff_may_be_one_time() {
     let args = ["-r1T/s", "--retries=1", "--backoff=7=10ms", "--", "sh", "-c", "echo try; exit 7"];
-    throttle(&args).write_stdin("x\n").assert().code(123).stdout("try\ntry\n");
+    fed(&args, "x\n").code(123).stdout("try\ntry\n");
 }
 
 /// One option of each kind, with a value that is valid.

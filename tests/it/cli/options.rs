@@ -7,9 +7,10 @@ use std::thread;
 use std::time::Duration;
 
 use predicates::prelude::*;
+use predicates::str::{contains, ends_with, starts_with};
 
 use crate::support::{
-    Directory, Running, THROTTLE, UNLIMITED, drain, narrow_pipe, set_nonblocking, sh, text, throttle,
+    Directory, Running, THROTTLE, UNLIMITED, drain, fed, narrow_pipe, set_nonblocking, sh, text, throttle,
 };
 
 /// Each mistake, and the part of the message that says how to fix it.
@@ -73,7 +74,7 @@ fn a_usage_mistake_is_told_in_one_line_that_mends_it() {
         (&["-n1", "--audit", "--on-bad", "skip"], "'--on-bad <WHAT>'"),
     ];
     for (args, mend) in table {
-        throttle(args).write_stdin("1\n2\n").assert().code(2).stdout("").stderr(one_line(mend));
+        fed(args, "1\n2\n").code(2).stdout("").stderr(one_line(mend));
     }
 }
 
@@ -94,15 +95,12 @@ fn a_mistake_in_the_input_is_an_error_of_its_own() {
         (&["-a", "/tmp"], "", "cannot read /tmp: is a directory"),
     ];
     for (args, input, mend) in table {
-        throttle(&[&["-n1"], *args].concat()).write_stdin(*input).assert().code(1).stderr(one_line(mend));
+        fed(&[&["-n1"], *args].concat(), *input).code(1).stderr(one_line(mend));
     }
 }
 
 fn one_line(mend: &str) -> impl Predicate<str> + use<> {
-    predicate::str::starts_with("throttle: ")
-        .and(predicate::str::contains(mend))
-        .and(predicate::str::ends_with("\n"))
-        .and(predicate::str::contains("\n").count(1))
+    starts_with("throttle: ").and(contains(mend)).and(ends_with("\n")).and(contains("\n").count(1))
 }
 
 #[test]
@@ -177,9 +175,7 @@ fn a_limit_may_be_said_in_several_ways() {
         &["-r2/59s,margin=1s"],
     ];
     for limit in table {
-        throttle(&[*limit, &["--dry-run"]].concat())
-            .write_stdin("a\nb\nc\n")
-            .assert()
+        fed(&[*limit, &["--dry-run"]].concat(), "a\nb\nc\n")
             .success()
             .stdout("0.000000000\ta\n0.000000000\tb\n60.000000000\tc\n");
     }
@@ -199,7 +195,7 @@ fn a_dry_run_says_what_the_algorithms_do() {
     ];
     for (args, tenths) in table {
         let printed = tenths.map(|tenth| format!("{}.{}00000000\tx\n", tenth / 10, tenth % 10)).concat();
-        throttle(&[*args, &["--dry-run"]].concat()).write_stdin("x\n".repeat(5)).assert().stdout(printed);
+        fed(&[*args, &["--dry-run"]].concat(), "x\n".repeat(5)).stdout(printed);
     }
 }
 
@@ -223,15 +219,10 @@ fn a_rate_with_many_decimals_is_rounded_down_and_verbose_says_so() {
 
 #[test]
 fn verbose_tells_the_limits_and_a_summary() {
-    throttle(&[UNLIMITED, "-r", "100/2m,algo=interval", "-v"])
-        .write_stdin("a\n")
-        .assert()
-        .success()
-        .stdout("a\n")
-        .stderr(
-            predicate::str::contains("throttle: limit 100/2m,algo=interval\n")
-                .and(predicate::str::contains("throttle: 1 of 1 item released (2 bytes) in ")),
-        );
+    fed(&[UNLIMITED, "-r", "100/2m,algo=interval", "-v"], "a\n").success().stdout("a\n").stderr(
+        contains("throttle: limit 100/2m,algo=interval\n")
+            .and(contains("throttle: 1 of 1 item released (2 bytes) in ")),
+    );
 }
 
 #[test]
@@ -287,12 +278,7 @@ fn a_time_for_the_wall_is_refused_where_it_cannot_be() {
         (&["--dry-run", "--arrivals=col:1", at], 1, "--arrivals give the date and the time: leave out --at"),
     ];
     for (args, code, told) in table {
-        let args = [&["-r1/s"], args].concat();
-        throttle(&args)
-            .write_stdin("1700000000\n")
-            .assert()
-            .code(code)
-            .stderr(predicate::str::contains(told));
+        fed(&[&["-r1/s"], args].concat(), "1700000000\n").code(code).stderr(contains(told));
     }
 }
 

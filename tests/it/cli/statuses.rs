@@ -6,13 +6,14 @@ use std::time::SystemTime;
 
 use fastrand::Rng;
 use nix::sys::signal::Signal;
+use predicates::str::contains;
 use throttle::sink::{parse_headers, parse_status};
 
 use crate::http::serve;
 use crate::random::Told;
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, run};
-use crate::support::{Directory, Running, UNLIMITED, needs_program, seeds, text, throttle};
+use crate::support::{Directory, Running, UNLIMITED, fed, needs_program, seeds, text, throttle};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -164,7 +165,7 @@ fn an_http_status_tells_what_is_worth_a_retry() {
     let (gone, away) = (format!("http://127.0.0.1:{port}/gone"), format!("http://127.0.0.1:{port}/away"));
     let mut run = throttle(&[&args[..], &curl].concat());
     let told = run.write_stdin(format!("{gone}\n{away}\n")).assert().code(123);
-    told.stderr(predicates::str::contains(format!("item 1 '{gone}': exited with 22\n")));
+    told.stderr(contains(format!("item 1 '{gone}': exited with 22\n")));
     assert_eq!(fs::read_to_string(failed).unwrap(), format!("{gone}\n"));
 }
 
@@ -207,19 +208,19 @@ fn what_makes_no_sense_is_refused_or_warned_about() {
         (vec!["-n1", "--once", "curl", "-D", "{headers}"], "nothing would read {headers}: pipe in one item"),
     ];
     for (args, why) in table {
-        throttle(&args).write_stdin("").assert().code(2).stderr(predicates::str::contains(why));
+        fed(&args, "").code(2).stderr(contains(why));
     }
     for (file, status, why) in [
         ("/dev/null", 1, "--failed needs a regular file, which /dev/null is not: name another"),
         ("/nowhere/f", 1, "--failed cannot write to /nowhere/f"),
     ] {
         let run = &mut throttle(&["-n1", "--failed", file, "true"]);
-        run.write_stdin("").assert().code(status).stderr(predicates::str::contains(why));
+        run.write_stdin("").assert().code(status).stderr(contains(why));
     }
     let directory = Directory::new();
     let items = directory.file("items", "a\n");
     let args = ["-n1", "--failed", items.to_str().unwrap(), "-a", items.to_str().unwrap(), "true"];
-    throttle(&args).assert().code(1).stderr(predicates::str::contains("--failed would write to the input"));
+    throttle(&args).assert().code(1).stderr(contains("--failed would write to the input"));
     let backoff = &["-n1", "--retries=1", "--backoff=5xx,7=1s", "--"][..];
     let range = &["-r1..9/s", "--"][..];
     for (options, command, told) in [
@@ -301,7 +302,7 @@ fn bad_items_that_are_skipped_are_listed_and_a_message_says_where_more_are() {
     let directory = Directory::new();
     let file = directory.path().join("failed").display().to_string();
     let args = [UNLIMITED, "-c", "col:1", "--on-bad=skip", "--failed", &file, "--", "true"];
-    throttle(&args).write_stdin("1 a\nb\n2 c\nd").assert().code(1);
+    fed(&args, "1 a\nb\n2 c\nd").code(1);
     assert_eq!(fs::read_to_string(&file).unwrap(), "b\nd\n");
     let many = "x\n".repeat(25);
     let log = directory.path().join("log").display().to_string();

@@ -10,7 +10,7 @@ use throttle::source::Segment;
 use throttle::time::Time;
 
 use crate::simulated::commands::{Behaviour, Outcome, run};
-use crate::support::{Directory, UNLIMITED, for_each_seed, seeds, text, throttle};
+use crate::support::{Directory, UNLIMITED, fed, for_each_seed, seeds, text, throttle};
 
 /// One row of the log.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -344,9 +344,7 @@ fn a_batch_is_a_row_with_its_items_in_columns() {
     assert_eq!((fields[1][0], fields[1][5]), ("4-6", "1"));
     assert_eq!(fields[1][7..], ["d", "", "f"]);
     let command = ["--log", log.to_str().unwrap(), "--resume", "--", "sh", "-c", "echo $#: $*", "sh"];
-    throttle(&[&["-B2", "-d,", UNLIMITED], &command[..]].concat())
-        .write_stdin("a\tx,b\nx,c,d,,f,c")
-        .assert()
+    fed(&[&["-B2", "-d,", UNLIMITED], &command[..]].concat(), "a\tx,b\nx,c,d,,f,c")
         .success()
         .stdout("2: d\n2: f c\n");
 }
@@ -356,7 +354,7 @@ fn items_of_a_batch_that_do_not_follow_one_another_keep_their_numbers() {
     let directory = Directory::new();
     let log = directory.path().join("log");
     let args = ["-B9", "-r1T/s,key=col:1", "-j1", "--log", log.to_str().unwrap(), "--", "true"];
-    throttle(&args).write_stdin("a\nb\na\na\nb\n").assert().success();
+    fed(&args, "a\nb\na\na\nb\n").success();
     let told = read(&log);
     let numbers: Vec<_> = told.lines().skip(1).map(|line| line.split('\t').next().unwrap()).collect();
     assert_eq!(numbers, ["1,3-4", "2,5"]);
@@ -407,8 +405,7 @@ fn property_a_log_is_charged_the_bytes_that_were_released() {
         let format = if random.bool() { "--log-format=json" } else { "--log-format=tsv" };
         let job =
             [&batch, format, "-j3", "--retries=1", "--backoff=1ms..1ms", "--log", log.to_str().unwrap()];
-        let command = ["-r1T/s", "--", "sh", "-c", &script, "sh"];
-        throttle(&[&job[..], &command].concat()).write_stdin(&*input).assert().success();
+        fed(&[&job[..], &["-r1T/s", "--", "sh", "-c", &script, "sh"]].concat(), &*input).success();
         let audit = |bytes| {
             let limit = format!("-r{bytes}/1000h,cost=bytes");
             throttle(&["--audit", "-q", &limit, "-a", log.to_str().unwrap()]).output().unwrap().status.code()

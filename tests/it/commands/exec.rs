@@ -5,9 +5,10 @@ use std::os::unix::fs::PermissionsExt;
 use std::time::{Duration, Instant};
 
 use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
 
 use crate::support::{
-    Directory, Running, UNLIMITED, eventually, needs_program, sh, sh_command, text, throttle,
+    Directory, Running, UNLIMITED, eventually, fed, needs_program, sh, sh_command, text, throttle,
 };
 
 /// A command that obeys the item: it exits with the status, or dies of the signal, that the item names.
@@ -31,21 +32,17 @@ fn the_exit_status_tells_the_worst_that_happened() {
     ];
     for (items, status, released) in table {
         let input: String = items.iter().flat_map(|item| [item, "\n"]).collect();
-        throttle(&[&[UNLIMITED, "-v"], &OBEY[..]].concat())
-            .write_stdin(input)
-            .assert()
+        fed(&[&[UNLIMITED, "-v"], &OBEY[..]].concat(), input)
             .code(*status)
-            .stderr(predicate::str::contains(format!("throttle: {released} item")));
+            .stderr(contains(format!("throttle: {released} item")));
     }
 }
 
 #[test]
 fn failed_items_are_counted() {
-    throttle(&[&[UNLIMITED, "-v"], &OBEY[..]].concat())
-        .write_stdin("0\n1\nTERM\n0\n3\n")
-        .assert()
+    fed(&[&[UNLIMITED, "-v"], &OBEY[..]].concat(), "0\n1\nTERM\n0\n3\n")
         .code(125)
-        .stderr(predicate::str::contains(", 3 failed\n"));
+        .stderr(contains(", 3 failed\n"));
 }
 
 #[test]
@@ -69,13 +66,13 @@ fn a_command_that_cannot_be_run_ends_the_run() {
             .assert()
             .code(status)
             .stdout("")
-            .stderr(predicate::str::starts_with(format!("throttle: cannot run {name}: ")));
+            .stderr(starts_with(format!("throttle: cannot run {name}: ")));
     }
 }
 
 #[test]
 fn an_empty_input_runs_nothing() {
-    throttle(&["-n1", "--", "no-such-command-here"]).write_stdin("").assert().success().stdout("");
+    fed(&["-n1", "--", "no-such-command-here"], "").success().stdout("");
 }
 
 #[test]
@@ -118,11 +115,9 @@ fn a_script_that_names_no_interpreter_is_run_by_sh() {
         (&["--pipe"], "<>\na b\n"),
     ];
     for (args, printed) in table {
-        let run = throttle(&[&[UNLIMITED], args, &["--", script]].concat()).write_stdin("a b\n").assert();
-        run.success().stdout(printed).stderr("");
+        fed(&[&[UNLIMITED], args, &["--", script]].concat(), "a b\n").success().stdout(printed).stderr("");
     }
-    let once = throttle(&["--once", "-q", UNLIMITED, "--", script, "a b"]).write_stdin("c\n").assert();
-    once.success().stdout("<a b>\nc\n").stderr("");
+    fed(&["--once", "-q", UNLIMITED, "--", script, "a b"], "c\n").success().stdout("<a b>\nc\n").stderr("");
 }
 
 #[test]
@@ -131,9 +126,9 @@ fn a_missing_interpreter_is_told_from_a_missing_script() {
     let script = directory.file("script", "#!/nonexistent/sh\n");
     fs::set_permissions(&script, PermissionsExt::from_mode(0o755)).expect("it is ours");
     for option in ["-j1", "--timeout=9"] {
-        let run = throttle(&[UNLIMITED, option, "--", script.to_str().unwrap()]).write_stdin("a\n").assert();
+        let run = fed(&[UNLIMITED, option, "--", script.to_str().unwrap()], "a\n");
         let why = "script: the interpreter that it names in its first line is missing\n";
-        run.code(127).stderr(predicate::str::contains(why));
+        run.code(127).stderr(contains(why));
     }
 }
 
@@ -221,11 +216,7 @@ fn items_become_arguments() {
         (&["printf", "[%s]", "<{}{}>"], "[<a ba b>][<$HOME$HOME>][<**>][<>][<'\"\\'\"\\>][<;ls;ls>][<-n-n>]"),
     ];
     for (command, printed) in table {
-        throttle(&[&[UNLIMITED, "--"], *command].concat())
-            .write_stdin(items)
-            .assert()
-            .success()
-            .stdout(*printed);
+        fed(&[&[UNLIMITED, "--"], *command].concat(), items).success().stdout(*printed);
     }
 }
 
@@ -238,15 +229,12 @@ fn arguments_need_not_be_text() {
 
 #[test]
 fn another_placeholder_may_stand_for_the_item() {
-    throttle(&[UNLIMITED, "-I", "@@", "echo", "{}", "x@@y"])
-        .write_stdin("1\n2\n")
-        .assert()
-        .stdout("{} x1y\n{} x2y\n");
+    fed(&[UNLIMITED, "-I", "@@", "echo", "{}", "x@@y"], "1\n2\n").stdout("{} x1y\n{} x2y\n");
 }
 
 #[test]
 fn a_placeholder_may_be_the_command() {
-    throttle(&[UNLIMITED, "{}", "x"]).write_stdin("echo\n").assert().stdout("x\n");
+    fed(&[UNLIMITED, "{}", "x"], "echo\n").stdout("x\n");
 }
 
 #[test]
@@ -258,32 +246,25 @@ fn a_batch_becomes_several_arguments() {
         (&["-B10", "-d,", "echo"], "1\n2\n3\n4\n5\n\n"),
     ];
     for (args, printed) in table {
-        throttle(&[&[UNLIMITED], *args].concat()).write_stdin("1\n2\n3\n4\n5\n").assert().stdout(*printed);
+        fed(&[&[UNLIMITED], *args].concat(), "1\n2\n3\n4\n5\n").stdout(*printed);
     }
 }
 
 #[test]
 fn an_item_that_no_argument_can_hold_is_reported_and_the_run_goes_on() {
     let long = "x".repeat(200_000);
-    throttle(&[UNLIMITED, "-d,", "echo"])
-        .write_stdin(format!("a,b\0c,d,{long},e"))
-        .assert()
-        .code(123)
-        .stdout("a\nd\ne\n")
-        .stderr(
-            predicate::str::contains("throttle: item 2 $'b\\x00c': not run: it contains a NUL byte")
-                .and(predicate::str::contains("xxx'...: not run: it is too long")),
-        );
+    fed(&[UNLIMITED, "-d,", "echo"], format!("a,b\0c,d,{long},e")).code(123).stdout("a\nd\ne\n").stderr(
+        contains("throttle: item 2 $'b\\x00c': not run: it contains a NUL byte")
+            .and(contains("xxx'...: not run: it is too long")),
+    );
 }
 
 #[test]
 fn an_item_that_was_not_run_is_an_error_for_the_quiet_too() {
-    throttle(&[UNLIMITED, "-q", "-d,", "echo"])
-        .write_stdin("\0,b")
-        .assert()
+    fed(&[UNLIMITED, "-q", "-d,", "echo"], "\0,b")
         .code(123)
         .stdout("b\n")
-        .stderr(predicate::str::contains("item 1 $'\\x00': not run"));
+        .stderr(contains("item 1 $'\\x00': not run"));
 }
 
 #[test]
@@ -296,37 +277,36 @@ fn a_batch_stays_under_the_kernels_limit() {
 
 #[test]
 fn commands_read_from_dev_null() {
-    throttle(&[UNLIMITED, "--", "sh", "-c", "cat; echo $0"]).write_stdin("1\n2\n").assert().stdout("1\n2\n");
+    fed(&[UNLIMITED, "--", "sh", "-c", "cat; echo $0"], "1\n2\n").stdout("1\n2\n");
 }
 
 #[test]
 fn with_a_file_of_items_commands_keep_our_stdin() {
     let directory = Directory::new();
     let items = directory.file("items", "1\n2\n");
-    throttle(&[UNLIMITED, "-a", items.to_str().unwrap(), "--", "sh", "-c", "read line; echo $0 $line"])
-        .write_stdin("from stdin\nand on\n")
-        .assert()
-        .stdout("1 from stdin\n2 and on\n");
+    fed(
+        &[UNLIMITED, "-a", items.to_str().unwrap(), "--", "sh", "-c", "read line; echo $0 $line"],
+        "from stdin\nand on\n",
+    )
+    .stdout("1 from stdin\n2 and on\n");
 }
 
 #[test]
 fn commands_run_one_after_the_other() {
-    throttle(&[UNLIMITED, "--", "sh", "-c", "echo begin {}; sleep 0.05; echo end {}"])
-        .write_stdin("1\n2\n3\n")
-        .assert()
+    fed(&[UNLIMITED, "--", "sh", "-c", "echo begin {}; sleep 0.05; echo end {}"], "1\n2\n3\n")
         .stdout("begin 1\nend 1\nbegin 2\nend 2\nbegin 3\nend 3\n");
 }
 
 #[test]
 fn commands_are_paced() {
     let started = Instant::now();
-    throttle(&["-n2", "-p200ms", "echo"]).write_stdin("1\n2\n3\n4\n5\n").assert().stdout("1\n2\n3\n4\n5\n");
+    fed(&["-n2", "-p200ms", "echo"], "1\n2\n3\n4\n5\n").stdout("1\n2\n3\n4\n5\n");
     assert!(started.elapsed() >= Duration::from_millis(400));
 }
 
 #[test]
 fn a_run_waits_for_its_last_command() {
-    throttle(&[UNLIMITED, "--", "sh", "-c", "sleep 0.2; exit 7"]).write_stdin("1").assert().code(123);
+    fed(&[UNLIMITED, "--", "sh", "-c", "sleep 0.2; exit 7"], "1").code(123);
 }
 
 /// What a command inherits must not depend on whether xargs or throttle starts it.

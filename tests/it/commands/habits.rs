@@ -6,7 +6,7 @@ use std::{env, fs};
 use predicates::prelude::*;
 use predicates::str::{contains, starts_with};
 
-use crate::support::{Directory, THROTTLE, UNLIMITED, sh, text, throttle};
+use crate::support::{Directory, THROTTLE, UNLIMITED, fed, sh, text, throttle};
 
 #[test]
 fn options_of_other_programs_name_ours() {
@@ -38,7 +38,7 @@ fn options_of_other_programs_name_ours() {
         (&["--st", "x"], "--st is ambiguous: --state, --store-timeout, --status, --stats"),
     ];
     for (args, told) in table {
-        let assert = throttle(&[&["-n1"], *args].concat()).write_stdin("x\n").assert().code(2).stdout("");
+        let assert = fed(&[&["-n1"], *args].concat(), "x\n").code(2).stdout("");
         assert.stderr(contains(*told).and(contains("to pass").not()).and(contains("\n").count(1)));
     }
 }
@@ -134,18 +134,17 @@ fn a_commands_own_arguments_are_not_looked_at() {
 #[test]
 fn long_options_may_be_cut_short() {
     let args = ["--cou", "1", "--algo", "interval", "--dry"];
-    let planned = "0.000000000\ta\n1.000000000\tb\n";
-    throttle(&args).write_stdin("a\nb\n").assert().success().stdout(planned);
+    fed(&args, "a\nb\n").success().stdout("0.000000000\ta\n1.000000000\tb\n");
 }
 
 #[test]
 fn a_count_beside_a_rate_has_to_say_its_period() {
     let told = |args: &[&str], told: &'static str| {
-        throttle(args).write_stdin("x\n").assert().code(2).stdout("").stderr(contains(told));
+        fed(args, "x\n").code(2).stdout("").stderr(contains(told));
     };
     told(&["-r", "9/s", "-n1", "echo"], "if you mean that, add -p 1s; a command gets one item anyway");
     told(&["-r", "9/s", "-n", "5", "echo"], "use -B 5");
-    throttle(&["-r9/s", "-n5", "-p1s", "echo"]).write_stdin("x\n").assert().success().stdout("x\n");
+    fed(&["-r9/s", "-n5", "-p1s", "echo"], "x\n").success().stdout("x\n");
 }
 
 #[test]
@@ -208,23 +207,22 @@ fn a_crontab_needs_only_paths_and_a_home() {
 fn a_trace_shows_each_command_as_one_would_type_it() {
     let args = [UNLIMITED, "-t", "--", "printf", "%s|", "{}", "-{}"];
     let traced = "printf '%s|' 'it'\\''s' '-it'\\''s'\nprintf '%s|' $'\\x1b' $'-\\x1b'\n";
-    throttle(&args).write_stdin("it's\n\x1b\n").assert().success().stderr(traced);
-    throttle(&[UNLIMITED, "-t"]).write_stdin("x\n").assert().code(2).stderr(contains("-t is for a command"));
+    fed(&args, "it's\n\x1b\n").success().stderr(traced);
+    fed(&[UNLIMITED, "-t"], "x\n").code(2).stderr(contains("-t is for a command"));
 }
 
 #[test]
 fn items_in_messages_are_quoted_as_in_a_trace() {
     let args = [UNLIMITED, "-q", "--on-bad=fail", "-c.n"];
-    let told = "throttle: item 1: not JSON: 'it'\\''s \"x\"'\n";
-    throttle(&args).write_stdin("it's \"x\"\n").assert().code(1).stderr(told);
+    fed(&args, "it's \"x\"\n").code(1).stderr("throttle: item 1: not JSON: 'it'\\''s \"x\"'\n");
     let told = "throttle: item 1 'it'\\''s \"x\"': exited with 1\nthrottle: item 2 $'a\\tb': exited with 1\n";
-    throttle(&[UNLIMITED, "false"]).write_stdin("it's \"x\"\na\tb\n").assert().code(123).stderr(told);
+    fed(&[UNLIMITED, "false"], "it's \"x\"\na\tb\n").code(123).stderr(told);
 }
 
 #[test]
 fn each_attempt_is_traced() {
     let args = [UNLIMITED, "-t", "-q", "--retries", "2", "--", "false"];
-    throttle(&args).write_stdin("x\n").assert().code(123).stderr("false x\n".repeat(3));
+    fed(&args, "x\n").code(123).stderr("false x\n".repeat(3));
 }
 
 #[test]
@@ -238,7 +236,7 @@ fn what_is_traced_can_be_run_by_a_shell() {
 #[test]
 fn a_dry_run_with_a_command_prints_its_command_lines() {
     let dry_run = |args: &[&str], input: &str, printed: &'static str| {
-        throttle(&[&["--dry-run"], args].concat()).write_stdin(input).assert().success().stdout(printed);
+        fed(&[&["--dry-run"], args].concat(), input).success().stdout(printed);
     };
     dry_run(
         &["-n1", "--", "curl", "-o", "{}", "x/{}"],
@@ -304,23 +302,18 @@ fn lines_from_windows_are_told_once_and_may_be_trimmed() {
     let told = "throttle: item 2 ends in a carriage return, which COMMAND gets: add --trim, or filter with tr \
         -d '\\r'\n";
     let echo = [UNLIMITED, "echo"];
-    throttle(&echo).write_stdin("a\nb\r\nc\r\n").assert().success().stdout("a\nb\r\nc\r\n").stderr(told);
-    throttle(&[UNLIMITED, "--trim", "echo"]).write_stdin("a\r\n").assert().success().stdout("a\n").stderr("");
+    fed(&echo, "a\nb\r\nc\r\n").success().stdout("a\nb\r\nc\r\n").stderr(told);
+    fed(&[UNLIMITED, "--trim", "echo"], "a\r\n").success().stdout("a\n").stderr("");
     // There is no warning if the items are not arguments.
-    throttle(&[UNLIMITED]).write_stdin("a\r\n").assert().success().stdout("a\r\n").stderr("");
-    throttle(&[UNLIMITED, "--pipe", "cat"]).write_stdin("a\r\n").assert().success().stderr("");
+    fed(&[UNLIMITED], "a\r\n").success().stdout("a\r\n").stderr("");
+    fed(&[UNLIMITED, "--pipe", "cat"], "a\r\n").success().stderr("");
     // Nor if no argument ends so.
     for (selector, input, output) in
         [("{.a}", "{\"a\":1}\r\n", "1\n"), ("{#}", "x\r\n", "1\n"), ("{col:1}", "a b\r\n", "a\n")]
     {
-        throttle(&[UNLIMITED, "echo", selector])
-            .write_stdin(input)
-            .assert()
-            .success()
-            .stdout(output)
-            .stderr("");
+        fed(&[UNLIMITED, "echo", selector], input).success().stdout(output).stderr("");
     }
-    let last = throttle(&[UNLIMITED, "-F,", "echo", "{col:2}"]).write_stdin("x,b\r\n").assert().success();
+    let last = fed(&[UNLIMITED, "-F,", "echo", "{col:2}"], "x,b\r\n").success();
     last.stdout("b\r\n").stderr(told.replace("item 2", "item 1"));
 }
 
@@ -329,24 +322,24 @@ fn text_from_windows_that_is_not_plain_utf_8_is_told_once_and_passes_as_it_is() 
     let told = "throttle: item 1 begins with a byte order mark, which becomes part of it: remove it with \
                 tail -c +4\n";
     let marked = "\u{feff}a\n\u{feff}b\n";
-    throttle(&[UNLIMITED, "echo"]).write_stdin(marked).assert().success().stdout(marked).stderr(told);
-    throttle(&["-r9/s,key=col:1"]).write_stdin(marked).assert().success().stdout(marked).stderr(told);
-    throttle(&["-r9/s,cost=col:1"]).write_stdin("\u{feff}1\n").assert().code(1).stderr(starts_with(told));
+    fed(&[UNLIMITED, "echo"], marked).success().stdout(marked).stderr(told);
+    fed(&["-r9/s,key=col:1"], marked).success().stdout(marked).stderr(told);
+    fed(&["-r9/s,cost=col:1"], "\u{feff}1\n").code(1).stderr(starts_with(told));
     let utf_16 = b"\xff\xfea\0\n\0".as_slice();
     let told = "throttle: the items are in UTF-16: convert them with iconv -f UTF-16 -t UTF-8\n";
-    throttle(&["-r9/s,key=col:1"]).write_stdin(utf_16).assert().success().stdout(utf_16).stderr(told);
+    fed(&["-r9/s,key=col:1"], utf_16).success().stdout(utf_16).stderr(told);
     // There is no warning if the items are not matched for keys.
     for input in [marked.as_bytes(), utf_16] {
-        throttle(&[UNLIMITED]).write_stdin(input).assert().success().stdout(input).stderr("");
-        throttle(&[UNLIMITED, "--pipe", "cat"]).write_stdin(input).assert().success().stderr("");
+        fed(&[UNLIMITED], input).success().stdout(input).stderr("");
+        fed(&[UNLIMITED, "--pipe", "cat"], input).success().stderr("");
     }
-    throttle(&["-q", UNLIMITED, "echo"]).write_stdin(marked).assert().success().stderr("");
+    fed(&["-q", UNLIMITED, "echo"], marked).success().stderr("");
 }
 
 #[test]
 fn white_space_may_be_trimmed() {
     let trimmed = |args: &[&str], input: &str, output: &'static str| {
-        throttle(&[&["--trim"], args].concat()).write_stdin(input).assert().success().stdout(output);
+        fed(&[&["--trim"], args].concat(), input).success().stdout(output);
     };
     trimmed(&[UNLIMITED], " a b \r\n\t\nc  ", "a b\n\nc");
     // An item of only white space is still an item.
@@ -365,7 +358,7 @@ fn white_space_may_be_trimmed() {
 #[test]
 fn blank_items_may_be_skipped() {
     let skipped = |args: &[&str], input: &str, output: &'static str| {
-        throttle(&[&["--skip-blank"], args].concat()).write_stdin(input).assert().success().stdout(output);
+        fed(&[&["--skip-blank"], args].concat(), input).success().stdout(output);
     };
     skipped(&["-n1", "--dry-run"], "a\n\n \t\r\nb\n", "0.000000000\ta\n1.000000000\tb\n");
     skipped(&[UNLIMITED], "\n a\n\n  ", " a\n");
@@ -382,21 +375,19 @@ fn blank_items_may_be_skipped() {
         " ,1 a,,2 b,",
         "1.000000000\techo 2\n2.000000000\techo 4\n",
     );
-    let told = contains("1 of 1 item released");
-    throttle(&[UNLIMITED, "--skip-blank", "-v"]).write_stdin("\na\n\n").assert().success().stderr(told);
+    fed(&[UNLIMITED, "--skip-blank", "-v"], "\na\n\n").success().stderr(contains("1 of 1 item released"));
 }
 
 #[test]
 fn white_space_that_was_trimmed_costs_nothing() {
     let args = ["-r8/s,cost=bytes", "--trim", "--dry-run"];
-    let planned = "0.000000000\tabc\n0.000000000\tabc\n";
-    throttle(&args).write_stdin("  abc\nabc\n").assert().success().stdout(planned);
+    fed(&args, "  abc\nabc\n").success().stdout("0.000000000\tabc\n0.000000000\tabc\n");
 }
 
 #[test]
 fn bad_items_end_the_run_or_are_skipped() {
     let input = "{\"n\": 1}\nbad\n{\"n\": 2}\n";
-    let run = |args: &[&str]| throttle(&[&["-r9/s,cost=.n"], args].concat()).write_stdin(input).assert();
+    let run = |args: &[&str]| fed(&[&["-r9/s,cost=.n"], args].concat(), input);
     let bad = "throttle: item 2: not JSON: 'bad'";
     run(&[])
         .code(1)
@@ -420,7 +411,7 @@ fn bad_items_end_the_run_or_are_skipped() {
 fn a_bad_item_behind_the_last_one_that_is_refused_is_told() {
     let args = ["-r4/m,start=empty,cost=col:1", "--on-bad=skip", "--on-limit=drop"];
     for more in [&["-B2"][..], &["-B2,1ms"], &["--max-wait=1ms"]] {
-        let run = throttle(&[&args, more].concat()).write_stdin("1\n5\n").assert().code(1);
+        let run = fed(&[&args, more].concat(), "1\n5\n").code(1);
         run.stderr(contains("item 2: its cost of 5").and(contains("not released").not()));
     }
 }
@@ -429,7 +420,7 @@ fn a_bad_item_behind_the_last_one_that_is_refused_is_told() {
 fn a_limit_that_no_item_matched_is_told() {
     let args = ["-r9/s,key=col:1,only=a", "-r9/s,key=col:1,only=b"];
     let told = "throttle: no item matched the limit 9/1s,algo=sliding,key=col:1,only=b\n";
-    throttle(&args).write_stdin("a\nc\n").assert().success().stdout("a\nc\n").stderr(told);
-    throttle(&args).write_stdin("a\nb\n").assert().success().stderr("");
-    throttle(&args).write_stdin("").assert().success().stderr("");
+    fed(&args, "a\nc\n").success().stdout("a\nc\n").stderr(told);
+    fed(&args, "a\nb\n").success().stderr("");
+    fed(&args, "").success().stderr("");
 }

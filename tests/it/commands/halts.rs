@@ -1,8 +1,9 @@
 //! Commands whose end stops the run.
 
 use predicates::prelude::*;
+use predicates::str::contains;
 
-use crate::support::{Directory, UNLIMITED, text, throttle};
+use crate::support::{Directory, UNLIMITED, fed, text, throttle};
 
 #[test]
 fn a_run_ends_when_so_many_have_ended_in_such_a_way() {
@@ -32,13 +33,11 @@ fn a_run_ends_when_so_many_have_ended_in_such_a_way() {
 #[test]
 fn the_first_that_succeeds_ends_the_others() {
     let script = "case $1 in fast) echo fast;; *) sleep 60; echo $1;; esac";
-    throttle(&[UNLIMITED, "-j3", "--halt=now,success=1", "--", "sh", "-c", script, "sh"])
-        .write_stdin("slow\nfast\nslower\n")
-        .assert()
+    fed(&[UNLIMITED, "-j3", "--halt=now,success=1", "--", "sh", "-c", script, "sh"], "slow\nfast\nslower\n")
         .success()
         .stdout("fast\n")
-        .stderr(predicate::str::contains("1 item succeeded: --halt ends the run"))
-        .stderr(predicate::str::contains("killed").not());
+        .stderr(contains("1 item succeeded: --halt ends the run"))
+        .stderr(contains("killed").not());
 }
 
 #[test]

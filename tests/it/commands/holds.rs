@@ -14,7 +14,7 @@ use fastrand::Rng;
 use crate::http::serve;
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Ran, run};
-use crate::support::{Directory, UNLIMITED, needs_program, seeds, sh, text, throttle};
+use crate::support::{Directory, UNLIMITED, fed, needs_program, seeds, sh, text, throttle};
 
 const MILLI: u64 = 1_000_000;
 
@@ -188,10 +188,7 @@ fn the_log_counts_a_hold_as_a_wait() {
     let log = directory.path().join("log");
     let script = "[ $1 = 2 ] || echo .3 > $THROTTLE_HEADERS";
     let log_option = format!("--log={}", log.display());
-    throttle(&[UNLIMITED, &log_option, "--", "sh", "-c", script, "sh"])
-        .write_stdin("1\n2\n")
-        .assert()
-        .success();
+    fed(&[UNLIMITED, &log_option, "--", "sh", "-c", script, "sh"], "1\n2\n").success();
     let rows = std::fs::read_to_string(log).expect("a log");
     let wait = rows.lines().last().and_then(|row| row.split('\t').nth(2)).expect("a column");
     assert!(wait.parse::<f64>().is_ok_and(|wait| wait >= 0.3), "{rows}");

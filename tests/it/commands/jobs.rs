@@ -11,9 +11,9 @@ use std::time::{Duration, SystemTime};
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use predicates::prelude::*;
+use predicates::str::contains;
 
-use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, numbers, text, throttle};
+use crate::support::{Directory, Running, UNLIMITED, eventually, fed, is_alive, numbers, text, throttle};
 
 /// Runs `script` for each item, as `$1`, and returns the output.
 fn run(args: &[&str], script: &str, items: &str) -> String {
@@ -82,11 +82,8 @@ fn pacing_is_from_start_to_start() {
 
 #[test]
 fn numbers_of_commands_make_sense() {
-    throttle(&[UNLIMITED, "-j0", "echo"])
-        .assert()
-        .code(2)
-        .stderr(predicate::str::contains("a large number such as 100"));
-    throttle(&[UNLIMITED, "-j1T", "echo"]).write_stdin("1\n").assert().success().stdout("1\n");
+    throttle(&[UNLIMITED, "-j0", "echo"]).assert().code(2).stderr(contains("a large number such as 100"));
+    fed(&[UNLIMITED, "-j1T", "echo"], "1\n").success().stdout("1\n");
 }
 
 #[test]
@@ -191,15 +188,12 @@ fn limits_may_change_while_commands_run() {
 fn some_rules_cannot_count_from_the_end() {
     for algorithm in ["bucket", "fixed"] {
         let rate = format!("1/s,from=exit,algo={algorithm}");
-        throttle(&["-r", &rate, "echo"])
-            .assert()
-            .code(2)
-            .stderr(predicate::str::contains("frees its place before"));
+        throttle(&["-r", &rate, "echo"]).assert().code(2).stderr(contains("frees its place before"));
     }
     throttle(&["-r1/s,from=exit"])
         .assert()
         .code(2)
-        .stderr(predicate::str::contains("from=exit and N/running are for a command"));
+        .stderr(contains("from=exit and N/running are for a command"));
 }
 
 #[test]

@@ -4,7 +4,7 @@ use std::fs;
 
 use nix::sys::signal::Signal;
 
-use crate::support::{Directory, Running, UNLIMITED, eventually, sh, text, throttle};
+use crate::support::{Directory, Running, UNLIMITED, eventually, fed, sh, text, throttle};
 
 /// Prints the attempt on both outputs, and succeeds only on the third.
 const THIRD: &str =
@@ -28,10 +28,7 @@ fn of_several_attempts_the_output_of_the_last_one_is_printed_and_the_errors_of_a
 #[test]
 fn in_order_an_output_waits_for_earlier_items_that_wait_in_their_lanes() {
     // The last one overtakes the second, unless the machine is very slow.
-    throttle(&["-r", "1/500ms,key=col:1", "-j3", "-k", "--", "echo"])
-        .write_stdin("a 1\na 2\nb 3\n")
-        .assert()
-        .stdout("a 1\na 2\nb 3\n");
+    fed(&["-r", "1/500ms,key=col:1", "-j3", "-k", "--", "echo"], "a 1\na 2\nb 3\n").stdout("a 1\na 2\nb 3\n");
 }
 
 #[test]
@@ -63,14 +60,14 @@ fn a_large_output_of_a_failed_attempt_is_given_up_with_its_file() {
 fn written_directly_all_attempts_are_seen() {
     for mode in [&["-j1"][..], &["-j2", "-u"]] {
         let args = [&[UNLIMITED, "-q", "--retries=2"], mode, &["--", "sh", "-c", THIRD, "sh"]].concat();
-        throttle(&args).write_stdin("x\n").assert().success().stdout("out x 1\nout x 2\nout x 3\n");
+        fed(&args, "x\n").success().stdout("out x 1\nout x 2\nout x 3\n");
     }
 }
 
 #[test]
 fn a_hyphen_is_standard_input_and_no_log() {
-    throttle(&[UNLIMITED, "-a", "-", "echo"]).write_stdin("x\n").assert().success().stdout("x\n");
-    let refused = throttle(&[UNLIMITED, "--log", "-", "echo"]).write_stdin("x\n").assert().code(2);
+    fed(&[UNLIMITED, "-a", "-", "echo"], "x\n").success().stdout("x\n");
+    let refused = fed(&[UNLIMITED, "--log", "-", "echo"], "x\n").code(2);
     refused.stderr(
         "throttle: --log - would be standard output, where COMMAND writes: name a file (./- for one named \
          -)\n",
@@ -199,8 +196,7 @@ fn a_plot_is_begun_only_if_nothing_else_is_wrong() {
 
 #[test]
 fn blank_is_whatever_is_white_space() {
-    let input = "a\n\x0b\x0c \t\r\n\x0c\nb\n";
-    throttle(&[UNLIMITED, "--skip-blank"]).write_stdin(input).assert().success().stdout("a\nb\n");
+    fed(&[UNLIMITED, "--skip-blank"], "a\n\x0b\x0c \t\r\n\x0c\nb\n").success().stdout("a\nb\n");
 }
 
 /// The first command ends only after the second has, and after a process that the second left behind has printed more.
@@ -225,6 +221,5 @@ fn what_a_command_leaves_behind_does_not_add_to_the_output_of_the_next() {
     let script = format!("cd $0; case $1 in 1) {leave};; 2) {follow};; *) echo $1;; esac");
     let args =
         [UNLIMITED, "-j2", "-r1/running", "--", "sh", "-c", &script, directory.path().to_str().unwrap()];
-    let run = throttle(&args).write_stdin("1\n2\n3\n4\n").assert();
-    run.success().stdout("one\ntwo\n3\n4\n").stderr("");
+    fed(&args, "1\n2\n3\n4\n").success().stdout("one\ntwo\n3\n4\n").stderr("");
 }

@@ -1,10 +1,10 @@
 //! Placeholders in COMMAND for an item or a part of it.
 
 use fastrand::Rng;
-use predicates::prelude::*;
+use predicates::str::contains;
 use serde_json::{Value, json};
 
-use crate::support::{UNLIMITED, seeds, text, throttle};
+use crate::support::{UNLIMITED, fed, seeds, text, throttle};
 
 #[test]
 fn selectors_in_braces_stand_for_what_they_select() {
@@ -32,7 +32,7 @@ fn selectors_in_braces_stand_for_what_they_select() {
         (&["-B9", "echo", "{#}"], "a\0\n\0\n", "1 2\n"),
     ];
     for (args, input, printed) in table {
-        let assert = throttle(&[&[UNLIMITED], *args].concat()).write_stdin(*input).assert().success();
+        let assert = fed(&[&[UNLIMITED], *args].concat(), *input).success();
         let traced = if args[0] == "-t" { "true b\n" } else { "" };
         assert.stdout(*printed).stderr(traced);
     }
@@ -45,7 +45,7 @@ fn an_item_without_the_part_is_bad() {
         run.write_stdin("{\"id\":1}\n{}\n{\"id\":3}\n").assert()
     };
     let why = "item 2: has no .id for COMMAND: '{}'";
-    missing(&[], &["echo", "{.id}"]).code(1).stdout("1\n").stderr(predicate::str::contains(why));
+    missing(&[], &["echo", "{.id}"]).code(1).stdout("1\n").stderr(contains(why));
     missing(&["--on-bad=skip"], &["echo", "{.id}"])
         .code(1)
         .stdout("1\n3\n")
@@ -58,17 +58,16 @@ fn an_item_without_the_part_is_bad() {
 #[test]
 fn what_is_selected_may_be_short_where_the_item_is_too_long_for_an_argument() {
     let input = format!("{{\"id\":\"x\",\"data\":\"{}\"}}\n", "y".repeat(300_000));
-    throttle(&[UNLIMITED, "echo", "{.id}"]).write_stdin(input.clone()).assert().success().stdout("x\n");
-    let assert = throttle(&[UNLIMITED, "echo", "{.data}"]).write_stdin(input).assert().code(123);
-    assert.stderr(predicate::str::contains("not run: it is too long"));
+    fed(&[UNLIMITED, "echo", "{.id}"], input.clone()).success().stdout("x\n");
+    fed(&[UNLIMITED, "echo", "{.data}"], input).code(123).stderr(contains("not run: it is too long"));
 }
 
 #[test]
 fn in_batches_what_is_selected_is_an_argument_of_its_own() {
-    throttle(&[UNLIMITED, "-B2", "echo", "x{host}"]).write_stdin("").assert().code(2).stderr(
+    fed(&[UNLIMITED, "-B2", "echo", "x{host}"], "").code(2).stderr(
         "throttle: with -B, {host} becomes one argument for each item: make it an argument of its own\n",
     );
-    throttle(&[UNLIMITED, "-B1", "echo", "x{host}"]).write_stdin("http://a/\n").assert().stdout("xa\n");
+    fed(&[UNLIMITED, "-B1", "echo", "x{host}"], "http://a/\n").stdout("xa\n");
 }
 
 /// Placeholders, and other text, which does not become one whatever it stands next to.

@@ -10,7 +10,7 @@ use fastrand::Rng;
 use nix::sys::signal::Signal;
 
 use crate::support::{
-    Directory, Running, THROTTLE, UNLIMITED, eventually, numbers, seeds, sh, text, throttle,
+    Directory, Running, THROTTLE, UNLIMITED, eventually, fed, numbers, seeds, sh, text, throttle,
 };
 
 /// Prints two lines and an unfinished one, to both outputs.
@@ -34,7 +34,7 @@ fn each_line_of_both_outputs_is_tagged() {
     for mode in [&["-j1"][..], &["-j2"], &["-j2", "-u"], &["-j2", "-k"]] {
         for (args, input, [stdout, stderr]) in table {
             let args = [&[UNLIMITED], mode, *args, &PRINT].concat();
-            throttle(&args).write_stdin(*input).assert().success().stdout(*stdout).stderr(*stderr);
+            fed(&args, *input).success().stdout(*stdout).stderr(*stderr);
         }
     }
 }
@@ -64,10 +64,7 @@ fn lines_are_printed_as_soon_as_they_are_complete() {
 
 #[test]
 fn what_a_command_leaves_behind_holds_nothing_up() {
-    throttle(&[UNLIMITED, "--tag", "--", "sh", "-c", "sleep 60 & echo $!"])
-        .write_stdin("x\n")
-        .assert()
-        .success();
+    fed(&[UNLIMITED, "--tag", "--", "sh", "-c", "sleep 60 & echo $!"], "x\n").success();
     // Nobody reads from the sleepers, which outlive the run: a write would kill them, but so does the script.
     let script =
         "printf '1\\n2\\n' | throttle -r1T/s --tag -- sh -c '{ sleep 60; } & echo hi; echo $! >>pids'

@@ -7,7 +7,9 @@ use fastrand::Rng;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
 
-use crate::support::{Directory, Running, UNLIMITED, eventually, for_each_seed, is_alive, text, throttle};
+use crate::support::{
+    Directory, Running, UNLIMITED, eventually, fed, for_each_seed, is_alive, text, throttle,
+};
 
 /// Answers each item with the item in angle brackets.
 const ECHO: &str = "while IFS= read -r x; do echo \"<$x>\"; done";
@@ -40,30 +42,28 @@ fn an_answer_is_the_output_of_its_item() {
         (&["--worker=line"], "7\tx\n", "<7\tx>\n"),
     ];
     for (args, input, output) in table {
-        throttle(&worker(args, ECHO)).write_stdin(*input).assert().success().stdout(*output).stderr("");
+        fed(&worker(args, ECHO), *input).success().stdout(*output).stderr("");
     }
     // Items that end otherwise reach the worker as they are; a last one that does not end gets its end.
-    let script = "head -c4 | tr '\\n\\0' '+-'; echo";
-    throttle(&worker(&["--worker", "-0"], script)).write_stdin("a\nb").assert().success().stdout("a+b-\n");
+    fed(&worker(&["--worker", "-0"], "head -c4 | tr '\\n\\0' '+-'; echo"), "a\nb").success().stdout("a+b-\n");
 }
 
 #[test]
 fn a_worker_is_started_once() {
     let script = "echo started >&2; while read -r x; do echo \"$x\"; done";
-    let output = throttle(&worker(&["--worker"], script)).write_stdin("1\n2\n3\n").assert().success();
-    output.stdout("1\n2\n3\n").stderr("started\n");
+    fed(&worker(&["--worker"], script), "1\n2\n3\n").success().stdout("1\n2\n3\n").stderr("started\n");
     // No more of them than items, nor than -j.
-    throttle(&worker(&["--worker", "-j9"], script)).write_stdin("").assert().success().stderr("");
+    fed(&worker(&["--worker", "-j9"], script), "").success().stderr("");
 }
 
 #[test]
 fn large_items_and_answers_pass_whole() {
     let item = "x".repeat(300_000);
-    let output = throttle(&worker(&["--worker"], ECHO)).write_stdin(format!("{item}\n{item}")).assert();
+    let output = fed(&worker(&["--worker"], ECHO), format!("{item}\n{item}"));
     output.success().stdout(format!("<{item}>\n<{item}>\n"));
     // It prints more than a pipe holds before it has read all.
     let script = "head -c 200000 /dev/zero | tr '\\0' y; read -r x; echo; cat >/dev/null";
-    let output = throttle(&worker(&["--worker"], script)).write_stdin(format!("{item}\n")).assert().success();
+    let output = fed(&worker(&["--worker"], script), format!("{item}\n")).success();
     assert_eq!(output.get_output().stdout.len(), 200_001);
 }
 
@@ -133,22 +133,21 @@ fn workers_that_fail_are_named() {
         (&["--worker", "-j8"], "exit 255", "1\n2\n3\n4\n5\n6\n7\n8\n", 124, ""),
     ];
     for (args, script, input, status, told) in table {
-        let output = throttle(&worker(args, script)).write_stdin(*input).assert().code(*status);
+        let output = fed(&worker(args, script), *input).code(*status);
         let stderr = text(&output.get_output().stderr);
         let lines: Vec<_> = stderr.lines().map(|line| line.trim_start_matches("throttle: ")).collect();
         assert!(lines == told.lines().collect::<Vec<_>>() || told.is_empty(), "{args:?} {script}: {stderr}");
     }
     // It may end before it can be given anything.
-    let output = throttle(&worker(&["--worker"], "exit 4")).write_stdin("a\nb\nc\nd\n").assert().code(4);
+    let output = fed(&worker(&["--worker"], "exit 4"), "a\nb\nc\nd\n").code(4);
     assert!(text(&output.get_output().stderr).contains("worker 1 exited with 4: try one alone"));
-    let output = throttle(&[UNLIMITED, "--worker", "--", "/no/such"]).write_stdin("a\n").assert().code(127);
+    let output = fed(&[UNLIMITED, "--worker", "--", "/no/such"], "a\n").code(127);
     assert!(text(&output.get_output().stderr).contains("cannot run /no/such"));
 }
 
 #[test]
 fn an_answer_that_never_ends_is_an_error() {
-    let script = "read x; yes | tr -d '\\n'";
-    let output = throttle(&worker(&["--worker"], script)).write_stdin("a\n").assert().code(1);
+    let output = fed(&worker(&["--worker"], "read x; yes | tr -d '\\n'"), "a\n").code(1);
     assert!(
         text(&output.get_output().stderr).contains("worker 1 has printed more than 64 MiB without a newline")
     );
@@ -176,8 +175,7 @@ fn what_makes_no_sense_with_workers_is_refused() {
 
 #[test]
 fn a_worker_that_buffers_its_answers_is_noticed() {
-    let script = "read x; sleep 5.5; echo $x";
-    let output = throttle(&worker(&["--worker"], script)).write_stdin("a\n").assert().success().stdout("a\n");
+    let output = fed(&worker(&["--worker"], "read x; sleep 5.5; echo $x"), "a\n").success().stdout("a\n");
     output.stderr(
         "throttle: no worker has answered yet: does it buffer its output? Use python3 -u, stdbuf -oL, or flush \
          after each line\n",
@@ -188,8 +186,7 @@ fn a_worker_that_buffers_its_answers_is_noticed() {
 fn a_worker_that_reads_no_more_does_not_keep_the_run() {
     let closes = "read x; exec <&-; echo $x; exec sleep 60";
     let told = "throttle: worker 1 was killed by SIGTERM\n".repeat(2);
-    let timed = throttle(&worker(&["--worker", "--timeout", "2"], closes)).write_stdin("1\n2\n").assert();
-    timed.success().stdout("1\n2\n").stderr(told);
+    fed(&worker(&["--worker", "--timeout", "2"], closes), "1\n2\n").success().stdout("1\n2\n").stderr(told);
     let mut running = Running::throttle(&worker(&["--worker"], closes));
     running.write("1\n2\n");
     assert_eq!(running.line(), "1\n");
@@ -204,7 +201,7 @@ fn limits_hold_for_the_items_of_workers() {
     let stamp = "while read -r x; do sleep 0.05; date +%s.%N; done";
     for (rate, gap) in [("1/100ms", 0.1), ("1/100ms,from=exit", 0.15)] {
         let args = ["-r", rate, "--margin=0", "--worker", "-j2", "--", "sh", "-c", stamp];
-        let output = throttle(&args).write_stdin("1\n2\n3\n4\n").assert().success();
+        let output = fed(&args, "1\n2\n3\n4\n").success();
         let stamps: Vec<f64> =
             text(&output.get_output().stdout).lines().map(|line| line.parse().unwrap()).collect();
         let whole = stamps[3] - stamps[0];

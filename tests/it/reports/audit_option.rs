@@ -1,12 +1,12 @@
 //! `--audit`: judges releases by their time stamps.
 
-use predicates::prelude::*;
 use serde_json::Value;
 
 use nix::sys::signal::Signal;
+use predicates::str::contains;
 use std::os::unix::process::ExitStatusExt;
 
-use crate::support::{Directory, Running, is_ignored, sh, text, throttle};
+use crate::support::{Directory, Running, fed, is_ignored, sh, text, throttle};
 
 #[track_caller]
 fn audit(args: &[&str], input: &str, status: i32) -> String {
@@ -244,11 +244,7 @@ fn what_is_out_of_order_is_sorted_as_far_as_told() {
     let error = audit(&["-r1/s", "--unsorted=500ms"], "0 a\n3 c\n3.6 d\n2 b\n", 1);
     assert!(error.contains("or raise --unsorted, which is 500ms"), "{error}");
     let dry_run = ["-r1/s", "--dry-run", "--arrivals=col:1", "--unsorted=1s"];
-    throttle(&dry_run)
-        .write_stdin(log)
-        .assert()
-        .success()
-        .stdout(predicate::str::contains("2.000000000\t2 b\n3.0"));
+    fed(&dry_run, log).success().stdout(contains("2.000000000\t2 b\n3.0"));
 }
 
 #[test]
@@ -316,7 +312,7 @@ fn our_log_of_jobs_is_judged_as_it_is() {
     let directory = Directory::new();
     let log = directory.path().join("log");
     let run = ["-r3/100ms", "-j4", "--log", log.to_str().unwrap(), "--", "true"];
-    throttle(&run).write_stdin("1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n").assert().success();
+    fed(&run, "1\n2\n3\n4\n5\n6\n7\n8\n9\n10\n").success();
     let log = std::fs::read_to_string(log).unwrap();
     audit(&["-r3/100ms"], &log, 0);
     audit(&["-r1/100ms"], &log, 75);
@@ -360,14 +356,14 @@ fn what_makes_no_sense_with_it_is_refused() {
         throttle(&["--audit"]).args(args).assert().code(2).stderr(told);
     }
     audit(&["-r2/running", "-r1/s"], "0\n", 0);
-    let hint = predicate::str::contains("to read access.log, use <access.log or -a access.log");
+    let hint = contains("to read access.log, use <access.log or -a access.log");
     throttle(&["--audit", "-r1/s", "access.log"]).assert().code(2).stderr(hint);
     for args in [
         &["-r1/s", "--arrivals=col:1"][..],
         &["-r1/s", "--unsorted=1s"],
         &["-r1/s", "--dry-run", "--unsorted=1s"],
     ] {
-        throttle(args).assert().code(2).stderr(predicate::str::contains("add one of them"));
+        throttle(args).assert().code(2).stderr(contains("add one of them"));
     }
 }
 

@@ -16,7 +16,7 @@ use throttle::time::SECOND;
 
 use self::exposition::Page;
 use crate::simulated::{Simulation, block};
-use crate::support::{Directory, Running, eventually, numbers, sh, text, throttle};
+use crate::support::{Directory, Running, eventually, fed, numbers, sh, text, throttle};
 
 fn page(path: &Path) -> Page {
     let text = fs::read_to_string(path).expect("a file");
@@ -70,7 +70,7 @@ fn what_becomes_of_items_is_told_of_the_run_and_of_each_limit() {
         "a",
         "=",
     ];
-    throttle(&args).write_stdin("a\nb\n").assert().code(123);
+    fed(&args, "a\nb\n").code(123);
     let jobs = page(&file);
     for (name, all, only) in [("released", 3.0, 2.0), ("retried", 1.0, 1.0), ("failed", 1.0, 1.0)] {
         let series = |limit| format!("throttle_limit_{name}_total{{run=\"m\",limit=\"{limit}\"}}");
@@ -80,7 +80,7 @@ fn what_becomes_of_items_is_told_of_the_run_and_of_each_limit() {
     assert_eq!(jobs.value("throttle_retried_total{run=\"m\"}"), 1.0);
     assert_eq!(jobs.value("throttle_failed_total{run=\"m\"}"), 1.0);
     let args = [&prom(&file), "-r9/s", "-r2/h,key=col:1", "--on-limit=drop"];
-    throttle(&args).write_stdin("a\na\na\nb\n").assert().success().stdout("a\na\nb\n");
+    fed(&args, "a\na\na\nb\n").success().stdout("a\na\nb\n");
     let dropped = page(&file);
     for (series, value) in [
         ("throttle_refused_total{run=\"m\"}", 1.0),
@@ -100,7 +100,7 @@ fn a_wait_for_the_end_of_a_command_counts_for_the_limit_that_demands_it() {
     let is_noted = "/limit_waiting_seconds.*from=exit/ && $2 >= 0.05 {found = 1} END {exit !found}";
     let wait = format!("until awk '{is_noted}' {}; do sleep 0.05; done", file.display());
     let args = [&prom(&file), "-r9/s,margin=0", "-r1/1ms,from=exit", "-j2", "--", "sh", "-c", &wait];
-    throttle(&args).write_stdin("1\n2\n").assert().success();
+    fed(&args, "1\n2\n").success();
     let page = page(&file);
     let waited =
         |limit| page.value(&format!("throttle_limit_waiting_seconds_total{{run=\"m\",limit=\"{limit}\"}}"));
@@ -112,7 +112,7 @@ fn a_wait_for_the_end_of_a_command_counts_for_the_limit_that_demands_it() {
 fn text_that_was_typed_is_escaped() {
     let directory = Directory::new();
     let file = directory.path().join("a\"b\\c\nd.prom");
-    throttle(&[&prom(&file), "-r9/s,key=re:\"(\\d+)\""]).write_stdin("1\n").assert().success();
+    fed(&[&prom(&file), "-r9/s,key=re:\"(\\d+)\""], "1\n").success();
     let series = r#"throttle_limit_released_total{run="a\"b\\c\nd",limit="9/1s,key=re:\"(\\d+)\""}"#;
     assert_eq!(page(&file).value(series), 1.0);
 }
@@ -122,7 +122,7 @@ fn a_million_keys_are_few_lines() {
     let directory = Directory::new();
     let file = directory.path().join("m");
     let keys = |count| {
-        throttle(&[&prom(&file), "-r1/h,key=col:1"]).write_stdin(numbers(count)).assert().success();
+        fed(&[&prom(&file), "-r1/h,key=col:1"], numbers(count)).success();
         page(&file)
     };
     let (few, many) = (keys(1), keys(20_000));
@@ -135,7 +135,7 @@ fn a_shared_limit_tells_what_this_run_knows() {
     let directory = Directory::new();
     let file = directory.path().join("m");
     let state = directory.path().join("state").display().to_string();
-    throttle(&["-s", &state, &prom(&file), "-r3/s,cost=2"]).write_stdin(numbers(2)).assert().success();
+    fed(&["-s", &state, &prom(&file), "-r3/s,cost=2"], numbers(2)).success();
     let page = page(&file);
     let labels = "{run=\"m\",limit=\"3/1s,cost=2\"}";
     assert_eq!(page.value(&format!("throttle_limit_released_total{labels}")), 2.0);
@@ -171,9 +171,9 @@ fn a_long_wait_is_followed_and_a_signal_ends_it() {
 fn an_error_is_told_as_the_end() {
     let directory = Directory::new();
     let file = directory.path().join("m");
-    throttle(&[&prom(&file), "-n9", "-c", "col:2"]).write_stdin("a 1\nb\n").assert().code(1).stdout("a 1\n");
+    fed(&[&prom(&file), "-n9", "-c", "col:2"], "a 1\nb\n").code(1).stdout("a 1\n");
     assert_eq!(page(&file).value("throttle_exit_status{run=\"m\"}"), 1.0);
-    throttle(&[&prom(&file), "-n9", "--", "./nothing"]).write_stdin("1\n").assert().code(127);
+    fed(&[&prom(&file), "-n9", "--", "./nothing"], "1\n").code(127);
     assert_eq!(page(&file).value("throttle_exit_status{run=\"m\"}"), 127.0);
 }
 

@@ -7,8 +7,9 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
+use predicates::str::contains;
 
-use crate::support::{Directory, Running, THROTTLE, narrow_pipe, numbers, sh, text, throttle};
+use crate::support::{Directory, Running, THROTTLE, fed, narrow_pipe, numbers, sh, text, throttle};
 
 #[test]
 fn an_audit_is_drawn_with_its_violations_in_a_file_of_bounded_size() {
@@ -47,7 +48,7 @@ fn keys_whose_lines_overlap_are_told_apart_by_their_widths() {
     let directory = Directory::new();
     let plot = directory.path().join("plot.svg");
     let args = ["-r1/s,key=col:2", "--audit", "-q", "--plot", plot.to_str().unwrap()];
-    throttle(&args).write_stdin("0 a\n0 b\n1 a\n1 b\n").assert().success();
+    fed(&args, "0 a\n0 b\n1 a\n1 b\n").success();
     let svg = fs::read_to_string(&plot).unwrap();
     let path = |class: &str| {
         let drawn = svg.split(class).nth(1).expect(class);
@@ -97,7 +98,7 @@ fn a_fifo_that_nobody_reads_is_told() {
     for mode in [&[][..], &["--dry-run"], &["--audit"]] {
         let mut run = throttle(mode);
         run.args(["-r9/s", "--plot", fifo.to_str().unwrap()]).timeout(Duration::from_secs(20));
-        run.write_stdin("1\n").assert().code(1).stderr(predicates::str::contains("cannot write "));
+        run.write_stdin("1\n").assert().code(1).stderr(contains("cannot write "));
     }
     let script = "exec 3<>fifo; throttle -q -r9/s --audit --plot fifo && head -c 4 <&3";
     sh(script).current_dir(directory.path()).write_stdin("1\n").assert().success().stdout("<svg");
@@ -109,7 +110,7 @@ fn a_run_is_drawn_as_it_was() {
     let plot = directory.path().join("plot.svg");
     let file = directory.file("limits", "9/s\n");
     let args = ["-r3/100ms", "--plot", plot.to_str().unwrap()];
-    throttle(&args).write_stdin(numbers(8)).assert().success().stdout(numbers(8));
+    fed(&args, numbers(8)).success().stdout(numbers(8));
     let svg = fs::read_to_string(&plot).unwrap();
     assert!(svg.contains("in the last 100ms: at most 3 allowed") && !svg.contains("<circle"), "{svg}");
     fs::remove_file(&plot).unwrap();
@@ -149,7 +150,7 @@ fn a_run_that_is_drawn_shows_its_commands_as_any_other() {
     let directory = Directory::new();
     let plot = directory.path().join("plot.svg");
     let args = ["-r9/s", "-t", "--plot", plot.to_str().unwrap(), "true"];
-    throttle(&args).write_stdin("a b\nc\n").assert().success().stderr("true 'a b'\ntrue c\n");
+    fed(&args, "a b\nc\n").success().stderr("true 'a b'\ntrue c\n");
 }
 
 /// A full disk is no reason to be silent about the run.

@@ -19,7 +19,7 @@ use throttle::gate::{Feedback, Gate, Pending, Request, Scope};
 use throttle::time::{SECOND, Time, Wall};
 
 use self::servers::{AwsClient, Server};
-use crate::support::{seeds, text, throttle};
+use crate::support::{fed, seeds, text, throttle};
 
 /// Seconds of a run, of its beginning that does not count, and of the part in which the limit is a quarter.
 const LENGTH: u64 = 400;
@@ -263,9 +263,7 @@ fn what_was_learned_is_told_of_the_keys_that_were_asked_for_most_first() {
     let input = "c 1\na 1\nb 1\nb 2\na 2\nb 3\nd 1\nd 75\ne 75\n";
     let shell = "case $1 in *75) exit 75;; esac";
     let output =
-        throttle(&["-v", "-r", "500..900/s,key=col:1", "--stats", "json", "--", "sh", "-c", shell, "x"])
-            .write_stdin(input)
-            .assert()
+        fed(&["-v", "-r", "500..900/s,key=col:1", "--stats", "json", "--", "sh", "-c", shell, "x"], input)
             .code(123);
     let stderr = text(&output.get_output().stderr);
     let told: Vec<_> = stderr.lines().filter(|line| line.contains("learned ")).collect();

@@ -14,7 +14,7 @@ use throttle::time::{SECOND, Time};
 
 use crate::rules::civil::{Span, first_of, place, shown, spans};
 use crate::simulated::{Simulation, block};
-use crate::support::{for_each_seed, seeds, text, throttle};
+use crate::support::{fed, for_each_seed, seeds, text, throttle};
 
 const MINUTE: u64 = 60 * SECOND;
 
@@ -180,7 +180,7 @@ fn a_quota_of_a_year_begins_anew_on_the_first_of_january() {
     let days = |days: u64| days * 86_400 + 2;
     let told =
         format!("0.000000000\ta\n2.000000000\tb\n{}.000000000\tc\n{}.000000000\td\n", days(365), days(731));
-    throttle(&args).write_stdin("a\nb\nc\nd\n").assert().success().stdout(told);
+    fed(&args, "a\nb\nc\nd\n").success().stdout(told);
 }
 
 #[test]
@@ -473,7 +473,7 @@ const SHARED: [(&str, [&str; 2], &str); 7] = [
 fn limits_whose_hours_never_meet_are_told() {
     let rates = ["-r0/s,during=08:00-20:00,tz=UTC", "-r0/s,during=20:00-08:00,tz=UTC"];
     for verb in [&["--dry-run"][..], &[]] {
-        let output = throttle(&[&rates[..], verb].concat()).write_stdin("1\n").assert().code(1);
+        let output = fed(&[&rates[..], verb].concat(), "1\n").code(1);
         let told = text(&output.get_output().stderr);
         assert!(
             told.contains("check that the hours and margins of all limits have an instant in common"),

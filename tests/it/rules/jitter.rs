@@ -1,9 +1,9 @@
 //! Random delays: `--jitter`. See `property` for random cases.
 
-use predicates::prelude::*;
+use predicates::str::contains;
 use throttle::config::Jitter;
 
-use crate::support::{text, throttle};
+use crate::support::{fed, text, throttle};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -68,9 +68,8 @@ fn an_item_that_is_let_in_late_is_judged_as_of_then() {
 fn the_plan_and_the_run_tell_the_seed() {
     for args in [&["--dry-run"][..], &[]] {
         let args = [args, &["-v", "-r1T/s", "--jitter=1us,seed=5"]].concat();
-        let told =
-            predicate::str::contains("throttle: each release is delayed at random: --jitter 1us,seed=5\n");
-        throttle(&args).write_stdin("a\n").assert().success().stderr(told);
+        let told = contains("throttle: each release is delayed at random: --jitter 1us,seed=5\n");
+        fed(&args, "a\n").success().stderr(told);
     }
 }
 
@@ -89,6 +88,6 @@ fn what_makes_no_sense_is_told() {
         (&["--jitter=1s,x=1"], "write DUR or DUR,seed=N"),
     ];
     for (args, why) in table {
-        throttle(&[&["-r1/s"], args].concat()).assert().code(2).stderr(predicate::str::contains(why));
+        throttle(&[&["-r1/s"], args].concat()).assert().code(2).stderr(contains(why));
     }
 }

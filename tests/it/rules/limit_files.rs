@@ -5,10 +5,11 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
+use predicates::str::contains;
 use throttle::exit::Exit;
 
 use crate::simulated::{Outcome, Simulation, block};
-use crate::support::{Directory, HANG, Running, eventually, numbers, text, throttle};
+use crate::support::{Directory, HANG, Running, eventually, fed, numbers, text, throttle};
 
 /// A run under limits from a file.
 struct Live {
@@ -294,7 +295,7 @@ fn a_file_has_to_hold_limits_at_the_start() {
         (at(&directory.file("broken", "1/s\n10\n")), "broken: line 2: '10': a rate needs a period"),
     ];
     for (file, why) in table {
-        let assert = throttle(&["-r", &file]).write_stdin("1\n").assert().code(1).stdout("");
+        let assert = fed(&["-r", &file], "1\n").code(1).stdout("");
         let told = text(&assert.get_output().stderr);
         assert!(told.starts_with("throttle: ") && told.contains(why), "{told}");
         assert_eq!(told.lines().count(), 1);
@@ -401,6 +402,5 @@ mod simulated {
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "needs /dev/zero")]
 fn what_is_too_long_for_a_list_of_limits_is_not_read_to_its_end() {
-    let told = predicates::str::contains("cannot read /dev/zero: it is longer than 1 MiB");
-    throttle(&["-r@/dev/zero"]).write_stdin("").assert().code(1).stderr(told);
+    fed(&["-r@/dev/zero"], "").code(1).stderr(contains("cannot read /dev/zero: it is longer than 1 MiB"));
 }

@@ -3,11 +3,12 @@
 use std::time::{Duration, Instant};
 
 use predicates::prelude::*;
+use predicates::str::{contains, is_empty, starts_with};
 use throttle::time::SECOND;
 
 use crate::simulated::{Simulation, block};
 use crate::support::{
-    Directory, Running, UNLIMITED, keeps_its_pace_after_a_stop, numbers, sh, text, throttle, with_mount,
+    Directory, Running, UNLIMITED, fed, keeps_its_pace_after_a_stop, numbers, sh, text, throttle, with_mount,
 };
 
 /// The output of a dry run as `INSTANT ITEM; INSTANT ITEM`, with no more decimals than needed.
@@ -77,7 +78,7 @@ fn a_limit_for_one_key_only_leaves_the_others_alone() {
     let items = &["1 a", "2 a", "3 b", "4 b", "5 b"];
     let limits = &["-r", "2/s,key=col:2,only=b", "-r", "1/m,key=col:2,only=c"];
     assert_eq!(dry_run(limits, items), "0 1 a; 0 2 a; 0 3 b; 0 4 b; 1 5 b");
-    throttle(&["-r1/s,only=b"]).assert().code(2).stderr(predicate::str::contains("add key="));
+    throttle(&["-r1/s,only=b"]).assert().code(2).stderr(contains("add key="));
 }
 
 #[test]
@@ -120,8 +121,8 @@ fn a_fraction_of_an_item_per_second_is_exact() {
 #[test]
 fn a_month_that_may_be_minutes_warns() {
     let month = "throttle: '100/M': M is a month, so the period is 1month; for minutes, write 100/m\n";
-    throttle(&["-r", "100/M"]).write_stdin("a\n").assert().success().stdout("a\n").stderr(month);
-    throttle(&["-q", "-r", "100/M"]).write_stdin("a\n").assert().success().stderr("");
+    fed(&["-r", "100/M"], "a\n").success().stdout("a\n").stderr(month);
+    fed(&["-q", "-r", "100/M"], "a\n").success().stderr("");
 }
 
 /// A record, and why its cost is invalid.
@@ -147,9 +148,7 @@ fn a_bad_cost_ends_the_run_and_says_where_and_why() {
         for mode in ["wait", "drop", "latest"] {
             let released =
                 if mode == "latest" { good.lines().last().map(|line| format!("{line}\n")) } else { None };
-            throttle(&["-q", "-n19", "-c", selector, "--on-limit", mode])
-                .write_stdin(format!("{good}{bad}\nz 1\n"))
-                .assert()
+            fed(&["-q", "-n19", "-c", selector, "--on-limit", mode], format!("{good}{bad}\nz 1\n"))
                 .code(1)
                 .stdout(released.unwrap_or_else(|| good.clone()))
                 .stderr(format!("throttle: {why}: {dollar}'{}'\n", bad.replace('\x1b', "\\x1b")));
@@ -163,12 +162,7 @@ fn a_cost_too_dear_for_a_window_is_named_and_a_bucket_serves_it_later() {
     for algorithm in ["sliding", "fixed"] {
         let limit = format!("3/s,algo={algorithm},cost=col:1");
         let named = format!("item 2: its cost of 5 is more than the limit 3/1s,algo={algorithm},cost=col:1");
-        throttle(&["-r9/s", "-r", &limit])
-            .write_stdin(lines(items))
-            .assert()
-            .code(1)
-            .stdout("1 a\n")
-            .stderr(predicate::str::contains(named));
+        fed(&["-r9/s", "-r", &limit], lines(items)).code(1).stdout("1 a\n").stderr(contains(named));
     }
     assert_eq!(dry_run(&["-r1/s,algo=bucket,burst=2,cost=col:1"], items), "0 1 a; 4 5 b; 5 1 c");
     assert_eq!(dry_run(&["-r1/s,algo=interval,cost=col:1"], items), "0 1 a; 1 5 b; 6 1 c");
@@ -225,21 +219,15 @@ mod ancestors {
 
 #[test]
 fn what_is_dropped_is_counted() {
-    throttle(&["-r2/h", "--on-limit", "drop", "-v"])
-        .write_stdin(numbers(5))
-        .assert()
+    fed(&["-r2/h", "--on-limit", "drop", "-v"], numbers(5))
         .success()
         .stdout("1\n2\n")
-        .stderr(
-            predicate::str::contains("2 of 5 items released").and(predicate::str::contains(", 3 refused")),
-        );
+        .stderr(contains("2 of 5 items released").and(contains(", 3 refused")));
 }
 
 #[test]
 fn what_is_dropped_holds_up_nothing_of_another_key() {
-    throttle(&["-r1/h,key=col:2", "--on-limit=drop"])
-        .write_stdin("1 a\n2 a\n3 b\n4 a\n5 c\n")
-        .assert()
+    fed(&["-r1/h,key=col:2", "--on-limit=drop"], "1 a\n2 a\n3 b\n4 a\n5 c\n")
         .success()
         .stdout("1 a\n3 b\n5 c\n");
 }
@@ -269,11 +257,12 @@ fn only_the_latest_waits() {
 /// As a build does that is to start once nothing has changed for a while.
 #[test]
 fn the_latest_waits_for_a_pause_with_a_batch_that_lingers() {
-    throttle(&["-n9", "-B2,3s", "--on-limit=latest", "--dry-run", "--arrivals=col:1"])
-        .write_stdin("0 a\n2 b\n4 c\n8 d\n12 e\n")
-        .assert()
-        .success()
-        .stdout("7.000000000\t4 c\n11.000000000\t8 d\n12.000000000\t12 e\n");
+    fed(
+        &["-n9", "-B2,3s", "--on-limit=latest", "--dry-run", "--arrivals=col:1"],
+        "0 a\n2 b\n4 c\n8 d\n12 e\n",
+    )
+    .success()
+    .stdout("7.000000000\t4 c\n11.000000000\t8 d\n12.000000000\t12 e\n");
 }
 
 #[test]
@@ -294,17 +283,10 @@ fn only_the_latest_waits_while_a_command_runs() {
 fn an_item_too_early_ends_an_enforced_run() {
     for (limit, status, released) in [("-n3", 0, "1\n2\n3\n"), ("-n2", 75, "1\n2\n"), ("-n1", 75, "1\n")] {
         let message = match status {
-            0 => predicate::str::is_empty().boxed(),
-            _ => predicate::str::starts_with("throttle: item ")
-                .and(predicate::str::contains(" too early for the limit"))
-                .boxed(),
+            0 => is_empty().boxed(),
+            _ => starts_with("throttle: item ").and(contains(" too early for the limit")).boxed(),
         };
-        throttle(&[limit, "-p1h", "--on-limit", "fail"])
-            .write_stdin(numbers(3))
-            .assert()
-            .code(status)
-            .stdout(released)
-            .stderr(message);
+        fed(&[limit, "-p1h", "--on-limit", "fail"], numbers(3)).code(status).stdout(released).stderr(message);
     }
     let script = "seq 9 | throttle -n5 -p1h --on-limit fail >/dev/null 2>&1 && echo kept || echo $?";
     sh(script).assert().stdout("75\n");

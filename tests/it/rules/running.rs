@@ -2,11 +2,12 @@
 
 use fastrand::Rng;
 use predicates::prelude::*;
+use predicates::str::contains;
 use throttle::exit::Exit;
 
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Outcome, of_commands, run};
-use crate::support::{Directory, Running, eventually, seeds, throttle};
+use crate::support::{Directory, Running, eventually, fed, seeds, throttle};
 
 const MILLI: u64 = 1_000_000;
 
@@ -171,11 +172,11 @@ fn what_makes_no_sense_is_told() {
         (&["-r1/runs", "--", "echo"], "not a period"),
     ];
     for (args, why) in table {
-        throttle(args).assert().code(2).stderr(predicate::str::contains(why));
+        throttle(args).assert().code(2).stderr(contains(why));
     }
     let directory = Directory::new();
     let limit = format!("-r@{}", directory.file("limits", "4/running\n").display());
-    throttle(&[&limit]).assert().code(1).stderr(predicate::str::contains("4/running is for a command"));
+    throttle(&[&limit]).assert().code(1).stderr(contains("4/running is for a command"));
 }
 
 #[test]
@@ -183,11 +184,10 @@ fn a_plan_and_an_audit_pass_it_over() {
     let limits = ["-r1/s", "-r2/running,key=col:1"];
     let plan = ["--dry-run", "-j9", "--", "echo"];
     let wanted = "0.000000000\techo a\n1.020000000\techo b\n";
-    throttle(&[&limits[..], &plan[..]].concat()).write_stdin("a\nb\n").assert().success().stdout(wanted);
+    fed(&[&limits[..], &plan[..]].concat(), "a\nb\n").success().stdout(wanted);
     let audit = ["--audit", "--arrivals=col:1"];
-    let told = throttle(&[&limits[..], &audit].concat()).write_stdin("0 a\n1 b\n").assert().success();
-    told.stdout(predicate::str::contains("running").not());
-    throttle(&["--audit", "-r2/running"]).write_stdin("0 a\n").assert().code(2);
+    fed(&[&limits[..], &audit].concat(), "0 a\n1 b\n").success().stdout(contains("running").not());
+    fed(&["--audit", "-r2/running"], "0 a\n").code(2);
 }
 
 /// Limits that change while commands run, each per key or for all, and with retries.

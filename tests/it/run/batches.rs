@@ -2,7 +2,9 @@
 
 use std::time::Duration;
 
-use crate::support::{Directory, UNLIMITED, cpu_time, needs_program, numbers, seeds, sh, text, throttle};
+use crate::support::{
+    Directory, UNLIMITED, cpu_time, fed, needs_program, numbers, seeds, sh, text, throttle,
+};
 
 /// 90 items of 4000 bytes: a command line holds 32 of them.
 fn long_items() -> String {
@@ -24,11 +26,7 @@ fn a_batch_is_charged_for_what_left_in_it() {
 fn a_batch_that_failed_is_named_by_its_first_item() {
     // One batch is items 1, 3 and 4, the other item 2.
     let told = "throttle: item 1 'a 1' and 2 more: exited with 1\nthrottle: item 2 'b': exited with 1\n";
-    throttle(&["-r1T/s,key=col:1", "-B9,1h", "false"])
-        .write_stdin("a 1\nb\na 2\na 3\n")
-        .assert()
-        .code(123)
-        .stderr(told);
+    fed(&["-r1T/s,key=col:1", "-B9,1h", "false"], "a 1\nb\na 2\na 3\n").code(123).stderr(told);
 }
 
 #[test]

@@ -7,10 +7,10 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
 
 use crate::support::{
-    Directory, Running, THROTTLE, UNLIMITED, noise, numbers, pipe, set_nonblocking, sh, text, throttle,
+    Directory, Running, THROTTLE, UNLIMITED, fed, noise, numbers, pipe, set_nonblocking, sh, text, throttle,
 };
 
 #[test]
@@ -69,13 +69,10 @@ fn a_last_item_without_delimiter_that_overtakes_others_stays_an_item() {
     for (args, input, output) in table {
         // By the real clock, the next item of a key must not be due before the other key is looked at.
         let period = if args.contains(&"--dry-run") { "-p10ms" } else { "-p500ms" };
-        let args = [&["-n1", period, "-Kcol:1", "--margin=0"][..], args].concat();
-        throttle(&args).write_stdin(input).assert().success().stdout(output);
+        fed(&[&["-n1", period, "-Kcol:1", "--margin=0"][..], args].concat(), input).success().stdout(output);
     }
     let unsorted = ["-n2", "-p5s", "--dry-run", "--arrivals=col:1", "--unsorted=1"];
-    throttle(&unsorted)
-        .write_stdin("0 a\n0 b\n2 c\n1 d")
-        .assert()
+    fed(&unsorted, "0 a\n0 b\n2 c\n1 d")
         .success()
         .stdout("0.000000000\t0 a\n0.000000000\t0 b\n5.000000000\t1 d\n5.000000000\t2 c\n");
 }
@@ -97,11 +94,7 @@ fn an_output_that_takes_nothing_is_an_error() {
         ("throttle -n1 1</dev/null", "cannot write to standard output: "),
     ];
     for (script, message) in table {
-        sh(script)
-            .write_stdin("a\n")
-            .assert()
-            .code(1)
-            .stderr(predicate::str::starts_with(format!("throttle: {message}")));
+        sh(script).write_stdin("a\n").assert().code(1).stderr(starts_with(format!("throttle: {message}")));
     }
 }
 
@@ -112,7 +105,7 @@ fn a_full_disk_is_told_with_what_was_not_released() {
         .write_stdin("a\nb\n")
         .assert()
         .code(1)
-        .stderr(predicate::str::contains("2 items read and not released"));
+        .stderr(contains("2 items read and not released"));
 }
 
 #[test]
@@ -123,7 +116,7 @@ fn an_input_that_gives_nothing_is_an_error() {
         ("throttle -n1 0> /dev/null", "cannot read the input: "),
     ];
     for (script, message) in table {
-        sh(script).assert().code(1).stdout("").stderr(predicate::str::contains(message));
+        sh(script).assert().code(1).stdout("").stderr(contains(message));
     }
 }
 
@@ -173,22 +166,16 @@ fn a_non_blocking_stdin_gives_every_byte() {
 #[test]
 fn a_record_that_is_too_long_is_an_error_after_all_before_it_is_released() {
     let message = "throttle: item 3, at byte 9, is longer than 4 bytes: raise --max-record";
-    throttle(&[UNLIMITED, "--max-record", "4"])
-        .write_stdin("abcd\nabc\nabcde\nx\n")
-        .assert()
+    fed(&[UNLIMITED, "--max-record", "4"], "abcd\nabc\nabcde\nx\n")
         .code(1)
         .stdout("abcd\nabc\n")
-        .stderr(predicate::str::starts_with(message));
+        .stderr(starts_with(message));
 }
 
 #[test]
 fn what_stands_before_a_record_that_is_too_long_is_paced_nevertheless() {
     let started = Instant::now();
-    throttle(&["-n1", "-p250ms", "--max-record", "4"])
-        .write_stdin("a\nb\nabcdefg")
-        .assert()
-        .code(1)
-        .stdout("a\nb\n");
+    fed(&["-n1", "-p250ms", "--max-record", "4"], "a\nb\nabcdefg").code(1).stdout("a\nb\n");
     assert!(started.elapsed() >= Duration::from_millis(250));
 }
 

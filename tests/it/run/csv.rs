@@ -8,7 +8,7 @@ use throttle::cli;
 use throttle::config::InputOptions;
 use throttle::source::{Delimiter, Fields, Reader};
 
-use crate::support::{Directory, Running, THROTTLE, UNLIMITED, for_each_seed, sh, text, throttle};
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, fed, for_each_seed, sh, text, throttle};
 
 /// Reads pieces of random lengths.
 struct Pieces<'a> {
@@ -231,7 +231,7 @@ fn columns_are_selected_by_name() {
         let places: Vec<_> = names.iter().map(|name| format!("{{col:{name}}}")).collect();
         let mut args = vec![UNLIMITED, "--csv", "--", "printf", "[%s]"];
         args.extend(places.iter().map(String::as_str).chain(["{col:2}"]));
-        throttle(&args).write_stdin(table).assert().success().stdout(expected).stderr("");
+        fed(&args, table).success().stdout(expected).stderr("");
     });
 }
 
@@ -256,7 +256,7 @@ fn tables_without_items() {
         let items = if stdout == "\n" && table.len() > 1 { "0.000000000\t \n0.000000000\ta\n" } else { "" };
         run.write_stdin(table).assert().success().stdout(items);
         let all = if items.is_empty() { stdout } else { table };
-        throttle(&[UNLIMITED, "--csv"]).write_stdin(table).assert().success().stdout(all).stderr("");
+        fed(&[UNLIMITED, "--csv"], table).success().stdout(all).stderr("");
     }
     // Blank records before a header may be left out.
     let mut run = throttle(&[UNLIMITED, "--csv", "--skip-blank", "-K", "col:a"]);
@@ -304,8 +304,7 @@ fn what_counts_items_does_not_count_the_header() {
 fn who_reads_a_table_on_stdin_gets_the_header() {
     let table = "id,text\n1,\"a\nb\"\n2,c\n3,d\n";
     let run = |args: &[&str], stdout: &str| {
-        let args = [&[UNLIMITED, "--csv"], args].concat();
-        throttle(&args).write_stdin(table).assert().success().stdout(stdout.to_owned()).stderr("");
+        fed(&[&[UNLIMITED, "--csv"], args].concat(), table).success().stdout(stdout.to_owned()).stderr("");
     };
     run(
         &["--pipe", "-B2", "--", "sh", "-c", "cat; echo -"],
@@ -325,7 +324,7 @@ fn a_header_is_read_as_programs_write_it() {
     for table in ["\u{feff}\"a,\"\"b\",c\n1,2\n", "\"a,\"\"b\",c\r\n1,2\r\n", "\"a,\"\"b\",c\n\"1\",\"2\""] {
         let mut run = throttle(&[UNLIMITED, "--csv", "--", "printf", "%s-%s", "{col:c}", "{col:a,\"b}"]);
         run.write_stdin(table).assert().success().stdout("2-1").stderr("");
-        throttle(&[UNLIMITED, "--csv"]).write_stdin(table).assert().success().stdout(table);
+        fed(&[UNLIMITED, "--csv"], table).success().stdout(table);
     }
 }
 
@@ -393,8 +392,7 @@ const MISTAKES: [Mistake; 12] = [
 fn mistakes_in_tables_say_where_and_what() {
     for (args, table, code, stdout, told) in MISTAKES {
         let stderr = if told.is_empty() { String::new() } else { format!("throttle: {told}\n") };
-        let run =
-            throttle(&[&[UNLIMITED], args].concat()).write_stdin(table).assert().code(code).stdout(stdout);
+        let run = fed(&[&[UNLIMITED], args].concat(), table).code(code).stdout(stdout);
         let told = text(&run.get_output().stderr);
         assert!(told.starts_with(&stderr) && (told.is_empty() || code > 0), "{args:?}: {told}");
     }
@@ -405,8 +403,8 @@ fn limits_in_files_name_columns_that_exist() {
     let directory = Directory::new();
     let limits = directory.file("limits", "1T/s,key=col:no\n");
     let at = format!("@{}", limits.display());
-    let run = throttle(&["-r", &at, "--csv"]).write_stdin("id\n1\n").assert();
+    let run = fed(&["-r", &at, "--csv"], "id\n1\n");
     run.code(1).stdout("").stderr("throttle: the header has no column 'no': it has 'id'\n");
-    let run = throttle(&["-r", &at]).write_stdin("id\n1\n").assert();
+    let run = fed(&["-r", &at], "id\n1\n");
     run.code(1).stderr("throttle: col:no is a name in a header: add --csv, or write col:N\n");
 }

@@ -5,7 +5,7 @@ use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
 
 use crate::support::{
     Directory, Running, THROTTLE, narrow_pipe, needs_program, pipe, sh, sh_command, text, throttle,
@@ -84,7 +84,7 @@ fn what_cannot_be_run_is_told_by_the_status() {
             .env("PATH", "/usr/bin:/bin")
             .assert()
             .code(status)
-            .stderr(predicate::str::starts_with(format!("throttle: cannot run {command}: ")));
+            .stderr(starts_with(format!("throttle: cannot run {command}: ")));
     }
     // Nobody reads the message.
     let (reader, writer) = pipe();
@@ -150,7 +150,7 @@ fn max_wait_gives_up_as_soon_as_it_is_known_to_be_too_long() {
             .assert()
             .code(75)
             .stdout("")
-            .stderr(predicate::str::contains("longer than --max-wait"));
+            .stderr(contains("longer than --max-wait"));
     }
     // It gives up at once; this only rules out a wait of hours.
     assert!(started.elapsed() < Duration::from_secs(3600));
@@ -205,13 +205,10 @@ fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
         (&["--status"], "--once"),
     ] {
         let args = [&["--once", "-r1/s"], args, &["--", "true"]].concat();
-        throttle(&args).assert().code(2).stderr(predicate::str::contains(told));
+        throttle(&args).assert().code(2).stderr(contains(told));
     }
-    throttle(&["--once", "-r1/s,key=host"])
-        .assert()
-        .code(2)
-        .stderr(predicate::str::contains("leave out key="));
-    throttle(&["--once", "-r5/s", "-c6"]).assert().code(2).stderr(predicate::str::contains("ever admits"));
+    throttle(&["--once", "-r1/s,key=host"]).assert().code(2).stderr(contains("leave out key="));
+    throttle(&["--once", "-r5/s", "-c6"]).assert().code(2).stderr(contains("ever admits"));
     // With limits from a file, the fault is in the file.
     let directory = Directory::new();
     directory.file("limits", "1/s,key=host\n");

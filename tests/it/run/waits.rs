@@ -2,13 +2,13 @@
 
 use std::fs;
 
-use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
 use throttle::exit::Exit;
 
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Outcome, run};
 use crate::strace::needs_strace;
-use crate::support::{Directory, HANG, THROTTLE, text, throttle};
+use crate::support::{Directory, HANG, THROTTLE, fed, text, throttle};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -23,7 +23,7 @@ fn starts(outcome: &Outcome) -> Vec<(&str, u64)> {
 #[test]
 fn a_run_ends_as_soon_as_the_next_release_is_further_away() {
     let lines = "1\n2\n3\n";
-    let plan = |args: &[&str]| throttle(&[&["--dry-run"], args].concat()).write_stdin(lines).assert();
+    let plan = |args: &[&str]| fed(&[&["--dry-run"], args].concat(), lines);
     let two = "0.000000000\t1\n10.000000000\t2\n";
     plan(&["-r1/10s", "--max-wait=10s"]).success();
     plan(&["-r1/10s", "-r2/h", "--max-wait=10s"]).code(75).stdout(two).stderr(
@@ -32,11 +32,7 @@ fn a_run_ends_as_soon_as_the_next_release_is_further_away() {
     );
     // The item that can go sooner goes first, even if it is read later.
     let keyed = ["--dry-run", "-r1/h,key=col:1", "--max-wait=1m", "--arrivals=col:2"];
-    throttle(&keyed)
-        .write_stdin("a 0\na 0\nb 0\nc 1\n")
-        .assert()
-        .code(75)
-        .stdout("0.000000000\ta 0\n0.000000000\tb 0\n");
+    fed(&keyed, "a 0\na 0\nb 0\nc 1\n").code(75).stdout("0.000000000\ta 0\n0.000000000\tb 0\n");
 }
 
 #[test]
@@ -64,12 +60,10 @@ fn what_waits_for_commands_is_dropped_in_time_as_well() {
 
 #[test]
 fn an_item_that_waits_in_vain_is_told_with_its_limit() {
-    throttle(&["--dry-run", "-r1/h", "--on-limit=fail", "--max-wait=1m"])
-        .write_stdin("x\ny\n")
-        .assert()
+    fed(&["--dry-run", "-r1/h", "--on-limit=fail", "--max-wait=1m"], "x\ny\n")
         .code(75)
         .stdout("0.000000000\tx\n")
-        .stderr(predicate::str::starts_with(
+        .stderr(starts_with(
             "throttle: item 2 'y': not released within --max-wait: it waits for the limit 1/1h,algo=sliding\n",
         ));
 }
@@ -103,16 +97,13 @@ fn what_has_arrived_unread_by_the_end_is_left() {
 
 #[test]
 fn an_end_by_the_clock() {
-    let plan = |until: &str| {
-        throttle(&["--dry-run", "-r1/h", "--at=2026-01-01T00:00Z", "--until", until])
-            .write_stdin("1\n2\n3\n")
-            .assert()
-    };
+    let plan =
+        |until: &str| fed(&["--dry-run", "-r1/h", "--at=2026-01-01T00:00Z", "--until", until], "1\n2\n3\n");
     plan("2026-01-01T01:59:59Z").code(75).stdout("0.000000000\t1\n3600.000000000\t2\n");
     plan("2026-01-01T02:00Z").success();
     plan("2025-01-01").code(75).stdout("");
     let undated = ["--dry-run", "--arrivals=col:1", "-r1/s", "--until=2026-01-01"];
-    throttle(&undated).write_stdin("1\n").assert().code(1).stderr(predicate::str::contains("add --at TIME"));
+    fed(&undated, "1\n").code(1).stderr(contains("add --at TIME"));
 }
 
 #[test]
@@ -166,6 +157,6 @@ fn what_makes_no_sense_is_told() {
         (&["--until=17:60"], "'17:60' is not a time from 1970 to 2554: write 09:00, 'Mon 09:00'"),
     ];
     for (args, why) in table {
-        throttle(&[&["-r1/s"], args].concat()).assert().code(2).stderr(predicate::str::contains(why));
+        throttle(&[&["-r1/s"], args].concat()).assert().code(2).stderr(contains(why));
     }
 }

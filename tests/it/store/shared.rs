@@ -13,10 +13,12 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
-use predicates::prelude::PredicateBooleanExt;
+use predicates::prelude::*;
 use predicates::str::contains;
 
-use crate::support::{Directory, Running, cpu_time, eventually, needs_program, numbers, sh, text, throttle};
+use crate::support::{
+    Directory, Running, cpu_time, eventually, fed, needs_program, numbers, sh, text, throttle,
+};
 
 /// The path of a state that does not exist yet.
 fn state(directory: &Directory) -> String {
@@ -28,8 +30,8 @@ fn what_one_run_has_used_the_next_one_waits_for() {
     let directory = Directory::new();
     let args = ["-r3/1500ms", "-s", &state(&directory)];
     let start = Instant::now();
-    throttle(&args).write_stdin(numbers(3)).assert().success().stdout(numbers(3));
-    throttle(&args).write_stdin(numbers(1)).assert().success().stdout(numbers(1));
+    fed(&args, numbers(3)).success().stdout(numbers(3));
+    fed(&args, numbers(1)).success().stdout(numbers(1));
     assert!(start.elapsed() >= Duration::from_millis(1500));
 }
 
@@ -40,17 +42,17 @@ fn limits_of_a_run_alone_apply_beside_the_shared_ones() {
     let state = state(&directory);
     let start = Instant::now();
     let paced = ["-s", &state, "-r1/200ms,local", "-r100/s"];
-    throttle(&paced).write_stdin(numbers(3)).assert().success().stdout(numbers(3));
+    fed(&paced, numbers(3)).success().stdout(numbers(3));
     assert!(start.elapsed() >= Duration::from_millis(400));
     let one_by_one = ["-s", &state, "-r100/s", "-r1/running", "-j3", "--", "echo"];
-    throttle(&one_by_one).write_stdin(numbers(3)).assert().success().stdout(numbers(3));
+    fed(&one_by_one, numbers(3)).success().stdout(numbers(3));
     // Without a shared one, those of the state hold.
     let stored = ["-v", "-s", &state, "-r1/running", "--", "echo"];
-    let output = throttle(&stored).write_stdin("1\n").assert().success();
+    let output = fed(&stored, "1\n").success();
     output.stderr(contains("limit 100/1s,algo=sliding").and(contains("limit 1/running")));
     let missing = format!("{state}2");
     let alone = ["-s", &missing, "-r1/running", "--", "echo"];
-    throttle(&alone).write_stdin("1\n").assert().code(1).stderr(contains("no limit given to share"));
+    fed(&alone, "1\n").code(1).stderr(contains("no limit given to share"));
 }
 
 /// It waits for the end of the hours of each limit, when those of the other begin.
@@ -61,7 +63,7 @@ fn an_item_that_costs_too_much_at_all_hours_ends_the_run() {
     let by_day = "-r6/s,cost=col:1,during=06:00-18:00,tz=UTC";
     let by_night = "-r7/s,cost=col:1,during=18:00-06:00,tz=UTC";
     let told = contains("later than any clock can show");
-    throttle(&[by_day, by_night, "-s", &state]).write_stdin("8 a\n1 b\n").assert().code(1).stderr(told);
+    fed(&[by_day, by_night, "-s", &state], "8 a\n1 b\n").code(1).stderr(told);
 }
 
 #[test]
@@ -89,12 +91,11 @@ fn runs_at_the_same_time_share() {
 fn the_wait_for_an_answer_is_none_for_the_limit() {
     let directory = Directory::new();
     let args = ["-v", "-r3/h", "--max-wait=1m", "-s", &state(&directory)];
-    let free = throttle(&args).write_stdin(numbers(3)).assert();
-    free.success().stderr(contains("waited").and(contains("for 3/1h").not()));
-    throttle(&args).write_stdin(numbers(1)).assert().code(75);
+    fed(&args, numbers(3)).success().stderr(contains("waited").and(contains("for 3/1h").not()));
+    fed(&args, numbers(1)).code(75);
     let directory = Directory::new();
     let args = ["-r3/h", "--on-limit=fail", "--max-wait=0", "-s", &state(&directory)];
-    throttle(&args).write_stdin(numbers(4)).assert().code(75).stdout(numbers(3));
+    fed(&args, numbers(4)).code(75).stdout(numbers(3));
 }
 
 /// A slot for a short gap is over before its answer can come, unless it is booked ahead.
@@ -102,7 +103,7 @@ fn the_wait_for_an_answer_is_none_for_the_limit() {
 fn gaps_that_are_shorter_than_a_booking_are_met() {
     for rate in ["1/100us", "1/1ns", "10000/s,algo=interval"] {
         let directory = Directory::new();
-        let output = throttle(&["-r", rate, "-s", &state(&directory)]).write_stdin(numbers(9)).assert();
+        let output = fed(&["-r", rate, "-s", &state(&directory)], numbers(9));
         let stderr = text(&output.get_output().stderr);
         output.success().stdout(numbers(9));
         assert_eq!(stderr.matches("of it can be reached").count(), 1, "{stderr}");
@@ -116,8 +117,7 @@ fn commands_share_as_well() {
     let state = state(&directory);
     let start = Instant::now();
     for _ in 0..2 {
-        let args = ["-r2/700ms", "-s", &state, "--", "echo"];
-        throttle(&args).write_stdin(numbers(2)).assert().success().stdout(numbers(2));
+        fed(&["-r2/700ms", "-s", &state, "--", "echo"], numbers(2)).success().stdout(numbers(2));
     }
     assert!(start.elapsed() >= Duration::from_millis(700));
 }
@@ -159,8 +159,8 @@ fn batches_share_what_their_items_cost() {
     let directory = Directory::new();
     let args = ["-r9/1s,margin=500ms,cost=col:1", "-B3", "-s", &state(&directory), "--", "echo"];
     let start = Instant::now();
-    throttle(&args).write_stdin("4\n4\n4\n1\n").assert().success().stdout("4 4\n4 1\n");
-    throttle(&args).write_stdin("5\n").assert().success().stdout("5\n");
+    fed(&args, "4\n4\n4\n1\n").success().stdout("4 4\n4 1\n");
+    fed(&args, "5\n").success().stdout("5\n");
     assert!(start.elapsed() >= Duration::from_secs(2));
 }
 
@@ -169,10 +169,10 @@ fn batches_share_what_their_items_cost() {
 fn a_full_disk_ends_the_run() {
     let directory = Directory::new();
     let state = state(&directory);
-    throttle(&["-r9/h", "-s", &state]).write_stdin("1\n").assert().success();
+    fed(&["-r9/h", "-s", &state], "1\n").success();
     let script = format!("trap '' XFSZ; ulimit -f 0; echo 2 | throttle -r9/h -s {state} 2>&1");
     sh(&script).assert().code(1).stdout(contains(format!("{state}: cannot")));
-    throttle(&["-r9/h", "-s", &state]).write_stdin("3\n").assert().success().stdout("3\n").stderr("");
+    fed(&["-r9/h", "-s", &state], "3\n").success().stdout("3\n").stderr("");
 }
 
 /// Creating or removing a state locks its directory: here, for longer than anybody waits.
@@ -224,9 +224,9 @@ fn closed(state: &str) -> Vec<u8> {
 fn a_state_is_for_the_same_limits_until_it_is_reset() {
     let directory = Directory::new();
     let state = state(&directory);
-    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().success();
+    fed(&["-r1/h", "-s", &state], "1\n").success();
     let before = closed(&state);
-    let other = || throttle(&["-r2/h", "-s", &state]).write_stdin("1\n").assert();
+    let other = || fed(&["-r2/h", "-s", &state], "1\n");
     let why = contains("this state has other limits: '1/1h,").and(contains("not '2/1h,"));
     other().code(65).stdout("").stderr(why.and(contains(format!("throttle --set-limits -s {state}"))));
     assert!(fs::read(&state).expect("a state") == before, "it was changed");
@@ -240,7 +240,7 @@ fn a_state_is_for_the_same_limits_until_it_is_reset() {
 fn a_damaged_state_is_left_as_it_is_until_it_is_reset() {
     let directory = Directory::new();
     let state = state(&directory);
-    let run = || throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert();
+    let run = || fed(&["-r1/h", "-s", &state], "1\n");
     run().success();
     let mut damaged = closed(&state);
     damaged.iter_mut().skip(120).for_each(|byte| *byte ^= 0x55);
@@ -257,7 +257,7 @@ fn a_state_that_others_can_get_at_is_refused() {
 
     let directory = Directory::new();
     let state = state(&directory);
-    let run = || throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert();
+    let run = || fed(&["-r1/h", "-s", &state], "1\n");
     run().success();
     fs::set_permissions(&state, fs::Permissions::from_mode(0o644)).expect("ours");
     run().code(78).stdout("").stderr(contains("other users have access to it: chmod go= it"));
@@ -333,12 +333,11 @@ fn a_killed_process_leaves_no_lock_behind() {
 fn a_lock_that_is_kept_ends_the_run_and_who_keeps_it_is_told() {
     let directory = Directory::new();
     let state = state(&directory);
-    throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert().success();
+    fed(&["-r1/h", "-s", &state], "1\n").success();
     let Some(holder) = holder(&state) else { return };
     holder.stop();
     let why = format!("locked for more than 10 s by process {}, which is stopped", holder.pid());
     let waits = contains("which is stopped").and(contains("; waiting for it\n"));
-    let run = throttle(&["-r1/h", "-s", &state]).write_stdin("1\n").assert();
-    run.code(69).stdout("").stderr(waits.and(contains(why)));
+    fed(&["-r1/h", "-s", &state], "1\n").code(69).stdout("").stderr(waits.and(contains(why)));
     assert!(Path::new(&state).exists());
 }

@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt;
 use predicates::str::contains;
 use serde_json::{Value, json};
 
-use crate::support::{Directory, numbers, text, throttle};
+use crate::support::{Directory, fed, numbers, text, throttle};
 
 #[test]
 fn the_status_of_a_state_says_what_is_used_and_uses_nothing() {
@@ -23,11 +23,11 @@ fn the_status_of_a_state_says_what_is_used_and_uses_nothing() {
     };
     is_absent();
     let limit = ["-n5", "-p1h", "-s", &state];
-    throttle(&limit).write_stdin(numbers(3)).assert().success();
+    fed(&limit, numbers(3)).success();
     let expected = "5/1h,algo=sliding,margin=2s: 3 used, 2 free, next slot now\nlock: free\n";
     assert_eq!([status(), status()], [expected, expected]);
     assert_eq!(std::fs::read_dir(directory.path()).unwrap().count(), 1, "it leaves nothing behind");
-    throttle(&limit).write_stdin(numbers(2)).assert().success();
+    fed(&limit, numbers(2)).success();
     let used_up = status();
     assert!(used_up.starts_with("5/1h,algo=sliding,margin=2s: 5 used, 0 free, next slot in "), "{used_up}");
     throttle(&["-s", &state, "--reset-state"]).assert().success();
@@ -41,7 +41,7 @@ fn the_status_of_limits_per_key_names_the_fullest_keys() {
     let status = || text(&throttle(&["-s", &state, "--status"]).output().unwrap().stdout);
     let run = |items: &str| {
         let limits = ["-s", &state, "-r5/h,key=col:1", "-r9/h,key=col:1"];
-        throttle(&limits).write_stdin(items).assert().success();
+        fed(&limits, items).success();
     };
     let shown = |one: &str, two: &str| {
         let limit =
@@ -79,7 +79,7 @@ fn a_status_is_also_json() {
         assert_eq!((output.status.code(), text(&output.stderr).as_str()), (Some(0), ""));
         serde_json::from_slice(&output.stdout).unwrap()
     };
-    throttle(&["-n5", "-p1h", "-s", &state("plain")]).write_stdin(numbers(5)).assert().success();
+    fed(&["-n5", "-p1h", "-s", &state("plain")], numbers(5)).success();
     let hold = ["-s", &state("plain"), "--hold", "10m"];
     throttle(&hold).assert().success();
     // Until a hold is over, there is no next slot.
@@ -106,7 +106,7 @@ fn a_status_is_also_json() {
         "lock": {"pid": null, "stopped": false},
     });
     assert_eq!(plain, all);
-    throttle(&["-r5/h,key=col:1", "-s", &state("keyed")]).write_stdin("a\na\nb\n").assert().success();
+    fed(&["-r5/h,key=col:1", "-s", &state("keyed")], "a\na\nb\n").success();
     let limit = json!({
         "limit": "5/1h,algo=sliding,margin=2s,key=col:1",
         "capacity": 5,
@@ -170,9 +170,9 @@ fn a_state_in_a_directory_of_a_group_is_for_the_group() {
     let mode = |path: &std::path::Path| path.metadata().unwrap().permissions().mode() & 0o7777;
     std::fs::set_permissions(&shared, std::fs::Permissions::from_mode(0o2770)).unwrap();
     let state = shared.join("state");
-    throttle(&["-n9", "-s", &state.display().to_string()]).write_stdin("1\n").assert().success();
+    fed(&["-n9", "-s", &state.display().to_string()], "1\n").success();
     assert_eq!(mode(&state), 0o660);
     let own = directory.path().join("own");
-    throttle(&["-n9", "-s", &own.display().to_string()]).write_stdin("1\n").assert().success();
+    fed(&["-n9", "-s", &own.display().to_string()], "1\n").success();
     assert_eq!(mode(&own), 0o600);
 }

@@ -9,7 +9,6 @@ use std::time::Duration;
 
 use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
-
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
 use throttle::store::{Admin, Order, Policy, Reserve, Slot, Store, Task, VaultStore, Wanted};
@@ -19,7 +18,7 @@ use crate::memory_store::MemoryStore;
 use crate::random::for_each_seed;
 use crate::store::redis::client::{PATIENT, now, policy, rate};
 use crate::store::redis::server::RedisServer;
-use crate::support::{Directory, Running, throttle};
+use crate::support::{Directory, Running, fed, throttle};
 
 const SECOND: u64 = 1_000_000_000;
 
@@ -329,7 +328,7 @@ pub(crate) fn for_each_state(check: impl Fn(&str) + Sync) {
 fn a_state_of_other_limits_is_told_with_both() {
     for_each_state(|state| {
         let with = |count: &str| format!("{count}/1h,algo=sliding,margin=1m,key=re:^\\d+\"\u{e9}'");
-        let run = |count| throttle(&["-r", &with(count), "-s", state]).write_stdin("1\n").assert();
+        let run = |count| fed(&["-r", &with(count), "-s", state], "1\n");
         run("1").success();
         let both = contains(format!("'{}', not '{}'", with("1"), with("2")));
         run("2").code(65).stderr(both.and(contains("--set-limits")));
@@ -341,7 +340,7 @@ fn limits_are_replaced_and_keep_their_history() {
     for_each_state(|state| {
         let run = |args: &[&str]| {
             let args = [&["--on-limit", "drop", "-s", state], args].concat();
-            throttle(&args).write_stdin("1\n2\n").assert()
+            fed(&args, "1\n2\n")
         };
         let set = |rate: &str| throttle(&["-s", state, "--set-limits", "-r", rate]).assert().success();
         run(&[]).code(1).stderr(contains("there is no state").and(contains("such as -r 10/s")));
@@ -362,7 +361,7 @@ fn limits_are_replaced_and_keep_their_history() {
 #[test]
 fn what_waits_follows_a_change_of_limits() {
     for_each_state(|state| {
-        throttle(&["-s", state, "-r2/h,margin=1m"]).write_stdin("1\n2\n").assert().success();
+        fed(&["-s", state, "-r2/h,margin=1m"], "1\n2\n").success();
         let mut job = Running::throttle(&["-s", state]);
         let mut once = Running::throttle(&["-s", state, "--once", "-c2", "--", "echo", "done"]);
         job.write("3\n");
@@ -392,8 +391,8 @@ fn what_another_key_costs_is_told_with_its_cause() {
 fn keys_are_shared_as_well() {
     for_each_state(|state| {
         let args = ["-r1/h,key=col:1,margin=1m", "-s", state];
-        throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
-        throttle(&args).write_stdin("c\n").assert().success().stdout("c\n");
+        fed(&args, "a\nb\n").success().stdout("a\nb\n");
+        fed(&args, "c\n").success().stdout("c\n");
         let mut running = Running::throttle(&args);
         running.write("a\nd\n");
         assert_eq!(running.line(), "d\n");
@@ -405,7 +404,7 @@ fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
     for_each_state(|state| {
         let run = |args: &[&str]| {
             let args = [&["-r3/10m,margin=1m", "-s", state], args].concat();
-            throttle(&args).write_stdin("1\n2\n").assert()
+            fed(&args, "1\n2\n")
         };
         run(&[]).success().stdout("1\n2\n");
         run(&["--on-limit", "drop"]).success().stdout("1\n");
@@ -423,10 +422,10 @@ fn what_comes_too_early_is_dropped_or_ends_the_run_whoever_was_first() {
 fn limits_for_some_items_are_shared() {
     for_each_state(|state| {
         let args = ["-q", "-r9/10m,margin=1m", "-r1/h,key=col:1,only=a,margin=1m", "-s", state];
-        throttle(&args).write_stdin("a\nb\n").assert().success().stdout("a\nb\n");
+        fed(&args, "a\nb\n").success().stdout("a\nb\n");
         let mut running = Running::throttle(&args);
         running.write("a\nc\n");
         assert_eq!(running.line(), "c\n");
-        throttle(&args).write_stdin("d\n").assert().success().stdout("d\n");
+        fed(&args, "d\n").success().stdout("d\n");
     });
 }

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::Duration;
 
 use crate::store::stores::for_each_state;
-use crate::support::{Running, eventually, text, throttle};
+use crate::support::{Running, eventually, fed, text, throttle};
 
 fn state(args: &[&str], state: &str) -> String {
     let output = throttle(&[args, &["-s", state]].concat()).output().expect("a run");
@@ -84,8 +84,7 @@ fn a_key_that_is_held_is_so_in_all_runs_and_no_other_key() {
     for_each_state(|name| {
         let rate = "-r100/2s,key=col:1,margin=100ms";
         let script = "case $1 in a*) echo 3600 >$THROTTLE_HEADERS ;; esac";
-        let args = [rate, "-q", "-s", name, "--", "sh", "-c", script, "sh"];
-        throttle(&args).write_stdin("a 1\nb 1\n").assert().success();
+        fed(&[rate, "-q", "-s", name, "--", "sh", "-c", script, "sh"], "a 1\nb 1\n").success();
         let mut run = Running::throttle(&[rate, "-s", name]);
         run.write("a 2\nb 2\n");
         assert_eq!(run.line(), "b 2\n");
@@ -102,7 +101,7 @@ fn a_key_that_is_held_is_so_in_all_runs_and_no_other_key() {
 fn the_wait_for_a_hold_is_told_as_one() {
     for_each_state(|name| {
         let run = [RATE, "-v", "-s", name];
-        throttle(&run).write_stdin("1\n").assert().success();
+        fed(&run, "1\n").success();
         state(&["--hold=1h"], name);
         let mut run = Running::throttle(&run);
         run.write("2\n");
@@ -119,7 +118,7 @@ fn the_wait_for_a_hold_is_told_as_one() {
 #[test]
 fn a_status_is_the_same_of_a_file_and_of_a_server() {
     for_each_state(|name| {
-        throttle(&["-r5/1h,margin=2s", "-s", name]).write_stdin("1\n2\n3\n").assert().success();
+        fed(&["-r5/1h,margin=2s", "-s", name], "1\n2\n3\n").success();
         let status = state(&["--status"], name);
         assert!(
             status.starts_with("5/1h,algo=sliding,margin=2s: 3 used, 2 free, next slot now\n"),

@@ -4,7 +4,7 @@ use std::fs;
 use std::process::{Command, Output};
 
 use nix::unistd::Pid;
-use predicates::prelude::*;
+use predicates::str::{contains, starts_with};
 
 use crate::support::{
     Directory, Running, UNLIMITED, eventually, needs_program, numbers, sh_command, text, throttle, with_mount,
@@ -54,14 +54,14 @@ fn a_directory_for_temporary_files_that_is_missing_is_named() {
             .write_stdin("1\n")
             .assert()
             .code(1)
-            .stderr(predicate::str::contains("cannot create a"));
+            .stderr(contains("cannot create a"));
     }
 }
 
 #[test]
 fn an_empty_name_of_the_directory_for_temporary_files_is_none() {
     let run = throttle(&[UNLIMITED, "echo", "{headers}"]).env("TMPDIR", "").write_stdin("1\n").assert();
-    run.success().stdout(predicate::str::starts_with("/tmp/throttle-"));
+    run.success().stdout(starts_with("/tmp/throttle-"));
 }
 
 #[test]

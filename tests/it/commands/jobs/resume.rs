@@ -9,9 +9,9 @@ use std::thread;
 use std::time::Duration;
 
 use nix::sys::signal::Signal;
-use predicates::prelude::*;
+use predicates::str::contains;
 
-use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, numbers, sh, text, throttle};
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, fed, numbers, sh, text, throttle};
 
 /// Runs `script` for each item with the log `log`, and returns the output.
 fn logged(log: &Path, args: &[&str], script: &str, items: &str) -> String {
@@ -117,12 +117,10 @@ fn a_log_is_for_one_run_at_a_time() {
     let mut running = Running::throttle(&[UNLIMITED, "--log", log, "echo"]);
     running.write("1\n");
     running.line();
-    throttle(&[UNLIMITED, "--log", log, "echo"])
-        .write_stdin("2\n")
-        .assert()
+    fed(&[UNLIMITED, "--log", log, "echo"], "2\n")
         .code(1)
         .stdout("")
-        .stderr(predicate::str::contains("in use by another run"));
+        .stderr(contains("in use by another run"));
 }
 
 /// Each round is killed at a random moment; the last one runs to the end.
@@ -174,8 +172,7 @@ fn progress_is_shown_where_it_is_wanted() {
     running.close_stdin();
     eventually("it is shown", || running.error_line().contains("throttle: 1 of 2 (50 %)"));
     for flag in ["--progress", "-j2"] {
-        let run = throttle(&["-n1", "-p1.1s", flag, "echo"]).write_stdin("1\n2\n").assert();
-        run.success().stdout("1\n2\n").stderr("");
+        fed(&["-n1", "-p1.1s", flag, "echo"], "1\n2\n").success().stdout("1\n2\n").stderr("");
     }
 }
 

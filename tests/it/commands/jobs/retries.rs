@@ -6,7 +6,7 @@ use std::time::{Duration, SystemTime};
 
 use super::{run, start, stretches, timed};
 use crate::http::serve;
-use crate::support::{Directory, Running, UNLIMITED, needs_program, numbers, throttle};
+use crate::support::{Directory, Running, UNLIMITED, fed, needs_program, numbers};
 
 /// The number of attempts at a command that runs `script`, and the exit status of the run.
 fn attempts(args: &[&str], script: &str) -> (usize, Option<i32>) {
@@ -120,7 +120,7 @@ fn a_server_can_say_how_long_to_wait() {
 #[test]
 fn an_item_whose_retry_the_end_of_the_run_prevents_is_counted_as_such() {
     let args = [UNLIMITED, "--retries=1", "--backoff=7=1h", "--", "sh", "-c", "exit $1", "sh"];
-    throttle(&args).write_stdin("7\n255\n0\n").assert().code(124).stderr(
+    fed(&args, "7\n255\n0\n").code(124).stderr(
         "throttle: item 2 '255': exited with 255, which ends the run\n\
          throttle: item 1 '7': exited with 7; the run ended before it was retried\n\
          throttle: ended early: 1 item read and not released, 1 not tried again\n",

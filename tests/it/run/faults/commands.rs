@@ -4,18 +4,16 @@ use std::os::unix::process::ExitStatusExt;
 
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
-use predicates::prelude::*;
+use predicates::str::contains;
 
-use crate::support::{Directory, Running, UNLIMITED, eventually, is_alive, is_stopped, sh, text, throttle};
+use crate::support::{Directory, Running, UNLIMITED, eventually, fed, is_alive, is_stopped, sh, text};
 
 #[test]
 fn a_command_may_be_killed_by_any_signal() {
     // The C library reserves 32 and 33.
     for (signal, name) in [("9", "SIGKILL"), ("34", "signal 34"), ("50", "signal 50"), ("64", "signal 64")] {
         let script = format!("kill -{signal} $$");
-        throttle(&[UNLIMITED, "--", "sh", "-c", &script])
-            .write_stdin("x\n")
-            .assert()
+        fed(&[UNLIMITED, "--", "sh", "-c", &script], "x\n")
             .code(125)
             .stderr(format!("throttle: item 1 'x': was killed by {name}\n"));
     }
@@ -32,11 +30,7 @@ fn a_real_time_signal_is_logged_by_its_number() {
 fn advice_that_is_no_file_is_passed_over() {
     for replace in ["mkfifo \"$THROTTLE_RETRY_AFTER\"", "ln -s /dev/zero \"$THROTTLE_RETRY_AFTER\""] {
         let script = format!("echo $THROTTLE_ATTEMPT; {replace}; exit 1");
-        throttle(&[UNLIMITED, "--retries=1", "--", "sh", "-c", &script])
-            .write_stdin("x\n")
-            .assert()
-            .code(123)
-            .stdout("1\n2\n");
+        fed(&[UNLIMITED, "--retries=1", "--", "sh", "-c", &script], "x\n").code(123).stdout("1\n2\n");
     }
 }
 
@@ -54,7 +48,7 @@ fn a_command_line_that_is_too_long_is_told_why() {
             command.env(format!("LARGE{variable}"), "x".repeat(90_000));
         }
         let assert = command.write_stdin(format!("{}\n", "x".repeat(length))).assert();
-        assert.code(123).stderr(predicate::str::contains(why));
+        assert.code(123).stderr(contains(why));
     }
 }
 
@@ -95,5 +89,5 @@ fn a_reader_of_errors_that_goes_away_ends_nothing() {
 fn what_a_command_left_behind_does_not_delay_the_next() {
     let script = "[ $THROTTLE_SEQ = 1 ] && { (sleep .2; echo 3600 >$THROTTLE_RETRY_AFTER) & exit 0; }
         [ $THROTTLE_ATTEMPT = 2 ] || { sleep .5; exit 1; }";
-    throttle(&[UNLIMITED, "--retries=1", "--", "sh", "-c", script]).write_stdin("1\n2\n").assert().success();
+    fed(&[UNLIMITED, "--retries=1", "--", "sh", "-c", script], "1\n2\n").success();
 }

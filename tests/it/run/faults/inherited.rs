@@ -7,6 +7,7 @@ use nix::sys::signal::Signal::{
     self, SIGCHLD, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, SIGURG, SIGUSR1, SIGUSR2, SIGXFSZ,
 };
 use nix::sys::signal::{SigHandler, SigSet, signal};
+use predicates::str::starts_with;
 
 use crate::support::{Directory, Running, THROTTLE, UNLIMITED, numbers, sh, text};
 
@@ -112,5 +113,5 @@ fn a_file_that_may_not_grow_any_more_is_an_error_with_a_message() {
         .current_dir(Directory::new().path())
         .assert()
         .code(1)
-        .stderr(predicates::str::starts_with("throttle: cannot write to standard output: File too large\n"));
+        .stderr(starts_with("throttle: cannot write to standard output: File too large\n"));
 }

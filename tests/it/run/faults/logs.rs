@@ -2,9 +2,9 @@
 
 use std::fs::{self, File};
 
-use predicates::prelude::*;
+use predicates::str::contains;
 
-use crate::support::{Directory, UNLIMITED, numbers, sh, throttle};
+use crate::support::{Directory, UNLIMITED, fed, numbers, sh};
 
 #[test]
 fn a_full_disk_leaves_whole_lines() {
@@ -15,7 +15,7 @@ fn a_full_disk_leaves_whole_lines() {
         .write_stdin(numbers(200))
         .assert()
         .code(1)
-        .stderr(predicate::str::contains("throttle: cannot write to the log: File too large").count(1));
+        .stderr(contains("throttle: cannot write to the log: File too large").count(1));
     let log = fs::read_to_string(directory.path().join("log")).unwrap();
     assert!(log.len() > 400 && log.ends_with('\n'), "{log}");
     log.lines().for_each(|line| assert_eq!(line.split('\t').count(), 8, "{line}"));
@@ -26,9 +26,7 @@ fn a_large_file_that_is_no_log_is_told_at_once() {
     let directory = Directory::new();
     let path = directory.path().join("large");
     File::create(&path).unwrap().set_len(1 << 30).unwrap();
-    throttle(&[UNLIMITED, "--log", path.to_str().unwrap(), "--", "true"])
-        .write_stdin("1\n")
-        .assert()
+    fed(&[UNLIMITED, "--log", path.to_str().unwrap(), "--", "true"], "1\n")
         .code(1)
         .stderr(format!("throttle: {} is not a log of throttle: name another file\n", path.display()));
     assert_eq!(path.metadata().unwrap().len(), 1 << 30);

@@ -4,6 +4,8 @@ use std::fs;
 use std::thread;
 use std::time::Duration;
 
+use predicates::str::contains;
+
 use crate::support::{Directory, Running, eventually, numbers, sh, sh_command, text, throttle, with_mount};
 
 #[test]
@@ -84,5 +86,5 @@ fn a_state_that_may_not_grow_is_told() {
     let mut run = sh("ulimit -f 12; throttle -r9/s -s ./state");
     let directory = Directory::new();
     run.current_dir(directory.path()).write_stdin("1\n");
-    run.assert().code(1).stderr(predicates::str::contains(told));
+    run.assert().code(1).stderr(contains(told));
 }

@@ -7,6 +7,7 @@ use std::process::Command;
 
 use nix::errno::Errno;
 use nix::sys::signal::Signal::SIGTERM;
+use predicates::str::is_match;
 
 use crate::support::{Running, needs_program, sh, text};
 
@@ -48,7 +49,7 @@ fn a_shortage_is_told_once_and_the_run_goes_on_after_it_or_is_ended() {
 fn an_item_that_memory_cannot_hold_is_an_error() {
     let input = "printf '1\\n2\\n'; head -c 200000000 /dev/zero";
     let throttle = "ulimit -v 100000; exec throttle -r9/s --max-record 1Gi";
-    let told = predicates::str::is_match("^throttle: no memory for an item of more than [0-9]+ bytes\n$");
+    let told = is_match("^throttle: no memory for an item of more than [0-9]+ bytes\n$");
     let run = sh(&format!("({input}) | ({throttle})")).assert();
     run.code(1).stdout("1\n2\n").stderr(told.expect("a regular expression"));
 }

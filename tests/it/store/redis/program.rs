@@ -12,7 +12,7 @@ use super::client::store;
 use super::proxy::Proxy;
 use super::server::{RedisServer, free_port};
 use crate::rules::hours::noon;
-use crate::support::{Directory, Running, THROTTLE, eventually, numbers, text, throttle};
+use crate::support::{Directory, Running, THROTTLE, eventually, fed, numbers, text, throttle};
 
 use throttle::store::Store;
 
@@ -78,9 +78,7 @@ fn a_run_goes_on_from_what_the_last_one_used() {
     let Some(server) = RedisServer::start() else { return };
     let start = Instant::now();
     for _ in 0..4 {
-        let run =
-            throttle(&[RATE, "-q", "-s", &server.url("web"), "--", "true"]).write_stdin(numbers(8)).assert();
-        run.success().stderr("");
+        fed(&[RATE, "-q", "-s", &server.url("web"), "--", "true"], numbers(8)).success().stderr("");
     }
     assert_takes_its_time(start, 32);
 }
@@ -89,10 +87,10 @@ fn a_run_goes_on_from_what_the_last_one_used() {
 fn what_was_recorded_can_be_forgotten() {
     let Some(server) = RedisServer::start() else { return };
     let url = server.url("web");
-    throttle(&["-r1/h", "-s", &url]).write_stdin("1\n").assert().success();
-    throttle(&["-r2/h", "-s", &url]).write_stdin("1\n").assert().code(65);
+    fed(&["-r1/h", "-s", &url], "1\n").success();
+    fed(&["-r2/h", "-s", &url], "1\n").code(65);
     throttle(&["--reset-state", "-s", &url]).assert().success();
-    throttle(&["-r2/h", "-s", &url]).write_stdin("1\n").assert().success();
+    fed(&["-r2/h", "-s", &url], "1\n").success();
 }
 
 /// A server lists a great many at once.
@@ -122,8 +120,7 @@ fn a_run_survives_the_servers_restart() {
 fn a_server_that_is_away_ends_the_run_after_a_while() {
     let url = format!("redis://127.0.0.1:{}/web", free_port());
     let start = Instant::now();
-    let run =
-        throttle(&["-r5/s", "-s", &url, "--store-timeout=600ms"]).write_stdin("1\n2\n").assert().code(69);
+    let run = fed(&["-r5/s", "-s", &url, "--store-timeout=600ms"], "1\n2\n").code(69);
     assert!(start.elapsed() >= Duration::from_millis(600));
     let told = text(&run.get_output().stderr);
     assert!(told.contains("after 0 items") && told.contains(&url) && told.contains("2 items read"), "{told}");
@@ -179,15 +176,14 @@ fn a_wrong_password_is_told_of_but_not_told() {
 fn a_password_is_read_from_the_environment_or_a_file_only() {
     let Some(server) = RedisServer::start_with(&["--requirepass", "hush"]) else { return };
     let url = server.url("web").replace("//", "//:hush@");
-    let run = throttle(&["-r5/s", "-s", &url]).write_stdin("1\n").assert().code(2);
+    let run = fed(&["-r5/s", "-s", &url], "1\n").code(2);
     assert!(!text(&run.get_output().stderr).contains("hush"));
     throttle(&["-r5/s"]).env("THROTTLE_STATE", &url).write_stdin("1\n").assert().success().stdout("1\n");
     let directory = Directory::new();
     let file = directory.file("state", url + "\n");
     let from_file = |mode| {
         fs::set_permissions(&file, Permissions::from_mode(mode)).expect("ours");
-        let args = ["-v", "-r5/s", &format!("-s@{}", file.display())];
-        let run = throttle(&args).write_stdin("1\n").assert().success().stdout("1\n");
+        let run = fed(&["-v", "-r5/s", &format!("-s@{}", file.display())], "1\n").success().stdout("1\n");
         let told = text(&run.get_output().stderr);
         assert!(!told.contains("hush"));
         told.contains(&format!("other users may read {}, which has a password: chmod go= it", file.display()))
@@ -200,7 +196,7 @@ fn a_password_is_read_from_the_environment_or_a_file_only() {
 fn a_server_of_an_unknown_name_is_waited_for() {
     let start = Instant::now();
     let args = ["-r5/s", "-s", "redis://nobody.invalid/web", "--store-timeout", "300ms"];
-    let run = throttle(&args).write_stdin("1\n").assert().code(69).stdout("");
+    let run = fed(&args, "1\n").code(69).stdout("");
     assert!(start.elapsed() >= Duration::from_millis(300));
     let told = text(&run.get_output().stderr);
     assert!(told.contains("redis://nobody.invalid/web: ") && told.contains("gave up after 300ms"), "{told}");

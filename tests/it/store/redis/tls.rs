@@ -2,7 +2,7 @@
 
 use super::refusals::assert_refused;
 use super::server::RedisServer;
-use crate::support::{Directory, needs_program, sh, text, throttle};
+use crate::support::{Directory, fed, needs_program, sh, text, throttle};
 
 /// A server with a self-signed certificate for 127.0.0.1; that of an authority if `is_ca`.
 fn server_with_tls(is_ca: bool) -> Option<(RedisServer, Directory)> {
@@ -57,8 +57,7 @@ fn one_side_without_tls() {
     let Some((with, _directory)) = server_with_tls(false) else { return };
     let Some(without) = RedisServer::start() else { return };
     for (url, advice) in [(with.url("web"), "write rediss://"), (encrypted(&without), "write redis://")] {
-        let run =
-            throttle(&["-r2/s", "-s", &url, "--store-timeout=500ms"]).write_stdin("1\n").assert().code(69);
+        let run = fed(&["-r2/s", "-s", &url, "--store-timeout=500ms"], "1\n").code(69);
         assert!(text(&run.get_output().stderr).contains(advice));
     }
 }

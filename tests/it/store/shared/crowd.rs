@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 
 use super::seen::{Watch, is_exceeded};
 use super::state;
-use crate::support::{Directory, Running, THROTTLE, numbers, pipe, throttle};
+use crate::support::{Directory, Running, THROTTLE, fed, numbers, pipe};
 
 const COUNT: usize = 600;
 const PERIOD: Duration = Duration::from_secs(1);
@@ -104,10 +104,5 @@ fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
     assert!(seen.len() > COUNT, "only {} releases", seen.len());
     assert!(!is_exceeded(&seen, COUNT, PERIOD), "{seen:?}");
     // The state is still good.
-    throttle(&[RATE, "-q", "-s", &state])
-        .write_stdin(numbers(5))
-        .assert()
-        .success()
-        .stdout(numbers(5))
-        .stderr("");
+    fed(&[RATE, "-q", "-s", &state], numbers(5)).success().stdout(numbers(5)).stderr("");
 }

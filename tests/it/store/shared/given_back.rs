@@ -10,7 +10,7 @@ use nix::unistd::mkfifo;
 use throttle::config::parse_duration;
 
 use super::state;
-use crate::support::{Directory, Running, eventually, is_ignored, text, throttle};
+use crate::support::{Directory, Running, eventually, fed, is_ignored, text, throttle};
 
 /// So long that the time a test takes does not matter, and with a margin that makes no run miss its slot.
 const LIMIT: &str = "-r1/10m,margin=5s";
@@ -29,7 +29,7 @@ fn next_slot(state: &str) -> Duration {
 /// A state with one slot used just now.
 fn used(directory: &Directory) -> String {
     let state = state(directory);
-    throttle(&[LIMIT, "-s", &state]).write_stdin("1\n").assert().success();
+    fed(&[LIMIT, "-s", &state], "1\n").success();
     state
 }
 

@@ -140,6 +140,20 @@ impl Directory {
         fs::write(&path, content).expect("a file");
         path
     }
+
+    /// [Runs the program](throttle) in it.
+    pub(crate) fn throttle(&self, args: &[&str]) -> assert_cmd::Command {
+        let mut command = throttle(args);
+        command.current_dir(&self.0);
+        command
+    }
+
+    /// [Runs a shell script](sh) in it.
+    pub(crate) fn sh(&self, script: &str) -> assert_cmd::Command {
+        let mut command = sh(script);
+        command.current_dir(&self.0);
+        command
+    }
 }
 
 impl Drop for Directory {

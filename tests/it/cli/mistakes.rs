@@ -512,8 +512,7 @@ fn whoever_follows_the_advice_is_not_refused_for_it() {
         loop {
             let directory = Directory::new();
             let args_now: Vec<_> = args.iter().map(String::as_str).collect();
-            let output =
-                throttle(&args_now).current_dir(directory.path()).write_stdin("1\n2\n").output().unwrap();
+            let output = directory.throttle(&args_now).write_stdin("1\n2\n").output().unwrap();
             let message = text(&output.stderr);
             if output.status.code() != Some(2) {
                 break;

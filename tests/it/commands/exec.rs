@@ -88,8 +88,7 @@ fn an_input_that_was_empty_from_the_start_is_told() {
         ("</dev/null", ""),
     ];
     for (args, told) in table {
-        let mut run = sh(&format!("throttle -n9 {args}"));
-        run.current_dir(directory.path()).assert().success().stdout("").stderr(told);
+        directory.sh(&format!("throttle -n9 {args}")).assert().success().stdout("").stderr(told);
     }
     // Finding nothing may take a while.
     let metrics = directory.path().join("metrics");
@@ -354,11 +353,8 @@ fn an_ignored_sigchld_does_no_harm() {
 fn children_that_are_not_ours_do_no_harm() {
     let directory = Directory::new();
     directory.file("items", "1\n2\n");
-    sh("(sleep 0.1; exit 255) & exec throttle -r 1T/s -- sh -c 'sleep 0.3; echo {}' < items")
-        .current_dir(directory.path())
-        .assert()
-        .success()
-        .stdout("1\n2\n");
+    let script = "(sleep 0.1; exit 255) & exec throttle -r 1T/s -- sh -c 'sleep 0.3; echo {}' < items";
+    directory.sh(script).assert().success().stdout("1\n2\n");
 }
 
 #[test]
@@ -375,7 +371,7 @@ fn commands_that_die_of_a_missing_reader_are_not_told_nor_followed_by_others() {
     let script = "seq 9 | throttle -r1T/s -- sh -c 'echo >>started; exec yes' | head -n1; wc -l <started";
     for _ in 0..20 {
         let directory = Directory::new();
-        sh(script).current_dir(directory.path()).assert().success().stdout("y\n1\n").stderr("");
+        directory.sh(script).assert().success().stdout("y\n1\n").stderr("");
     }
 }
 

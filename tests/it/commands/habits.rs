@@ -47,13 +47,8 @@ fn options_of_other_programs_name_ours() {
 fn placeholders_of_parallel_are_told() {
     let directory = Directory::new();
     let told = |args: &[&str], printed: &'static str, told: &'static str| {
-        let mut run = throttle(&[&[UNLIMITED], args].concat());
-        run.current_dir(directory.path())
-            .write_stdin("a.d/b.png\n")
-            .assert()
-            .success()
-            .stdout(printed)
-            .stderr(told);
+        let args = [&[UNLIMITED], args].concat();
+        directory.throttle(&args).write_stdin("a.d/b.png\n").assert().success().stdout(printed).stderr(told);
     };
     told(
         &["--", "echo", "{}", "{.}.jpg"],
@@ -152,11 +147,7 @@ fn a_file_where_a_command_should_be_is_taken_for_items() {
     let directory = Directory::new();
     let file = directory.file("urls.txt", "x\n");
     let told = "urls.txt is a file and cannot be run: to read items from it, use <urls.txt or -a urls.txt";
-    let here = |command: &str| {
-        let mut shell = sh(&format!("throttle {UNLIMITED} {command}"));
-        shell.current_dir(directory.path());
-        shell
-    };
+    let here = |command: &str| directory.sh(&format!("throttle {UNLIMITED} {command}"));
     here("urls.txt").assert().code(2).stderr(contains(told));
     here("./urls.txt").assert().code(2).stderr(contains("to run it, chmod +x ./urls.txt"));
     // An operand after -- is meant to be a command.

@@ -49,8 +49,8 @@ fn what_failed_is_left_alone_if_only_new_items_are_wanted() {
             let args = [UNLIMITED, "-q", "--retries=1", "--log=log", &format, resume];
             let args: Vec<_> = args.into_iter().filter(|arg| !arg.is_empty()).collect();
             let command = ["--", "sh", "-c", "test $THROTTLE_ATTEMPT = 1 && echo $1; test $1 != bad", "sh"];
-            let mut run = throttle(&[&args[..], &command].concat());
-            text(&run.current_dir(directory.path()).write_stdin(input.to_owned()).output().unwrap().stdout)
+            let mut run = directory.throttle(&[&args[..], &command].concat());
+            text(&run.write_stdin(input.to_owned()).output().unwrap().stdout)
         };
         assert_eq!(run("", "good\nbad\n"), "good\nbad\n");
         assert_eq!(run("--resume", "good\nbad\n"), "bad\n");
@@ -66,8 +66,7 @@ fn a_dry_run_leaves_out_what_the_log_has_and_leaves_the_log_alone() {
     let log = directory.path().join("log");
     let run = |args: &[&str]| {
         let args = [&[UNLIMITED, "-q", "--log=log"], args, &["--", "test", "{}", "!=", "bad"]].concat();
-        let output =
-            throttle(&args).current_dir(directory.path()).write_stdin("good\nbad\nnew\n").output().unwrap();
+        let output = directory.throttle(&args).write_stdin("good\nbad\nnew\n").output().unwrap();
         text(&output.stdout) + &text(&output.stderr)
     };
     let line = |item| format!("0.000000000\ttest {item} '!=' bad\n");

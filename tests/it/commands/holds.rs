@@ -14,7 +14,7 @@ use fastrand::Rng;
 use crate::http::serve;
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Ran, run};
-use crate::support::{Directory, UNLIMITED, fed, needs_program, seeds, sh, text, throttle};
+use crate::support::{Directory, UNLIMITED, fed, needs_program, seeds, text, throttle};
 
 const MILLI: u64 = 1_000_000;
 
@@ -113,10 +113,9 @@ fn the_recipe_heeds_what_a_server_says_with_success() {
     let (url, told) = exhausted_server("X-RateLimit-Remaining: 0\r\nX-RateLimit-Reset-After: 0.3");
     let home = Directory::new();
     home.file("urls", format!("{url}1\n{url}2\n"));
-    let mut command = sh(recipe);
-    command.current_dir(home.path()).env("HOME", home.path()).env("no_proxy", "*");
-    let output = command.output().expect("a shell");
-    assert_eq!((text(&output.stdout).as_str(), text(&output.stderr).as_str()), ("done\ndone\n", ""));
+    let mut command = home.sh(recipe);
+    let output = command.env("HOME", home.path()).env("no_proxy", "*").assert();
+    output.stdout("done\ndone\n").stderr("");
     let times: Vec<_> = told.try_iter().collect();
     assert_eq!(times.len(), 2);
     assert!(times[1].duration_since(times[0]) >= Duration::from_millis(300), "{times:?}");

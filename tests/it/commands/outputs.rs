@@ -87,7 +87,7 @@ fn an_input_that_is_the_output_is_refused_as_cat_does() {
         ("throttle -r1T/s echo <f >>g", false),
     ] {
         directory.file("f", "a\nb\n");
-        let output = sh(script).current_dir(directory.path()).output().unwrap();
+        let output = directory.sh(script).output().unwrap();
         assert_eq!(output.status.code(), Some(i32::from(is_refused)), "{script}: {}", text(&output.stderr));
         assert_eq!(text(&output.stderr).contains("the input is also the output"), is_refused, "{script}");
         assert_eq!(std::fs::read_to_string(directory.path().join("f")).unwrap(), "a\nb\n", "{script}");
@@ -113,7 +113,7 @@ fn a_file_is_not_written_that_is_the_input_or_another_output() {
         ("-a f --log f --resume --dry-run true", ""),
     ] {
         directory.file("f", log);
-        let output = sh(&format!("throttle -r1T/s {args}")).current_dir(directory.path()).output().unwrap();
+        let output = directory.sh(&format!("throttle -r1T/s {args}")).output().unwrap();
         let told = if told.is_empty() { String::new() } else { format!("throttle: {told}\n") };
         assert_eq!(text(&output.stderr), told, "{args}");
         assert_eq!(std::fs::read_to_string(directory.path().join("f")).unwrap(), log, "{args}");
@@ -152,7 +152,7 @@ fn a_file_is_not_written_that_has_the_limits_or_takes_outputs() {
     ] {
         directory.file("limits", "9/s\n");
         let script = format!("ln -f limits same; rm -f out; throttle {args}");
-        let output = sh(&script).current_dir(directory.path()).write_stdin("x\n").output().unwrap();
+        let output = directory.sh(&script).write_stdin("x\n").output().unwrap();
         assert_eq!(output.status.success(), told.is_empty(), "{args}");
         if args.contains("out") {
             assert!(file("out").contains(told) || text(&output.stderr).contains(told), "{args}");
@@ -167,8 +167,8 @@ fn a_file_is_not_written_that_has_the_limits_or_takes_outputs() {
 fn a_plot_is_not_written_under_the_name_of_another_format() {
     let directory = Directory::new();
     let run = |name: &str| {
-        let mut command = throttle(&[UNLIMITED, "--plot", name]);
-        command.current_dir(directory.path()).write_stdin("x\n").assert().get_output().status.code()
+        let args = [UNLIMITED, "--plot", name];
+        directory.throttle(&args).write_stdin("x\n").output().unwrap().status.code()
     };
     assert_eq!(["run.png", "run.PDF"].map(run), [2, 2].map(Some));
     assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
@@ -186,12 +186,12 @@ fn a_plot_is_begun_only_if_nothing_else_is_wrong() {
         (["-r@nosuch", "-q"], 1),
     ] {
         let args = [&args[..], &["--plot", "run.svg"]].concat();
-        throttle(&args).current_dir(directory.path()).write_stdin("x\n").assert().code(code).stdout("");
+        directory.throttle(&args).write_stdin("x\n").assert().code(code).stdout("");
     }
     assert!(!directory.path().join("run.svg").exists());
     // A dry run reads the limits once.
     let dry_run = ["-r@limits", "--dry-run", "--plot", "run.svg"];
-    throttle(&dry_run).current_dir(directory.path()).write_stdin("x\n").assert().success();
+    directory.throttle(&dry_run).write_stdin("x\n").assert().success();
 }
 
 #[test]

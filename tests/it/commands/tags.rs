@@ -70,7 +70,7 @@ fn what_a_command_leaves_behind_holds_nothing_up() {
         "printf '1\\n2\\n' | throttle -r1T/s --tag -- sh -c '{ sleep 60; } & echo hi; echo $! >>pids'
         kill $(cat pids)";
     let directory = Directory::new();
-    sh(script).current_dir(directory.path()).assert().success().stdout("1\thi\n2\thi\n");
+    directory.sh(script).assert().success().stdout("1\thi\n2\thi\n");
 }
 
 /// As without tags.
@@ -80,7 +80,7 @@ fn commands_that_print_once_the_reader_is_gone_die_of_that() {
         timeout 9 throttle -r1T/s -qj2 -u --tag -- sh -c 'sleep $1; exec yes' sh; echo $? >status
     } | head -n1; cat status";
     let directory = Directory::new();
-    sh(script).current_dir(directory.path()).assert().success().stdout("0\ty\n141\n");
+    directory.sh(script).assert().success().stdout("0\ty\n141\n");
 }
 
 #[test]
@@ -113,9 +113,9 @@ fn property_lines_are_those_of_their_commands_in_order() {
         // Both outputs at the same time, in pieces that end anywhere.
         let args = [&[UNLIMITED, "--tag", "-j6"], mode, &["--", "sh", "-c"]].concat();
         let script = "dd bs=7 status=none if=\"$1\" >&2 & dd bs=5 status=none if=\"$1\"; wait";
-        let mut run = throttle(&[&args[..], &[script, "sh"]].concat());
+        let args = [&args[..], &[script, "sh"]].concat();
         let input = names.iter().flat_map(|name| [name, "\n"]).collect::<String>();
-        let output = run.current_dir(directory.path()).write_stdin(input).output().unwrap();
+        let output = directory.throttle(&args).write_stdin(input).output().unwrap();
         assert!(output.status.success(), "seed {seed}");
         for stream in [&output.stdout, &output.stderr] {
             let shown = text(stream);

@@ -94,9 +94,7 @@ fn items_judged_on_arrival_end_with_their_reader_and_with_signals_as_in_a_run() 
         "{{ printf 'a\\nb\\n'; sleep 2; }} | {{ {judge}; echo $? >status; }} | head -n 1; cat status"
     );
     let directory = Directory::new();
-    let mut shell = sh(&script);
-    shell.current_dir(directory.path());
-    let output = shell.output().unwrap();
+    let output = directory.sh(&script).output().unwrap();
     assert_eq!(text(&output.stdout), "a\n141\n");
     assert!(text(&output.stderr).starts_with("item 2 at "), "{}", text(&output.stderr));
     let quiet = sh(&format!("yes | {{ {judge} -q; echo $? >&2; }} | head -n 1")).output().unwrap();

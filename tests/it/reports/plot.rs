@@ -101,7 +101,7 @@ fn a_fifo_that_nobody_reads_is_told() {
         run.write_stdin("1\n").assert().code(1).stderr(contains("cannot write "));
     }
     let script = "exec 3<>fifo; throttle -q -r9/s --audit --plot fifo && head -c 4 <&3";
-    sh(script).current_dir(directory.path()).write_stdin("1\n").assert().success().stdout("<svg");
+    directory.sh(script).write_stdin("1\n").assert().success().stdout("<svg");
 }
 
 #[test]

@@ -147,17 +147,13 @@ fn none_is_refused_by_the_line_of_the_cookbook(nginx: &Nginx) {
     let line = "throttle -r 1/50ms,from=exit,margin=10ms -- curl -fsS <urls";
     assert!(COOKBOOK.replace(r"\-", "-").contains(line), "{line}");
     assert!(README.contains("`-r 1/50ms,from=exit,margin=10ms`"));
-    let here = nginx.directory.path();
-    assert!(sh(LATE_CURL).current_dir(here).output().unwrap().status.success());
+    nginx.directory.sh(LATE_CURL).assert().success();
     let _load: Vec<_> = (0..2).map(|_| Running::start(&mut sh_command("while :; do :; done"))).collect();
     let judgement = nginx.judge(20, |port| {
         let urls: Vec<_> = (0..20).map(|number| format!("http://127.0.0.1:{port}/?{number}\n")).collect();
         nginx.directory.file("urls", urls.concat());
-        let output = sh(&format!("PATH=$PWD/bin:$PATH; {line}"))
-            .current_dir(here)
-            .env("no_proxy", "*")
-            .output()
-            .unwrap();
+        let script = format!("PATH=$PWD/bin:$PATH; {line}");
+        let output = nginx.directory.sh(&script).env("no_proxy", "*").output().unwrap();
         text(&output.stdout) + &text(&output.stderr)
     });
     assert_eq!(judgement.refused, 0, "{judgement:?}");

@@ -49,7 +49,7 @@ fn property_a_command_gets_as_many_arguments_as_from_xargs() {
             "throttle {UNLIMITED} -B1M sh -c 'echo $#' sh {more} <items >ours
             xargs -d '\\n' sh -c 'echo $#' sh {more} <items | diff ours - && wc -l <ours"
         );
-        let output = sh(&script).current_dir(directory.path()).output().unwrap();
+        let output = directory.sh(&script).output().unwrap();
         assert!(output.status.success(), "seed {seed}: {}", text(&output.stdout));
         assert!(text(&output.stdout).trim().parse::<u64>().unwrap() >= 2, "seed {seed}");
     }
@@ -79,7 +79,7 @@ fn a_dry_run_whose_reader_goes_away_counts_the_items_it_printed() {
         (sleep .3; head -c 300000 >/dev/null)
         cat status; tail -1 told";
     let directory = crate::support::Directory::new();
-    let output = sh(script).current_dir(directory.path()).output().unwrap();
+    let output = directory.sh(script).output().unwrap();
     let told = text(&output.stdout);
     assert!(told.starts_with("141\n"), "{told}");
     let released: u64 = told.lines().nth(1).unwrap().split(' ').nth(1).unwrap().parse().unwrap();

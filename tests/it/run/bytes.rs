@@ -231,10 +231,7 @@ fn a_seekable_stdin_is_left_just_after_the_last_item_released() {
 fn a_command_that_stops_the_run_leaves_the_rest_of_a_seekable_stdin() {
     let directory = Directory::new();
     directory.file("items", "0\n255\n3\n4\n");
-    sh("(throttle -n9 -- sh -c 'exit {}' 2> /dev/null; cat) < items")
-        .current_dir(directory.path())
-        .assert()
-        .stdout("3\n4\n");
+    directory.sh("(throttle -n9 -- sh -c 'exit {}' 2> /dev/null; cat) < items").assert().stdout("3\n4\n");
 }
 
 #[test]
@@ -245,10 +242,8 @@ fn a_run_that_fails_leaves_what_it_has_not_released_of_a_seekable_stdin() {
     for (args, rest) in
         [("--stats prom:missing/x.prom", "1\n2\n3\n"), ("--until 0.1s --plot /dev/full", "2\n3\n")]
     {
-        sh(&format!("(throttle -n1 -p1h {args} >/dev/null 2>&1; echo $?; cat) < items"))
-            .current_dir(directory.path())
-            .assert()
-            .stdout(format!("1\n{rest}"));
+        let script = format!("(throttle -n1 -p1h {args} >/dev/null 2>&1; echo $?; cat) < items");
+        directory.sh(&script).assert().stdout(format!("1\n{rest}"));
     }
 }
 

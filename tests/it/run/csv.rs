@@ -8,7 +8,7 @@ use throttle::cli;
 use throttle::config::InputOptions;
 use throttle::source::{Delimiter, Fields, Reader};
 
-use crate::support::{Directory, Running, THROTTLE, UNLIMITED, fed, for_each_seed, sh, text, throttle};
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, fed, for_each_seed, text, throttle};
 
 /// Reads pieces of random lengths.
 struct Pieces<'a> {
@@ -268,9 +268,7 @@ fn what_counts_items_does_not_count_the_header() {
     let directory = Directory::new();
     directory.file("t.csv", "id,wait\n1,\"a\nb\"\n2,c\n3,d");
     let script = |script: &str| {
-        let mut command = sh(script);
-        command.current_dir(directory.path());
-        let output = command.output().unwrap();
+        let output = directory.sh(script).output().unwrap();
         (text(&output.stdout), text(&output.stderr), output.status.code())
     };
     let ok = |stdout: &str| (stdout.to_owned(), String::new(), Some(0));

@@ -8,7 +8,7 @@ use nix::sys::signal::Signal;
 use predicates::str::{contains, starts_with};
 
 use crate::support::{
-    Directory, Running, THROTTLE, narrow_pipe, needs_program, pipe, sh, sh_command, text, throttle,
+    Directory, Running, THROTTLE, narrow_pipe, needs_program, pipe, sh_command, text, throttle,
 };
 
 #[test]
@@ -68,12 +68,10 @@ fn a_release_that_never_waits_as_nothing_is_shared_warns() {
         &["-r@limits"],
         &["-r9/s", "--jitter=1ms"],
     ] {
-        let mut run = throttle(&[&["--once"], args].concat());
-        run.current_dir(directory.path()).assert().success().stderr("");
+        directory.throttle(&[&["--once"], args].concat()).assert().success().stderr("");
     }
     if cfg!(feature = "sqlite") {
-        let mut run = throttle(&["--once", "-s./state", "-r9/s"]);
-        run.current_dir(directory.path()).assert().success().stderr("");
+        directory.throttle(&["--once", "-s./state", "-r9/s"]).assert().success().stderr("");
     }
 }
 
@@ -102,15 +100,8 @@ fn a_command_finds_signals_and_descriptors_as_we_did() {
     let show = "sh -c 'grep -E \"Sig(Blk|Ign)\" /proc/self/status; ls /proc/self/fd'";
     for before in [":", "trap '' PIPE URG INT USR1 CHLD", "exec <&-", "exec 7<&0"] {
         let directory = Directory::new();
-        let run = |with: &str| {
-            text(
-                &sh(&format!("{before}; {with} {show}"))
-                    .current_dir(directory.path())
-                    .output()
-                    .unwrap()
-                    .stdout,
-            )
-        };
+        let run =
+            |with: &str| text(&directory.sh(&format!("{before}; {with} {show}")).output().unwrap().stdout);
         let found = run("exec");
         assert!(found.contains("SigIgn"), "{found}");
         assert_eq!(run("exec throttle --once -r 1/s --"), found, "{before}");
@@ -129,7 +120,7 @@ fn asking_again_and_again_is_served_when_it_is_time() {
     let directory = Directory::new();
     let ask = || {
         let args = ["--once", "-s./state", "-r1/500ms", "--max-wait", "0", "-q"];
-        throttle(&args).current_dir(directory.path()).output().unwrap().status.code()
+        directory.throttle(&args).output().unwrap().status.code()
     };
     let (begin, mut starts) = (Instant::now(), Vec::new());
     while starts.len() < 2 {
@@ -212,7 +203,7 @@ fn whatever_is_about_items_or_many_commands_is_refused_by_name() {
     // With limits from a file, the fault is in the file.
     let directory = Directory::new();
     directory.file("limits", "1/s,key=host\n");
-    throttle(&["--once", "-r@limits"]).current_dir(directory.path()).assert().code(1);
+    directory.throttle(&["--once", "-r@limits"]).assert().code(1);
 }
 
 #[cfg(feature = "sqlite")]
@@ -233,7 +224,7 @@ fn runs_that_share_a_limit_get_as_many_releases_as_it_allows() {
     let directory = Directory::new();
     let run = |cost: &str| {
         let args = ["--once", "-q", "-s", "./state", "-r5/h", "--max-wait=0", "-c", cost];
-        throttle(&args).current_dir(directory.path()).assert().get_output().status.code()
+        directory.throttle(&args).assert().get_output().status.code()
     };
     assert_eq!(["3", "3", "2", "1"].map(run), [0, 75, 0, 75].map(Some));
 }
@@ -242,12 +233,8 @@ fn runs_that_share_a_limit_get_as_many_releases_as_it_allows() {
 #[test]
 fn the_next_one_waits_until_the_limit_admits_it() {
     let directory = Directory::new();
-    let run = || {
-        throttle(&["--once", "-s", "./state", "-r1/300ms", "--", "true"])
-            .current_dir(directory.path())
-            .assert()
-            .success()
-    };
+    let run =
+        || directory.throttle(&["--once", "-s", "./state", "-r1/300ms", "--", "true"]).assert().success();
     let started = Instant::now();
     (0..3).for_each(|_| _ = run());
     assert!(started.elapsed() >= Duration::from_millis(600), "{:?}", started.elapsed());

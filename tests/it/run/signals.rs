@@ -12,8 +12,8 @@ use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGPIPE, SIGQUIT, SIGTERM, 
 use nix::unistd::Pid;
 
 use crate::support::{
-    Directory, HANG, Running, THROTTLE, UNLIMITED, eventually, is_alive, is_ignored,
-    keeps_its_pace_after_a_stop, needs_program, numbers, sh, sh_command, text, throttle,
+    Directory, Running, THROTTLE, UNLIMITED, eventually, is_alive, is_ignored, keeps_its_pace_after_a_stop,
+    needs_program, numbers, sh, sh_command, text, throttle,
 };
 
 /// One item per hour: the first has left, and the others wait.
@@ -87,11 +87,9 @@ fn wake_ups(pid: Pid) -> u64 {
 /// Not INT: a shell makes background processes ignore it.
 #[test]
 fn a_shell_sees_128_and_the_number() {
-    sh("yes | throttle -n1 -p1h > out & while ! test -s out; do sleep 0.01; done; kill -TERM $!; wait $!")
-        .current_dir(Directory::new().path())
-        .timeout(HANG)
-        .assert()
-        .code(143);
+    let script =
+        "yes | throttle -n1 -p1h > out & while ! test -s out; do sleep 0.01; done; kill -TERM $!; wait $!";
+    Directory::new().sh(script).assert().code(143);
 }
 
 /// The first command fails by itself, the second is ended.

@@ -11,7 +11,7 @@ use std::time::Duration;
 use nix::sys::signal::Signal;
 use predicates::str::contains;
 
-use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, fed, numbers, sh, text, throttle};
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, eventually, fed, numbers, text, throttle};
 
 /// Runs `script` for each item with the log `log`, and returns the output.
 fn logged(log: &Path, args: &[&str], script: &str, items: &str) -> String {
@@ -157,7 +157,7 @@ fn the_numbers_at_the_end_add_up() {
     directory.file("items", "0\n1\n0\n2\n0\n");
     let script = "printf '0\\n7\\n' | throttle -r1T/s --log log -- true &&
         throttle -r1T/s --log log --resume --retries 1 --stats json -j2 -- sh -c 'exit $1' sh < items";
-    let output = sh(script).current_dir(directory.path()).output().unwrap();
+    let output = directory.sh(script).output().unwrap();
     let told: serde_json::Value = serde_json::from_str(text(&output.stderr).lines().last().unwrap()).unwrap();
     let numbers = ["read", "released", "refused", "skipped", "retried", "failed", "left", "bytes", "exit"];
     let numbers = numbers.map(|name| told[name].as_u64().expect(name));

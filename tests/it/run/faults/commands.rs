@@ -23,7 +23,7 @@ fn a_command_may_be_killed_by_any_signal() {
 fn a_real_time_signal_is_logged_by_its_number() {
     let script = "echo x | throttle -r1T/s --log log -- sh -c 'kill -34 $$'; tail -n1 log | cut -f6-";
     let directory = Directory::new();
-    sh(script).current_dir(directory.path()).assert().stdout("162\t34\tx\n");
+    directory.sh(script).assert().stdout("162\t34\tx\n");
 }
 
 #[test]
@@ -80,7 +80,7 @@ fn a_reader_of_errors_that_goes_away_ends_nothing() {
     let script =
         "seq 100 | { throttle -r1T/s -j2 -- sh -c 'echo $1; echo $1 >&2' sh; echo $? >&3; } 2>&1 >out | :";
     let directory = Directory::new();
-    let output = sh(&format!("{{ {script}; }} 3>&1")).current_dir(directory.path()).output().unwrap();
+    let output = directory.sh(&format!("{{ {script}; }} 3>&1")).output().unwrap();
     assert_eq!(text(&output.stdout), "0\n");
     assert_eq!(std::fs::read_to_string(directory.path().join("out")).unwrap().lines().count(), 100);
 }

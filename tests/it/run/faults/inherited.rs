@@ -9,7 +9,7 @@ use nix::sys::signal::Signal::{
 use nix::sys::signal::{SigHandler, SigSet, signal};
 use predicates::str::starts_with;
 
-use crate::support::{Directory, Running, THROTTLE, UNLIMITED, numbers, sh, text};
+use crate::support::{Directory, Running, THROTTLE, UNLIMITED, numbers, text};
 
 /// Makes a command start with only these signals blocked and ignored, of those that the program handles.
 fn start_with(command: &mut Command, blocked: &[Signal], ignored: &[Signal]) {
@@ -109,9 +109,7 @@ fn masks(status: &str) -> [u64; 2] {
 
 #[test]
 fn a_file_that_may_not_grow_any_more_is_an_error_with_a_message() {
-    sh("trap - XFSZ; ulimit -f 8; yes 123456789 | throttle -r1T/s > out")
-        .current_dir(Directory::new().path())
-        .assert()
-        .code(1)
-        .stderr(starts_with("throttle: cannot write to standard output: File too large\n"));
+    let script = "trap - XFSZ; ulimit -f 8; yes 123456789 | throttle -r1T/s > out";
+    let told = starts_with("throttle: cannot write to standard output: File too large\n");
+    Directory::new().sh(script).assert().code(1).stderr(told);
 }

@@ -4,18 +4,15 @@ use std::fs::{self, File};
 
 use predicates::str::contains;
 
-use crate::support::{Directory, UNLIMITED, fed, numbers, sh};
+use crate::support::{Directory, UNLIMITED, fed, numbers};
 
 #[test]
 fn a_full_disk_leaves_whole_lines() {
     let directory = Directory::new();
     // When a file may not grow, a write takes the part of a line that fits, as on a full disk.
-    sh("trap - XFSZ; ulimit -f 1; throttle -r1T/s -j8 --log log -- true")
-        .current_dir(directory.path())
-        .write_stdin(numbers(200))
-        .assert()
-        .code(1)
-        .stderr(contains("throttle: cannot write to the log: File too large").count(1));
+    let script = "trap - XFSZ; ulimit -f 1; throttle -r1T/s -j8 --log log -- true";
+    let told = contains("throttle: cannot write to the log: File too large").count(1);
+    directory.sh(script).write_stdin(numbers(200)).assert().code(1).stderr(told);
     let log = fs::read_to_string(directory.path().join("log")).unwrap();
     assert!(log.len() > 400 && log.ends_with('\n'), "{log}");
     log.lines().for_each(|line| assert_eq!(line.split('\t').count(), 8, "{line}"));
@@ -34,13 +31,9 @@ fn a_large_file_that_is_no_log_is_told_at_once() {
 
 #[test]
 fn a_log_is_a_regular_file() {
-    let directory = Directory::new();
-    sh("mkfifo fifo; for log in /dev/null fifo; do echo 1 | throttle -r1T/s --log $log -- true; done")
-        .current_dir(directory.path())
-        .assert()
-        .code(1)
-        .stderr(
-            "throttle: /dev/null is not a regular file, so --resume could not read it: name another file\n\
-             throttle: fifo is not a regular file, so --resume could not read it: name another file\n",
-        );
+    let script =
+        "mkfifo fifo; for log in /dev/null fifo; do echo 1 | throttle -r1T/s --log $log -- true; done";
+    let told = "is not a regular file, so --resume could not read it: name another file\n";
+    let told = format!("throttle: /dev/null {told}throttle: fifo {told}");
+    Directory::new().sh(script).assert().code(1).stderr(told);
 }

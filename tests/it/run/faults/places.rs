@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use predicates::str::contains;
 
-use crate::support::{Directory, Running, eventually, numbers, sh, sh_command, text, throttle, with_mount};
+use crate::support::{Directory, Running, eventually, numbers, sh_command, text, throttle, with_mount};
 
 #[test]
 fn a_pipe_with_limits_is_read_once_and_not_watched() {
@@ -74,17 +74,13 @@ fn a_state_whose_log_may_not_grow_any_more_is_used_all_the_same() {
     let script = "ulimit -f 80; throttle -r1000/s,algo=interval -s ./state";
     let directory = Directory::new();
     for _ in 0..2 {
-        let mut run = sh(script);
-        run.current_dir(directory.path()).write_stdin(numbers(200));
-        run.assert().success().stdout(numbers(200)).stderr("");
+        directory.sh(script).write_stdin(numbers(200)).assert().success().stdout(numbers(200)).stderr("");
     }
 }
 
 #[test]
 fn a_state_that_may_not_grow_is_told() {
     let told = "/state: cannot write to it: the disk is full or fails, or a quota or 'ulimit -f' is used up";
-    let mut run = sh("ulimit -f 12; throttle -r9/s -s ./state");
-    let directory = Directory::new();
-    run.current_dir(directory.path()).write_stdin("1\n");
-    run.assert().code(1).stderr(contains(told));
+    let script = "ulimit -f 12; throttle -r9/s -s ./state";
+    Directory::new().sh(script).write_stdin("1\n").assert().code(1).stderr(contains(told));
 }

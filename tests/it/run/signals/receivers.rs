@@ -16,7 +16,7 @@ use nix::sys::signal::Signal::{self, SIGHUP, SIGINT, SIGKILL, SIGQUIT, SIGTERM};
 
 use super::assert_killed_by;
 use crate::support::{
-    Directory, Running, THROTTLE, UNLIMITED, eventually, is_ignored, numbers, pipe, seeds, sh, text, throttle,
+    Directory, Running, THROTTLE, UNLIMITED, eventually, is_ignored, numbers, pipe, seeds, text,
 };
 
 /// The default capacity of a pipe.
@@ -66,11 +66,8 @@ fn output_that_a_signal_cuts_off_is_told_and_not_done_in_the_log() {
         if !script.contains(">&2") {
             assert!((PIPE / 2..=PIPE).contains(&output.stdout.len()), "{}", output.stdout.len());
             assert!(text(&output.stderr).contains("is missing or incomplete\n"), "{output:?}");
-            let again = throttle(&[&[UNLIMITED, "--resume"], args, &log].concat())
-                .current_dir(directory.path())
-                .write_stdin(items)
-                .output()
-                .unwrap();
+            let again = [&[UNLIMITED, "--resume"], args, &log].concat();
+            let again = directory.throttle(&again).write_stdin(items).output().unwrap();
             assert!(again.status.success() && again.stdout.len() > 300_000, "{args:?}");
         }
     }
@@ -99,10 +96,8 @@ fn what_is_held_for_its_turn_is_not_done_yet() {
 fn what_a_full_disk_does_not_take_is_not_done() {
     for args in ["-j2", "-kj2", "-B2 -j2"] {
         let directory = Directory::new();
-        sh(&format!("printf '1\\n2\\n' | throttle -r1T/s {args} --log log -- echo >/dev/full"))
-            .current_dir(directory.path())
-            .assert()
-            .code(1);
+        let script = format!("printf '1\\n2\\n' | throttle -r1T/s {args} --log log -- echo >/dev/full");
+        directory.sh(&script).assert().code(1);
         assert_eq!(done(&directory.path().join("log")), BTreeSet::new(), "{args}");
     }
 }

@@ -37,29 +37,6 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["10/s"], "10/s is a limit, not a command: did you mean -r 10/s?"),
     (&["60rpm", "curl"], "60rpm is a limit, not a command: did you mean -r 60rpm?"),
     (&["-r", "10/s", "100/m", "curl"], "100/m is a limit, not a command: did you mean -r 100/m?"),
-    (
-        &["-n", "10/s"],
-        "invalid value '10/s' for '--count <N>': that is a rate: write -r 10/s; try 'throttle --help'",
-    ),
-    (
-        &["-p", "10/s"],
-        "invalid value '10/s' for '--period <DUR>': that is a rate: write -r 10/s; try 'throttle --help'",
-    ),
-    (
-        &["-n", "10,000"],
-        "invalid value '10,000' for '--count <N>': write the number in digits only: 10000; try 'throttle \
-         --help'",
-    ),
-    (
-        &["-r", "5/s,"],
-        "invalid value '5/s,' for '--rate <RATE>': no option follows a comma: leave the comma out; try \
-         'throttle --help'",
-    ),
-    (
-        &["-r", "5/s,key = host"],
-        "invalid value '5/s,key = host' for '--rate <RATE>': 'key = host': leave out the white space: write \
-         key=host; try 'throttle --help'",
-    ),
     // Options with too few hyphens, or with dashes.
     (&["-r9/s", "-I", "-_", "echo", "-_"], "there is no option -_; if it is the value of -I, write -I-_"),
     (
@@ -97,16 +74,6 @@ const TABLE: &[(&[&str], &str)] = &[
         &["-n9", "--", "export", "{}"],
         r#"export is a builtin of the shell: write -- sh -c 'export "$@"' sh '{}'"#,
     ),
-    (
-        &["-n9", "--tag=id", "echo"],
-        "invalid value 'id' for '--tag[=<SEL>]': use col:N (such as col:1), bytes, host, .path.to.value or \
-         re:REGEX; by name, col:id in a table, .id in JSON; try 'throttle --help'",
-    ),
-    (
-        &["-n9", "--halt", "fail=2", "echo"],
-        "invalid value 'fail=2' for '--halt <WHEN>': write soon,fail=2 to start no more commands, or \
-         now,fail=2 to end the running ones as well; try 'throttle --help'",
-    ),
     (&["-n9", "--csv", "-F", "::"], "--csv needs a separator of one byte, as in -F ';'"),
     (&["-n9", "--csv", "-F", "\""], "--csv needs another separator: leave out -F for a comma"),
     (&["-n9", "--csv", "-0"], "--csv cuts records at newlines outside quotes: leave out -0"),
@@ -114,10 +81,6 @@ const TABLE: &[(&[&str], &str)] = &[
     (
         &["-n9", "--csv", "--trim", "-F\\t"],
         "--trim would remove empty fields of the table with their separators: leave it out",
-    ),
-    (
-        &["-n9", "--csv=x"],
-        "invalid value 'x' for '--csv[=<HEADER>]' [possible values: header, noheader]; try 'throttle --help'",
     ),
     (&["-n9", "-K", "col:user"], "col:user is a name in a header: add --csv, or write col:N"),
     (&["-n9", "-F,", "echo", "{col:a b}"], "col:a b is a name in a header: add --csv, or write col:N"),
@@ -142,43 +105,10 @@ const TABLE: &[(&[&str], &str)] = &[
         &["--once", "-r1/s", "--until", "5s"],
         "--once releases once and becomes COMMAND: leave out --until, or use --max-wait",
     ),
-    (
-        &["-r", "5/s,per=host", "curl"],
-        "invalid value '5/s,per=host' for '--rate <RATE>': 'per=host': for a limit per host, write key=host; \
-         try 'throttle --help'",
-    ),
     (&["-r1/s", "-s", "@/no/such"], "--state: cannot read /no/such: No such file or directory (os error 2)"),
     (&["\u{2014}r", "1/s"], "\u{2014}r begins with a dash instead of a hyphen: write -r"),
     (&["-n1", "\u{2013}j", "4"], "\u{2013}j begins with a dash instead of a hyphen: write -j"),
     // Command lines for a shell in the place of a command.
-    (
-        &["-r", "1/s", "echo {} | wc -c"],
-        r#"there is no program 'echo {} | wc -c', and no shell is used: write -- sh -c 'echo "$1" | wc -c' sh"#,
-    ),
-    (
-        &["-r1/s", "--", "mv '{}' \"$HOME\""],
-        r#"there is no program 'mv '\''{}'\'' "$HOME"', and no shell is used: write -- sh -c 'mv "$1" "$HOME"' sh"#,
-    ),
-    (
-        &["-r1/s", "-I%", "gzip -k >log;", "echo"],
-        r#"there is no program 'gzip -k >log;', and no shell is used: write -- sh -c 'gzip -k >log; echo "$1"' sh"#,
-    ),
-    (
-        &["-r1/s", "--pipe", "wc -c | cat"],
-        "there is no program 'wc -c | cat', and no shell is used: write -- sh -c 'wc -c | cat' sh",
-    ),
-    (
-        &["-n1", "--worker", "rev | rev"],
-        "there is no program 'rev | rev', and no shell is used: write -- sh -c 'rev | rev' sh",
-    ),
-    (
-        &["-n1", "-B3", "wc -c | cat"],
-        r#"there is no program 'wc -c | cat', and no shell is used: write -- sh -c 'wc -c | cat "$@"' sh"#,
-    ),
-    (
-        &["-n1", "A=1 env"],
-        r#"there is no program 'A=1 env', and no shell is used: write -- sh -c 'A=1 env "$1"' sh"#,
-    ),
     (&["-n1", "A=1", "env"], "A=1 is for a shell: write -- env A=1 env"),
     (&["-n1", "source", "x"], "source is a builtin of bash: write -- bash -c 'source \"$@\"' bash x"),
     (
@@ -193,36 +123,9 @@ const TABLE: &[(&[&str], &str)] = &[
     (&["-s", "api", "--reset-state", "echo"], "--reset-state runs no command: leave out echo"),
     // Bytes.
     (
-        &["-r", "1MB/s"],
-        "invalid value '1MB/s' for '--rate <RATE>': \
-         bytes are a cost, not a count: try 1M/s,cost=bytes,algo=bucket; try 'throttle --help'",
-    ),
-    (
-        &["-r", "1Mbit/s"],
-        "invalid value '1Mbit/s' for '--rate <RATE>': \
-         bytes are a cost, not a count: try 0.125M/s,cost=bytes,algo=bucket; try 'throttle --help'",
-    ),
-    (
         &["-L", "1M"],
         "-L is an option of pv and xargs: use -r 1Mi/s,cost=bytes,algo=bucket for bytes, or -A interval -r \
          1Mi/s for items",
-    ),
-    // Values.
-    (
-        &["-n1", "--retries=1", "--backoff", "1-5", "echo"],
-        "invalid value '1-5' for '--backoff <WAIT>': '1-5' is not a duration such as 500ms, 2s, 1m30s or 1h; \
-         for a range, write MIN..MAX, as in 1s..5m; try 'throttle --help'",
-    ),
-    (
-        &["-n1", "-j", "200%", "echo"],
-        "invalid value '200%' for '--jobs <N>': \
-         use a number: for 200% of the processors, -j $((($(nproc) * 200 + 99) / 100)); try 'throttle --help'",
-    ),
-    (
-        &["-n1", "--halt", "soon,fail=1,x", "echo"],
-        "invalid value 'soon,fail=1,x' for '--halt <WHEN>': \
-         write soon or now, then fail=N, success=N or done=N, where N is a number of items or a percentage, \
-         as in soon,fail=3 or now,fail=10%; try 'throttle --help'",
     ),
     (
         &["help", "retries"],
@@ -231,10 +134,79 @@ const TABLE: &[(&[&str], &str)] = &[
     ),
 ];
 
+/// The arguments, and which value is invalid and why.
+const INVALID: &[(&[&str], &str)] = &[
+    (&["-n", "10/s"], "'10/s' for '--count <N>': that is a rate: write -r 10/s"),
+    (&["-p", "10/s"], "'10/s' for '--period <DUR>': that is a rate: write -r 10/s"),
+    (&["-n", "10,000"], "'10,000' for '--count <N>': write the number in digits only: 10000"),
+    (&["-r", "5/s,"], "'5/s,' for '--rate <RATE>': no option follows a comma: leave the comma out"),
+    (
+        &["-r", "5/s,key = host"],
+        "'5/s,key = host' for '--rate <RATE>': 'key = host': leave out the white space: write key=host",
+    ),
+    (
+        &["-n9", "--tag=id", "echo"],
+        "'id' for '--tag[=<SEL>]': use col:N (such as col:1), bytes, host, .path.to.value or re:REGEX; by name, \
+         col:id in a table, .id in JSON",
+    ),
+    (
+        &["-n9", "--halt", "fail=2", "echo"],
+        "'fail=2' for '--halt <WHEN>': write soon,fail=2 to start no more commands, or now,fail=2 to end the \
+         running ones as well",
+    ),
+    (&["-n9", "--csv=x"], "'x' for '--csv[=<HEADER>]' [possible values: header, noheader]"),
+    (
+        &["-r", "5/s,per=host", "curl"],
+        "'5/s,per=host' for '--rate <RATE>': 'per=host': for a limit per host, write key=host",
+    ),
+    (
+        &["-r", "1MB/s"],
+        "'1MB/s' for '--rate <RATE>': bytes are a cost, not a count: try 1M/s,cost=bytes,algo=bucket",
+    ),
+    (
+        &["-r", "1Mbit/s"],
+        "'1Mbit/s' for '--rate <RATE>': bytes are a cost, not a count: try 0.125M/s,cost=bytes,algo=bucket",
+    ),
+    (
+        &["-n1", "--retries=1", "--backoff", "1-5", "echo"],
+        "'1-5' for '--backoff <WAIT>': '1-5' is not a duration such as 500ms, 2s, 1m30s or 1h; for a range, \
+         write MIN..MAX, as in 1s..5m",
+    ),
+    (
+        &["-n1", "-j", "200%", "echo"],
+        "'200%' for '--jobs <N>': use a number: for 200% of the processors, -j $((($(nproc) * 200 + 99) / 100))",
+    ),
+    (
+        &["-n1", "--halt", "soon,fail=1,x", "echo"],
+        "'soon,fail=1,x' for '--halt <WHEN>': write soon or now, then fail=N, success=N or done=N, where N is \
+         a number of items or a percentage, as in soon,fail=3 or now,fail=10%",
+    ),
+];
+
+/// The arguments with a command line for a shell, what was looked for, and what to write.
+const NO_PROGRAMS: &[(&[&str], &str, &str)] = &[
+    (&["-r", "1/s", "echo {} | wc -c"], "'echo {} | wc -c'", r#"sh -c 'echo "$1" | wc -c' sh"#),
+    (&["-r1/s", "--", "mv '{}' \"$HOME\""], r#"'mv '\''{}'\'' "$HOME"'"#, r#"sh -c 'mv "$1" "$HOME"' sh"#),
+    (&["-r1/s", "-I%", "gzip -k >log;", "echo"], "'gzip -k >log;'", r#"sh -c 'gzip -k >log; echo "$1"' sh"#),
+    (&["-r1/s", "--pipe", "wc -c | cat"], "'wc -c | cat'", "sh -c 'wc -c | cat' sh"),
+    (&["-n1", "--worker", "rev | rev"], "'rev | rev'", "sh -c 'rev | rev' sh"),
+    (&["-n1", "-B3", "wc -c | cat"], "'wc -c | cat'", r#"sh -c 'wc -c | cat "$@"' sh"#),
+    (&["-n1", "A=1 env"], "'A=1 env'", r#"sh -c 'A=1 env "$1"' sh"#),
+];
+
 #[test]
 fn a_first_mistake_is_told_in_one_line() {
-    for (args, told) in TABLE {
+    let told = |args: &[&str], told: &str| {
         fed(args, "x\n").code(2).stdout("").stderr(format!("throttle: {told}\n"));
+    };
+    for (args, why) in TABLE {
+        told(args, why);
+    }
+    for (args, why) in INVALID {
+        told(args, &format!("invalid value {why}; try 'throttle --help'"));
+    }
+    for (args, name, write) in NO_PROGRAMS {
+        told(args, &format!("there is no program {name}, and no shell is used: write -- {write}"));
     }
 }
 

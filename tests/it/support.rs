@@ -173,6 +173,13 @@ impl Running {
         Running::start(Command::new(THROTTLE).args(args))
     }
 
+    /// The program under test, with this on its standard input, which stays open.
+    pub(crate) fn fed(args: &[&str], input: impl AsRef<[u8]>) -> Self {
+        let mut running = Running::throttle(args);
+        running.write(input);
+        running
+    }
+
     /// Any program.
     pub(crate) fn start(command: &mut Command) -> Self {
         Running::spawn(command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped()))
@@ -406,8 +413,7 @@ pub(crate) fn noise(seed: u64, count: usize) -> Vec<u8> {
 /// Stops a run of one line per 200 ms for longer than that, and checks that it does not catch up.
 pub(crate) fn keeps_its_pace_after_a_stop(args: &[&str]) {
     loop {
-        let mut running = Running::throttle(args);
-        running.write("1\n2\n3\n4\n");
+        let mut running = Running::fed(args, "1\n2\n3\n4\n");
         assert_eq!(running.line(), "1\n");
         running.stop();
         thread::sleep(Duration::from_millis(700));

@@ -359,8 +359,7 @@ fn children_that_are_not_ours_do_no_harm() {
 
 #[test]
 fn a_reader_that_goes_away_ends_a_run_of_commands() {
-    let mut running = Running::throttle(&["-n1", "-p1h", "echo"]);
-    running.write("1\n2\n");
+    let mut running = Running::fed(&["-n1", "-p1h", "echo"], "1\n2\n");
     assert_eq!(running.line(), "1\n");
     running.close_stdout();
     running.wait();

@@ -98,8 +98,7 @@ fn output_is_printed_in_order_if_asked_for_also_with_retries() {
 fn batches_that_failed_stay_as_they_were() {
     let script = "echo $THROTTLE_ATTEMPT: $* >&2; test $THROTTLE_ATTEMPT = 2";
     let args = [UNLIMITED, "-B3", "-kj4", "--retries=1", "--backoff=0.5..0.6"];
-    let mut running = Running::throttle(&[&args[..], &["--", "sh", "-c", script, "sh"]].concat());
-    running.write("1\n2\n");
+    let mut running = Running::fed(&[&args[..], &["--", "sh", "-c", script, "sh"]].concat(), "1\n2\n");
     std::thread::sleep(Duration::from_millis(200));
     running.write("3\n4\n");
     // Printed at once, not at the end: no earlier output is pending.
@@ -116,8 +115,7 @@ fn output_that_waits_for_its_turn_is_not_lost_when_the_run_ends_early() {
     let directory = Directory::new();
     let script = format!("echo $1; : >{}/$1; test $1 != 1", directory.path().display());
     let args = [UNLIMITED, "-kj2", "--retries=1", "--backoff=1h..2h"];
-    let mut running = Running::throttle(&[&args[..], &["--", "sh", "-c", &script, "sh"]].concat());
-    running.write("1\n2\n3\n");
+    let running = Running::fed(&[&args[..], &["--", "sh", "-c", &script, "sh"]].concat(), "1\n2\n3\n");
     eventually("two have printed", || ["1", "2"].iter().all(|name| directory.path().join(name).exists()));
     running.signal(Signal::SIGTERM);
     assert!(text(&running.collect().stdout).starts_with("1\n2\n"));
@@ -146,8 +144,7 @@ fn outputs_may_mix() {
 #[test]
 fn a_finished_command_is_heard_of_though_no_further_item_comes() {
     for args in [&["-j2"][..], &["-kj2"], &["-j2", "--retries=1"], &["-uj2"]] {
-        let mut running = Running::throttle(&[&[UNLIMITED], args, &["echo"]].concat());
-        running.write("1\n");
+        let mut running = Running::fed(&[&[UNLIMITED], args, &["echo"]].concat(), "1\n");
         assert_eq!(running.line(), "1\n", "{args:?}");
     }
 }
@@ -177,8 +174,7 @@ fn limits_may_change_while_commands_run() {
     let directory = Directory::new();
     let limits = directory.file("limits", "9/s");
     let from = format!("-r@{}", limits.display());
-    let mut running = Running::throttle(&[&from, "-uj2", "--", "sh", "-c", "echo $1; sleep 0.5", "sh"]);
-    running.write("1\n");
+    let mut running = Running::fed(&[&from, "-uj2", "--", "sh", "-c", "echo $1; sleep 0.5", "sh"], "1\n");
     running.line();
     fs::write(&limits, "9/s,key=col:1,cost=col:2").unwrap();
     assert!(running.finish().status.success());
@@ -264,8 +260,7 @@ fn a_signal_reaches_all_commands_and_the_second_kills_them() {
     ];
     for (trap, is_stubborn, signal) in table {
         let script = format!("trap '{trap}' TERM; echo $$; while :; do sleep 0.02; done");
-        let mut running = Running::throttle(&[UNLIMITED, "-uj3", "-d,", "--", "sh", "-c", &script]);
-        running.write("1,2,3,4,5,");
+        let mut running = Running::fed(&[UNLIMITED, "-uj3", "-d,", "--", "sh", "-c", &script], "1,2,3,4,5,");
         let pids: Vec<_> = (0..3).map(|_| Pid::from_raw(running.line().trim().parse().unwrap())).collect();
         running.signal(signal);
         assert_eq!([running.line(), running.line(), running.line()], ["heard\n"; 3]);

@@ -38,8 +38,7 @@ fn the_output_of_an_attempt_that_none_follows_is_printed_at_the_end() {
         let mark = directory.path().join("mark");
         let script = format!("echo out; echo error >&2; : >{}; exit 1", mark.display());
         let args = [UNLIMITED, mode, "--retries=1", "--backoff=1h..2h", "--", "sh", "-c", &script];
-        let mut running = Running::throttle(&args);
-        running.write("x\n");
+        let mut running = Running::fed(&args, "x\n");
         if mode == "-j2" {
             assert_eq!(running.error_line(), "error\n");
         }

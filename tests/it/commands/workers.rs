@@ -187,8 +187,7 @@ fn a_worker_that_reads_no_more_does_not_keep_the_run() {
     let closes = "read x; exec <&-; echo $x; exec sleep 60";
     let told = "throttle: worker 1 was killed by SIGTERM\n".repeat(2);
     fed(&worker(&["--worker", "--timeout", "2"], closes), "1\n2\n").success().stdout("1\n2\n").stderr(told);
-    let mut running = Running::throttle(&worker(&["--worker"], closes));
-    running.write("1\n2\n");
+    let mut running = Running::fed(&worker(&["--worker"], closes), "1\n2\n");
     assert_eq!(running.line(), "1\n");
     let told = "throttle: worker 1 has closed its standard input and has not ended: it gets no more items\n";
     assert_eq!(running.error_line(), told);
@@ -213,8 +212,7 @@ fn limits_hold_for_the_items_of_workers() {
 #[test]
 fn a_signal_ends_workers_and_a_second_one_kills_them() {
     let script = "trap '' TERM; echo $$ >&2; read x; sleep 60 & wait; sleep 60";
-    let mut running = Running::throttle(&worker(&["--worker"], script));
-    running.write("a\n");
+    let mut running = Running::fed(&worker(&["--worker"], script), "a\n");
     let pid = Pid::from_raw(running.error_line().trim().parse().unwrap());
     running.signal(Signal::SIGTERM);
     eventually("told", || running.has_told());
@@ -226,8 +224,7 @@ fn a_signal_ends_workers_and_a_second_one_kills_them() {
 #[test]
 fn idle_workers_end_with_the_run() {
     let script = "echo $$ >&2; while read -r x; do echo \"$x\"; done";
-    let mut running = Running::throttle(&worker(&["--worker"], script));
-    running.write("a\n");
+    let mut running = Running::fed(&worker(&["--worker"], script), "a\n");
     assert_eq!(running.line(), "a\n");
     let pid = Pid::from_raw(running.error_line().trim().parse().unwrap());
     running.signal(Signal::SIGINT);

@@ -100,8 +100,7 @@ fn items_judged_on_arrival_end_with_their_reader_and_with_signals_as_in_a_run() 
     let quiet = sh(&format!("yes | {{ {judge} -q; echo $? >&2; }} | head -n 1")).output().unwrap();
     assert_eq!((text(&quiet.stdout).as_str(), text(&quiet.stderr).as_str()), ("y\n", "141\n"));
 
-    let mut run = Running::throttle(&["-n1", "-p1h", "--audit", "--arrivals", "now"]);
-    run.write("a\nb\n");
+    let mut run = Running::fed(&["-n1", "-p1h", "--audit", "--arrivals", "now"], "a\nb\n");
     assert_eq!([run.line(), run.line()], ["a\n", "b\n"]);
     run.signal(Signal::SIGINT);
     let output = run.collect();
@@ -372,8 +371,7 @@ fn a_closed_reader_ends_it_quietly() {
 
 #[test]
 fn what_is_found_is_told_when_the_input_pauses() {
-    let mut running = Running::throttle(&["-r1/s", "--audit"]);
-    running.write("0\n0.5\n");
+    let mut running = Running::fed(&["-r1/s", "--audit"], "0\n0.5\n");
     assert!(running.line().starts_with("item 2 at 0.500000000: 500ms too early, 2 in 1s"));
     running.write("1.25\n");
     assert!(running.line().starts_with("item 3 at 1.250000000: 250ms too early, 2 in 1s"));
@@ -388,8 +386,7 @@ fn a_signal_has_the_numbers_so_far_told() {
     let plot = directory.path().join("plot.svg");
     for signal in [Signal::SIGHUP, Signal::SIGTERM].into_iter().filter(|&signal| !is_ignored(signal)) {
         let args = ["-r1/s", "--audit", "--unsorted=1h", "--stats=json", "--plot", plot.to_str().unwrap()];
-        let mut running = Running::throttle(&args);
-        running.write("0.5\n0\n9000\n");
+        let mut running = Running::fed(&args, "0.5\n0\n9000\n");
         assert!(running.line().starts_with("item 1 at 0.500000000: 500ms too early"));
         running.signal(signal);
         let output = running.collect();
@@ -415,8 +412,7 @@ fn a_report_that_nobody_reads_keeps_no_signal_out() {
 
 #[test]
 fn an_audit_ends_when_nobody_reads_it_any_more() {
-    let mut running = Running::throttle(&["-r1/s", "--audit"]);
-    running.write("0\n");
+    let mut running = Running::fed(&["-r1/s", "--audit"], "0\n");
     running.close_stdout();
     assert_eq!(running.wait().signal(), Some(Signal::SIGPIPE as i32));
 }

@@ -326,8 +326,7 @@ fn each_limit_is_counted_once_for_each_instant_that_is_waited_for() {
 fn an_interrupted_run_with_a_log_says_how_to_go_on() {
     let directory = Directory::new();
     let log = directory.path().join("log").display().to_string();
-    let mut running = Running::throttle(&["-r1/h", "--log", &log, "--", "true"]);
-    running.write("1\n2\n");
+    let running = Running::fed(&["-r1/h", "--log", &log, "--", "true"], "1\n2\n");
     eventually("the log", || fs::read_to_string(&log).is_ok_and(|log| log.lines().count() == 2));
     running.signal(SIGTERM);
     let told = text(&running.collect().stderr);

@@ -148,8 +148,7 @@ fn a_shared_limit_tells_what_this_run_knows() {
 fn a_long_wait_is_followed_and_a_signal_ends_it() {
     let directory = Directory::new();
     let file = directory.path().join("m.prom");
-    let mut running = Running::throttle(&[&prom(&file), "-r1/h"]);
-    running.write("1\n2\n");
+    let mut running = Running::fed(&[&prom(&file), "-r1/h"], "1\n2\n");
     assert_eq!(running.line(), "1\n");
     let waiting = "throttle_limit_waiting_seconds_total{run=\"m\",limit=\"1/1h\"}";
     eventually("the wait has been told", || page(&file).value(waiting) > 0.0);
@@ -200,8 +199,7 @@ fn a_file_that_can_no_longer_be_written_is_told_once_and_ends_nothing() {
     let directory = Directory::new();
     let gone = directory.path().join("gone");
     fs::create_dir(&gone).unwrap();
-    let mut running = Running::throttle(&[&prom(&gone.join("m")), "-r2/s", "-Ainterval"]);
-    running.write("1\n");
+    let mut running = Running::fed(&[&prom(&gone.join("m")), "-r2/s", "-Ainterval"], "1\n");
     assert_eq!(running.line(), "1\n");
     fs::remove_dir_all(&gone).unwrap();
     running.write(numbers(3));

@@ -376,8 +376,7 @@ fn time_that_a_run_was_stopped_is_left_out() {
 
 /// The numbers of a run of one release per `period` that is stopped for a second after each of some releases.
 fn stopped_after(releases: u8, period: &str, more: &[&str]) -> serde_json::Value {
-    let mut running = Running::throttle(&[&["-n1", "-p", period, "--stats=json"], more].concat());
-    running.write("1\n2\n3\n");
+    let mut running = Running::fed(&[&["-n1", "-p", period, "--stats=json"], more].concat(), "1\n2\n3\n");
     running.close_stdin();
     for release in 1..=releases {
         assert_eq!(running.line(), format!("{release}\n"));

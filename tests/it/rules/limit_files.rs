@@ -28,8 +28,7 @@ impl Live {
         let directory = Directory::new();
         let file = at(&directory.file("limits", limits));
         let started = Instant::now();
-        let mut running = Running::throttle(&[&["-v", "-r", &file], args].concat());
-        running.write(numbers(9));
+        let running = Running::fed(&[&["-v", "-r", &file], args].concat(), numbers(9));
         Live { running, directory, started }
     }
 

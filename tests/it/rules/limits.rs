@@ -235,8 +235,7 @@ fn what_is_dropped_holds_up_nothing_of_another_key() {
 /// Writes one item and, once that has left, three together. Returns the next line, which is not early.
 fn next_after_one_and_three(args: &[&str]) -> String {
     let started = Instant::now();
-    let mut running = Running::throttle(&[&["-n1", "-p300ms", "--on-limit=latest", "-v"], args].concat());
-    running.write("1\n");
+    let mut running = Running::fed(&[&["-n1", "-p300ms", "--on-limit=latest", "-v"], args].concat(), "1\n");
     assert_eq!(running.line(), "1\n");
     running.write("2\n3\n4\n");
     let next = running.line();
@@ -270,8 +269,7 @@ fn only_the_latest_waits_while_a_command_runs() {
     let directory = Directory::new();
     let go = directory.path().join("go");
     let wait = format!("echo $0; while ! test -e '{}'; do sleep 0.01; done", go.display());
-    let mut running = Running::throttle(&[UNLIMITED, "--on-limit=latest", "--", "sh", "-c", &wait]);
-    running.write("1\n");
+    let mut running = Running::fed(&[UNLIMITED, "--on-limit=latest", "--", "sh", "-c", &wait], "1\n");
     assert_eq!(running.line(), "1\n");
     running.write("2\n3\n4\n");
     directory.file("go", "");

@@ -126,8 +126,7 @@ fn a_file_changes_how_many_run() {
     let limit = format!("-r@{}", limits.display());
     let script = "touch \"$0\"; while [ ! -e stop ]; do sleep 0.01; done";
     let wait = format!("cd {}; {script}", directory.path().display());
-    let mut throttle = Running::throttle(&[&limit, "-j9", "--", "sh", "-c", &wait]);
-    throttle.write("1\n2\n3\n4\n5\n6\n");
+    let mut throttle = Running::fed(&[&limit, "-j9", "--", "sh", "-c", &wait], "1\n2\n3\n4\n5\n6\n");
     throttle.close_stdin();
     let running = |count| {
         (1..=6).filter(|number: &u32| directory.path().join(number.to_string()).exists()).count() == count

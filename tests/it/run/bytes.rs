@@ -204,8 +204,7 @@ fn each_item_is_visible_as_soon_as_it_is_admitted() {
 
 #[test]
 fn an_item_is_visible_before_the_next_ones_turn_comes() {
-    let mut running = Running::throttle(&["-n1", "-p1h"]);
-    running.write("one\ntwo\n");
+    let mut running = Running::fed(&["-n1", "-p1h"], "one\ntwo\n");
     assert_eq!(running.line(), "one\n");
 }
 

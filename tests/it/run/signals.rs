@@ -18,8 +18,7 @@ use crate::support::{
 
 /// One item per hour: the first has left, and the others wait.
 fn in_an_hours_wait(args: &[&str]) -> Running {
-    let mut running = Running::throttle(&[&["-n1", "-p1h"], args].concat());
-    running.write("1\n2\n3\n");
+    let mut running = Running::fed(&[&["-n1", "-p1h"], args].concat(), "1\n2\n3\n");
     assert_eq!(running.line(), "1\n");
     running
 }
@@ -59,8 +58,7 @@ fn an_hours_wait_wakes_up_seldom() {
         let table = [(vec![], 3), (vec![limits.as_str()], 7), (vec!["--", "cat"], 3), (vec!["-B2,1h"], 3)];
         for (args, most) in table {
             scope.spawn(move || {
-                let mut running = Running::throttle(&[&["-n1", "-p1h"], args.as_slice()].concat());
-                running.write("1\n2\n3\n");
+                let running = Running::fed(&[&["-n1", "-p1h"], args.as_slice()].concat(), "1\n2\n3\n");
                 // There are more while it starts and releases the first item.
                 eventually(&format!("at most {most} wake-ups in a second {args:?}"), || {
                     let before = wake_ups(running.pid());
@@ -106,8 +104,7 @@ fn commands_that_a_signal_ends_are_not_among_the_failed() {
 
 #[test]
 fn a_signal_ends_a_run_that_waits_for_input() {
-    let mut running = Running::throttle(&[UNLIMITED]);
-    running.write("1\n");
+    let mut running = Running::fed(&[UNLIMITED], "1\n");
     assert_eq!(running.line(), "1\n");
     let output = end_by(running, SIGTERM);
     assert_killed_by(SIGTERM, &output);
@@ -120,8 +117,7 @@ fn a_signal_ends_a_run_that_waits_for_input() {
 /// What was read of it is lost, if it came from a pipe.
 #[test]
 fn an_item_of_which_a_part_was_read_is_told_of() {
-    let mut running = Running::throttle(&[UNLIMITED]);
-    running.write("1\n2");
+    let mut running = Running::fed(&[UNLIMITED], "1\n2");
     assert_eq!(running.line(), "1\n");
     let told = "throttle: ended by SIGTERM: 1 item released, 1 read and not released\n";
     assert_eq!(text(&end_by(running, SIGTERM).stderr), told);
@@ -153,8 +149,7 @@ fn hup_stays_ignored_under_nohup() {
 #[test]
 fn usr1_prints_statistics_and_changes_nothing_else() {
     let started = Instant::now();
-    let mut running = Running::throttle(&["-n1", "-p300ms"]);
-    running.write("1\n2\n3\n");
+    let mut running = Running::fed(&["-n1", "-p300ms"], "1\n2\n3\n");
     assert_eq!(running.line(), "1\n");
     running.signal(SIGUSR1);
     assert!(running.error_line().contains(" of 3 items released ("));
@@ -210,8 +205,7 @@ const TIDY: &str = "trap 'sleep 0.2; echo tidied up; exit 0' TERM; echo $$; whil
 #[test]
 fn the_first_signal_is_passed_on_as_term_and_the_command_waited_for() {
     for signal in [SIGTERM, SIGINT].into_iter().filter(|&signal| !is_ignored(signal)) {
-        let mut running = Running::throttle(&[UNLIMITED, "--", "sh", "-c", TIDY]);
-        running.write("1\n2\n");
+        let mut running = Running::fed(&[UNLIMITED, "--", "sh", "-c", TIDY], "1\n2\n");
         let pid = pid_in(&running.line());
         let output = end_by(running, signal);
         assert_killed_by(signal, &output);
@@ -224,8 +218,7 @@ fn the_first_signal_is_passed_on_as_term_and_the_command_waited_for() {
 #[test]
 fn the_second_signal_kills_a_command_that_does_not_heed_the_first() {
     let stubborn = "trap '' TERM; echo $$; exec sleep 1000";
-    let mut running = Running::throttle(&[UNLIMITED, "--", "sh", "-c", stubborn]);
-    running.write("1\n");
+    let mut running = Running::fed(&[UNLIMITED, "--", "sh", "-c", stubborn], "1\n");
     let pid = pid_in(&running.line());
     running.signal(SIGTERM);
     // The command is waited for as long as there is no second signal.
@@ -273,8 +266,7 @@ fn a_reader_that_goes_away_ends_an_hours_wait_quietly() {
 
 #[test]
 fn a_reader_that_goes_away_ends_a_wait_for_input_quietly() {
-    let mut running = Running::throttle(&[UNLIMITED]);
-    running.write("1\n");
+    let mut running = Running::fed(&[UNLIMITED], "1\n");
     assert_eq!(running.line(), "1\n");
     running.close_stdout();
     // Its input is open, but nothing comes.
@@ -337,8 +329,7 @@ fn time_spent_stopped_is_not_made_up_for() {
 
 #[test]
 fn an_orphan_is_not_left_by_a_reader_that_goes_away() {
-    let mut running = Running::throttle(&[UNLIMITED, "--", "sh", "-c", "echo $$; exec sleep 0.3"]);
-    running.write("1\n2\n");
+    let mut running = Running::fed(&[UNLIMITED, "--", "sh", "-c", "echo $$; exec sleep 0.3"], "1\n2\n");
     let pid = pid_in(&running.line());
     running.close_stdout();
     running.wait();

@@ -20,15 +20,17 @@ use crate::support::{
     Directory, Running, cpu_time, eventually, fed, needs_program, numbers, sh, text, throttle,
 };
 
-/// The path of a state that does not exist yet.
-fn state(directory: &Directory) -> String {
-    directory.path().join("state").display().to_string()
+/// The path of a state that does not exist yet, in a directory of its own.
+fn state() -> (Directory, String) {
+    let directory = Directory::new();
+    let state = directory.path().join("state").display().to_string();
+    (directory, state)
 }
 
 #[test]
 fn what_one_run_has_used_the_next_one_waits_for() {
-    let directory = Directory::new();
-    let args = ["-r3/1500ms", "-s", &state(&directory)];
+    let (_directory, state) = state();
+    let args = ["-r3/1500ms", "-s", &state];
     let start = Instant::now();
     fed(&args, numbers(3)).success().stdout(numbers(3));
     fed(&args, numbers(1)).success().stdout(numbers(1));
@@ -38,8 +40,7 @@ fn what_one_run_has_used_the_next_one_waits_for() {
 /// Runs that share a state may differ in their own limits.
 #[test]
 fn limits_of_a_run_alone_apply_beside_the_shared_ones() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     let start = Instant::now();
     let paced = ["-s", &state, "-r1/200ms,local", "-r100/s"];
     fed(&paced, numbers(3)).success().stdout(numbers(3));
@@ -58,8 +59,7 @@ fn limits_of_a_run_alone_apply_beside_the_shared_ones() {
 /// It waits for the end of the hours of each limit, when those of the other begin.
 #[test]
 fn an_item_that_costs_too_much_at_all_hours_ends_the_run() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     let by_day = "-r6/s,cost=col:1,during=06:00-18:00,tz=UTC";
     let by_night = "-r7/s,cost=col:1,during=18:00-06:00,tz=UTC";
     let told = contains("later than any clock can show");
@@ -68,17 +68,9 @@ fn an_item_that_costs_too_much_at_all_hours_ends_the_run() {
 
 #[test]
 fn runs_at_the_same_time_share() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     let start = Instant::now();
-    let runs: Vec<_> = (0..4)
-        .map(|_| {
-            let mut running = Running::throttle(&["-r4/500ms", "-s", &state]);
-            running.write(numbers(3));
-            running
-        })
-        .collect();
-    for running in runs {
+    for running in [(); 4].map(|()| Running::fed(&["-r4/500ms", "-s", &state], numbers(3))) {
         let output = running.finish();
         assert!(output.status.success());
         assert_eq!(output.stdout, numbers(3).into_bytes());
@@ -89,12 +81,12 @@ fn runs_at_the_same_time_share() {
 
 #[test]
 fn the_wait_for_an_answer_is_none_for_the_limit() {
-    let directory = Directory::new();
-    let args = ["-v", "-r3/h", "--max-wait=1m", "-s", &state(&directory)];
+    let (_directory, state) = state();
+    let args = ["-v", "-r3/h", "--max-wait=1m", "-s", &state];
     fed(&args, numbers(3)).success().stderr(contains("waited").and(contains("for 3/1h").not()));
     fed(&args, numbers(1)).code(75);
-    let directory = Directory::new();
-    let args = ["-r3/h", "--on-limit=fail", "--max-wait=0", "-s", &state(&directory)];
+    let (_directory, state) = self::state();
+    let args = ["-r3/h", "--on-limit=fail", "--max-wait=0", "-s", &state];
     fed(&args, numbers(4)).code(75).stdout(numbers(3));
 }
 
@@ -102,8 +94,8 @@ fn the_wait_for_an_answer_is_none_for_the_limit() {
 #[test]
 fn gaps_that_are_shorter_than_a_booking_are_met() {
     for rate in ["1/100us", "1/1ns", "10000/s,algo=interval"] {
-        let directory = Directory::new();
-        let output = fed(&["-r", rate, "-s", &state(&directory)], numbers(9));
+        let (_directory, state) = state();
+        let output = fed(&["-r", rate, "-s", &state], numbers(9));
         let stderr = text(&output.get_output().stderr);
         output.success().stdout(numbers(9));
         assert_eq!(stderr.matches("of it can be reached").count(), 1, "{stderr}");
@@ -113,8 +105,7 @@ fn gaps_that_are_shorter_than_a_booking_are_met() {
 /// Commands are releases like any other.
 #[test]
 fn commands_share_as_well() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     let start = Instant::now();
     for _ in 0..2 {
         fed(&["-r2/700ms", "-s", &state, "--", "echo"], numbers(2)).success().stdout(numbers(2));
@@ -156,8 +147,8 @@ fn slots_for_many_keys_are_booked_in_linear_time() {
 
 #[test]
 fn batches_share_what_their_items_cost() {
-    let directory = Directory::new();
-    let args = ["-r9/1s,margin=500ms,cost=col:1", "-B3", "-s", &state(&directory), "--", "echo"];
+    let (_directory, state) = state();
+    let args = ["-r9/1s,margin=500ms,cost=col:1", "-B3", "-s", &state, "--", "echo"];
     let start = Instant::now();
     fed(&args, "4\n4\n4\n1\n").success().stdout("4 4\n4 1\n");
     fed(&args, "5\n").success().stdout("5\n");
@@ -167,8 +158,7 @@ fn batches_share_what_their_items_cost() {
 /// Nothing is released that could not be recorded.
 #[test]
 fn a_full_disk_ends_the_run() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     fed(&["-r9/h", "-s", &state], "1\n").success();
     let script = format!("trap '' XFSZ; ulimit -f 0; echo 2 | throttle -r9/h -s {state} 2>&1");
     sh(&script).assert().code(1).stdout(contains(format!("{state}: cannot")));
@@ -178,13 +168,11 @@ fn a_full_disk_ends_the_run() {
 /// Creating or removing a state locks its directory: here, for longer than anybody waits.
 #[test]
 fn a_run_that_waits_for_the_directory_of_its_state_can_be_stopped() {
-    let directory = Directory::new();
+    let (directory, state) = state();
     let locked = File::open(directory.path()).expect("a directory");
     locked.lock().expect("nobody else has it");
-    let state = state(&directory);
     for args in [&["-r1/h", "-s", &state][..], &["--once", "-r1/h", "-s", &state]] {
-        let mut run = Running::throttle(args);
-        run.write("1\n");
+        let mut run = Running::fed(args, "1\n");
         thread::sleep(Duration::from_millis(100));
         run.signal(Signal::SIGTERM);
         assert_eq!(run.wait().signal(), Some(Signal::SIGTERM as i32), "{args:?}");
@@ -195,11 +183,10 @@ fn a_run_that_waits_for_the_directory_of_its_state_can_be_stopped() {
 #[test]
 #[cfg_attr(not(target_os = "linux"), ignore = "needs Linux")]
 fn usr1_does_not_end_a_run_that_waits_for_the_directory_of_its_state() {
-    let directory = Directory::new();
+    let (directory, state) = state();
     let locked = File::open(directory.path()).expect("a directory");
     locked.lock().expect("nobody else has it");
-    let mut run = Running::throttle(&["-r1/h", "-s", &state(&directory)]);
-    run.write("1\n");
+    let mut run = Running::fed(&["-r1/h", "-s", &state], "1\n");
     let is_directory = |fd: fs::DirEntry| fs::read_link(fd.path()).is_ok_and(|to| to == directory.path());
     eventually("it waits for the directory", || {
         let fds = fs::read_dir(format!("/proc/{}/fd", run.pid())).expect("it is running");
@@ -222,8 +209,7 @@ fn closed(state: &str) -> Vec<u8> {
 
 #[test]
 fn a_state_is_for_the_same_limits_until_it_is_reset() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     fed(&["-r1/h", "-s", &state], "1\n").success();
     let before = closed(&state);
     let other = || fed(&["-r2/h", "-s", &state], "1\n");
@@ -238,8 +224,7 @@ fn a_state_is_for_the_same_limits_until_it_is_reset() {
 
 #[test]
 fn a_damaged_state_is_left_as_it_is_until_it_is_reset() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     let run = || fed(&["-r1/h", "-s", &state], "1\n");
     run().success();
     let mut damaged = closed(&state);
@@ -255,8 +240,7 @@ fn a_damaged_state_is_left_as_it_is_until_it_is_reset() {
 fn a_state_that_others_can_get_at_is_refused() {
     use std::os::unix::fs::PermissionsExt;
 
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     let run = || fed(&["-r1/h", "-s", &state], "1\n");
     run().success();
     fs::set_permissions(&state, fs::Permissions::from_mode(0o644)).expect("ours");
@@ -266,10 +250,8 @@ fn a_state_that_others_can_get_at_is_refused() {
 /// During a run there is a message, and nothing is released for a period.
 #[test]
 fn a_state_that_is_taken_away_is_followed_by_silence() {
-    let directory = Directory::new();
-    let state = state(&directory);
-    let mut running = Running::throttle(&["-r1/300ms", "-s", &state]);
-    running.write("1\n");
+    let (_directory, state) = state();
+    let mut running = Running::fed(&["-r1/300ms", "-s", &state], "1\n");
     assert_eq!(running.line(), "1\n");
     fs::remove_file(&state).expect("it is there");
     let removed = Instant::now();
@@ -298,8 +280,7 @@ fn holder(state: &str) -> Option<Running> {
 
 #[test]
 fn the_environment_may_name_a_file_that_holds_the_state() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (directory, state) = state();
     let variable = format!("@{}", directory.file("name", format!("{state}\n")).display());
     throttle(&["-r9/s", "--", "sh", "-c", "echo $THROTTLE_STATE", "sh"])
         .env("THROTTLE_STATE", &variable)
@@ -312,10 +293,8 @@ fn the_environment_may_name_a_file_that_holds_the_state() {
 
 #[test]
 fn a_killed_process_leaves_no_lock_behind() {
-    let directory = Directory::new();
-    let state = state(&directory);
-    let mut running = Running::throttle(&["-r10/s", "-s", &state]);
-    running.write("1\n");
+    let (_directory, state) = state();
+    let mut running = Running::fed(&["-r10/s", "-s", &state], "1\n");
     assert_eq!(running.line(), "1\n");
     let Some(holder) = holder(&state) else { return };
     let released = thread::spawn(move || {
@@ -331,8 +310,7 @@ fn a_killed_process_leaves_no_lock_behind() {
 
 #[test]
 fn a_lock_that_is_kept_ends_the_run_and_who_keeps_it_is_told() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     fed(&["-r1/h", "-s", &state], "1\n").success();
     let Some(holder) = holder(&state) else { return };
     holder.stop();

@@ -376,8 +376,7 @@ fn what_waits_follows_a_change_of_limits() {
 #[test]
 fn what_another_key_costs_is_told_with_its_cause() {
     for_each_state(|state| {
-        let mut job = Running::throttle(&["-s", state, "-r9/s,key=col:1"]);
-        job.write("a x\n");
+        let mut job = Running::fed(&["-s", state, "-r9/s,key=col:1"], "a x\n");
         assert_eq!(job.line(), "a x\n");
         throttle(&["-s", state, "--set-limits", "-r9/s,key=col:2"]).assert().success();
         job.write("a x\n");
@@ -393,8 +392,7 @@ fn keys_are_shared_as_well() {
         let args = ["-r1/h,key=col:1,margin=1m", "-s", state];
         fed(&args, "a\nb\n").success().stdout("a\nb\n");
         fed(&args, "c\n").success().stdout("c\n");
-        let mut running = Running::throttle(&args);
-        running.write("a\nd\n");
+        let mut running = Running::fed(&args, "a\nd\n");
         assert_eq!(running.line(), "d\n");
     });
 }
@@ -423,8 +421,7 @@ fn limits_for_some_items_are_shared() {
     for_each_state(|state| {
         let args = ["-q", "-r9/10m,margin=1m", "-r1/h,key=col:1,only=a,margin=1m", "-s", state];
         fed(&args, "a\nb\n").success().stdout("a\nb\n");
-        let mut running = Running::throttle(&args);
-        running.write("a\nc\n");
+        let mut running = Running::fed(&args, "a\nc\n");
         assert_eq!(running.line(), "c\n");
         fed(&args, "d\n").success().stdout("d\n");
     });

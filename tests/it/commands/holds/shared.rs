@@ -44,8 +44,7 @@ fn is_held_until_lifted(mut run: Running, name: &str) {
 #[test]
 fn what_one_run_hears_silences_the_others() {
     for_each_state(|name| {
-        let mut other = Running::throttle(&[RATE, "-s", name]);
-        other.write("1\n");
+        let mut other = Running::fed(&[RATE, "-s", name], "1\n");
         other.line();
         let args = [RATE, "-s", name, "--", "sh", "-c", "echo 3600 >$THROTTLE_HEADERS"];
         let output = throttle(&args).write_stdin("x\n").output().expect("a run");
@@ -67,8 +66,7 @@ fn a_hold_by_hand_holds_all_until_it_is_lifted() {
             let refusal = throttle(&["--hold=1h", "-s", name]).output().expect("a run");
             assert_eq!(refusal.status.code(), Some(1), "there is none yet");
             assert!(text(&refusal.stderr).contains("there is no state"));
-            let mut run = Running::throttle(&[rate, "-s", name]);
-            run.write("1\n");
+            let mut run = Running::fed(&[rate, "-s", name], "1\n");
             run.line();
             state(&["--hold=1h"], name);
             let status = state(&["--status"], name);
@@ -85,8 +83,7 @@ fn a_key_that_is_held_is_so_in_all_runs_and_no_other_key() {
         let rate = "-r100/2s,key=col:1,margin=100ms";
         let script = "case $1 in a*) echo 3600 >$THROTTLE_HEADERS ;; esac";
         fed(&[rate, "-q", "-s", name, "--", "sh", "-c", script, "sh"], "a 1\nb 1\n").success();
-        let mut run = Running::throttle(&[rate, "-s", name]);
-        run.write("a 2\nb 2\n");
+        let mut run = Running::fed(&[rate, "-s", name], "a 2\nb 2\n");
         assert_eq!(run.line(), "b 2\n");
         assert!(run.error_line().contains("the shared limits are held until "));
         let status = state(&["--status"], name);
@@ -103,8 +100,7 @@ fn the_wait_for_a_hold_is_told_as_one() {
         let run = [RATE, "-v", "-s", name];
         fed(&run, "1\n").success();
         state(&["--hold=1h"], name);
-        let mut run = Running::throttle(&run);
-        run.write("2\n");
+        let mut run = Running::fed(&run, "2\n");
         while !run.error_line().contains("the shared limits are held until ") {}
         // It asks once a second whether the hold was lifted.
         thread::sleep(Duration::from_millis(2500));

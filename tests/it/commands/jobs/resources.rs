@@ -147,8 +147,7 @@ fn many_commands_leave_nothing_behind() {
     if needs_program("ps").is_none() || !std::path::Path::new("/proc/self/fd").exists() {
         return;
     }
-    let mut running = Running::throttle(&[UNLIMITED, "-j50", "echo"]);
-    running.write(numbers(2000));
+    let mut running = Running::fed(&[UNLIMITED, "-j50", "echo"], numbers(2000));
     for count in 1..=2000 {
         running.line();
         if count % 400 == 0 {

@@ -114,8 +114,7 @@ fn a_log_is_for_one_run_at_a_time() {
     let directory = Directory::new();
     let log = log_in(&directory);
     let log = log.to_str().unwrap();
-    let mut running = Running::throttle(&[UNLIMITED, "--log", log, "echo"]);
-    running.write("1\n");
+    let mut running = Running::fed(&[UNLIMITED, "--log", log, "echo"], "1\n");
     running.line();
     fed(&[UNLIMITED, "--log", log, "echo"], "2\n")
         .code(1)
@@ -167,8 +166,7 @@ fn the_numbers_at_the_end_add_up() {
 
 #[test]
 fn progress_is_shown_where_it_is_wanted() {
-    let mut running = Running::throttle(&["-n1", "-p1h", "--progress=always", "echo"]);
-    running.write("1\n2\n");
+    let mut running = Running::fed(&["-n1", "-p1h", "--progress=always", "echo"], "1\n2\n");
     running.close_stdin();
     eventually("it is shown", || running.error_line().contains("throttle: 1 of 2 (50 %)"));
     for flag in ["--progress", "-j2"] {

@@ -58,8 +58,7 @@ fn one_that_backs_off_goes_on_doing_so_under_new_limits() {
     let from = format!("-r@{}", limits.display());
     let script = timed("true") + "; test $THROTTLE_ATTEMPT = 2";
     let args = [&from, "-uj2", "--retries=1", "--backoff=1s..1s", "--", "sh", "-c", &script];
-    let mut running = Running::throttle(&args);
-    running.write("1\n");
+    let mut running = Running::fed(&args, "1\n");
     let first = running.line();
     fs::write(&limits, "2k/s").unwrap();
     let stretches = stretches(&(first + &running.line()));

@@ -23,8 +23,7 @@ fn limit_descriptors(prlimit: &Path, running: &Running, limit: u32) {
 fn a_shortage_is_told_once_and_the_run_goes_on_after_it_or_is_ended() {
     let Some(prlimit) = needs_program("prlimit") else { return };
     for is_ended in [false, true] {
-        let mut running = Running::throttle(&["-n1", "-p50ms", "--pipe", "--", "cat"]);
-        running.write("1\n");
+        let mut running = Running::fed(&["-n1", "-p50ms", "--pipe", "--", "cat"], "1\n");
         assert_eq!(running.line(), "1\n");
         limit_descriptors(&prlimit, &running, 3);
         running.write("2\n");

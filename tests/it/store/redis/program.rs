@@ -43,8 +43,7 @@ fn eight_processes_share_a_limit() {
     let Some(server) = RedisServer::start() else { return };
     let start = Instant::now();
     let run = || {
-        let mut run = Running::throttle(&[RATE, "-s", &server.url("web")]);
-        run.write(numbers(4));
+        let mut run = Running::fed(&[RATE, "-s", &server.url("web")], numbers(4));
         run.close_stdin();
         run
     };
@@ -62,8 +61,7 @@ fn a_run_that_is_stopped_and_continued_goes_on_to_wait_for_the_answer() {
     let Some(server) = RedisServer::start() else { return };
     let way = Proxy::new(server.port, Duration::from_millis(200));
     let url = format!("redis://127.0.0.1:{}/web", way.port);
-    let mut run = Running::throttle(&["-s", &url, "-r1/h,margin=20m"]);
-    run.write("a\n");
+    let run = Running::fed(&["-s", &url, "-r1/h,margin=20m"], "a\n");
     eventually("it releases", || {
         run.stop();
         run.signal(Signal::SIGCONT);
@@ -106,8 +104,7 @@ fn keys_are_forgotten_however_long_they_are() {
 #[test]
 fn a_run_survives_the_servers_restart() {
     let Some(mut server) = RedisServer::start() else { return };
-    let mut run = Running::throttle(&["-r1/100ms,margin=200ms", "-s", &server.url("web")]);
-    run.write(numbers(6));
+    let mut run = Running::fed(&["-r1/100ms,margin=200ms", "-s", &server.url("web")], numbers(6));
     assert_eq!(run.line(), "1\n");
     server.kill();
     server.restart();
@@ -130,8 +127,7 @@ fn a_server_that_is_away_ends_the_run_after_a_while() {
 fn a_wait_for_a_server_is_told() {
     let Some(mut server) = RedisServer::start() else { return };
     let url = server.url("web");
-    let mut run = Running::throttle(&["-r9/100ms,margin=50ms", "-q", "-s", &url]);
-    run.write("1\n");
+    let mut run = Running::fed(&["-r9/100ms,margin=50ms", "-q", "-s", &url], "1\n");
     assert_eq!(run.line(), "1\n");
     drop(run);
     let mut run = Running::throttle(&["-r9/100ms,margin=50ms", "-s", &url]);
@@ -149,8 +145,7 @@ fn a_server_that_goes_away_ends_the_run_after_a_while() {
     let Some(mut server) = RedisServer::start() else { return };
     // While the server is there, only a hang takes as long as the margin and the timeout allow.
     let mut run =
-        Running::throttle(&["-r1/100ms,margin=20s", "-s", &server.url("web"), "--store-timeout=5s"]);
-    run.write("1\n");
+        Running::fed(&["-r1/100ms,margin=20s", "-s", &server.url("web"), "--store-timeout=5s"], "1\n");
     assert_eq!(run.line(), "1\n");
     server.kill();
     run.write(numbers(20));
@@ -263,8 +258,7 @@ fn two_processes_share_a_quota_of_the_calendar() {
     let Some(server) = RedisServer::start() else { return };
     let rate = format!("-r5/d,algo=calendar,margin=2s,tz={}", noon());
     let run = || {
-        let mut run = Running::throttle(&["-q", "--on-limit=drop", &rate, "-s", &server.url("web")]);
-        run.write(numbers(8));
+        let mut run = Running::fed(&["-q", "--on-limit=drop", &rate, "-s", &server.url("web")], numbers(8));
         run.close_stdin();
         run
     };

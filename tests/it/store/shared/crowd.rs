@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 
 use super::seen::{Watch, is_exceeded};
 use super::state;
-use crate::support::{Directory, Running, THROTTLE, fed, numbers, pipe};
+use crate::support::{Running, THROTTLE, fed, numbers, pipe};
 
 const COUNT: usize = 600;
 const PERIOD: Duration = Duration::from_secs(1);
@@ -74,8 +74,7 @@ fn die(mut running: Running) {
 /// Killed processes leave slots behind that nobody uses. Others live on, and use all that they can get.
 #[test]
 fn no_window_is_exceeded_by_processes_that_are_stopped_and_killed() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (directory, state) = state();
     let items = directory.file("items", numbers(100_000));
     let (reader, writer) = pipe();
     let watch = Watch::start(reader);

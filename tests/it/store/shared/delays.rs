@@ -69,8 +69,8 @@ impl Pair {
 
     /// One of them is traced, and one of its calls may be delayed. The state is in a file unless it is given.
     fn traced(strace: &Path, state: Option<&str>, delay: Option<&Call>) -> Self {
-        let directory = Directory::new();
-        let state = state.map_or_else(|| self::state(&directory), str::to_owned);
+        let (directory, own) = self::state();
+        let state = state.unwrap_or(&own);
         let mut traced = Command::new(strace);
         // Without -D, the kill at the end would hit strace.
         traced.args(["-D", "-f", "-qq", "-o"]).arg(directory.path().join("trace"));
@@ -83,7 +83,7 @@ impl Pair {
             }
         };
         traced.arg(THROTTLE);
-        Pair::start(directory, traced, [&state, &state])
+        Pair::start(directory, traced, [state, state])
     }
 
     /// Lets the delayed process book while something happens to the other one.

@@ -27,16 +27,15 @@ fn next_slot(state: &str) -> Duration {
 }
 
 /// A state with one slot used just now.
-fn used(directory: &Directory) -> String {
-    let state = state(directory);
+fn used() -> (Directory, String) {
+    let (directory, state) = state();
     fed(&[LIMIT, "-s", &state], "1\n").success();
-    state
+    (directory, state)
 }
 
 /// A run that waits for the next slot, which it has booked.
 fn waiting(state: &str) -> Running {
-    let mut running = Running::throttle(&[LIMIT, "-s", state]);
-    running.write("2\n3\n");
+    let running = Running::fed(&[LIMIT, "-s", state], "2\n3\n");
     eventually("it has booked a slot", || next_slot(state) > minutes(15));
     running
 }
@@ -49,8 +48,7 @@ fn end(running: Running, signal: Signal) {
 /// The runs wait for the same instant, one after the other.
 #[test]
 fn a_run_that_is_interrupted_gives_back_the_slot_that_it_waits_for() {
-    let directory = Directory::new();
-    let state = used(&directory);
+    let (_directory, state) = used();
     for signal in [SIGTERM, SIGTERM, SIGHUP].into_iter().filter(|&signal| !is_ignored(signal)) {
         end(waiting(&state), signal);
         assert!(next_slot(&state) <= minutes(11), "after {signal}");
@@ -59,8 +57,7 @@ fn a_run_that_is_interrupted_gives_back_the_slot_that_it_waits_for() {
 
 #[test]
 fn a_run_without_a_reader_gives_back_its_slot() {
-    let directory = Directory::new();
-    let state = used(&directory);
+    let (_directory, state) = used();
     let mut running = waiting(&state);
     running.close_stdout();
     running.wait();
@@ -69,13 +66,12 @@ fn a_run_without_a_reader_gives_back_its_slot() {
 
 #[test]
 fn a_run_that_is_halted_gives_back_its_slot() {
-    let directory = Directory::new();
-    let (state, fifo) = (state(&directory), directory.path().join("fifo"));
+    let (directory, state) = state();
+    let fifo = directory.path().join("fifo");
     mkfifo(&fifo, Mode::S_IRWXU).expect("a pipe");
     let script = format!("read line < '{}'; exit 1", fifo.display());
     let args = [LIMIT, "-s", &state, "-j2", "--halt", "soon,fail=1", "--", "sh", "-c", &script];
-    let mut running = Running::throttle(&args);
-    running.write("1\n2\n");
+    let mut running = Running::fed(&args, "1\n2\n");
     eventually("it has booked a slot for the second item", || next_slot(&state) > minutes(15));
     OpenOptions::new().write(true).open(&fifo).expect("it is read").write_all(b"go on\n").expect("written");
     running.wait();
@@ -85,15 +81,13 @@ fn a_run_that_is_halted_gives_back_its_slot() {
 /// The next release comes a period after the previous one, and no earlier.
 #[test]
 fn a_slot_that_was_given_back_is_as_far_from_the_one_before() {
-    let directory = Directory::new();
-    let state = state(&directory);
+    let (_directory, state) = state();
     let args = ["-r1/1s,margin=500ms", "-s", &state];
     let mut first = Running::throttle(&args);
     let start = Instant::now();
     first.write("1\n2\n");
     assert_eq!(first.line(), "1\n");
-    let mut second = Running::throttle(&args);
-    second.write("3\n");
+    let mut second = Running::fed(&args, "3\n");
     first.signal(SIGTERM);
     assert_eq!(second.line(), "3\n");
     assert!(start.elapsed() >= Duration::from_secs(1));

@@ -24,10 +24,12 @@ use throttle::runtime::{Driver, Event, TextFile, Wait, Wake, World};
 use throttle::schedule::{LimitStats, Schedule, Stats};
 use throttle::sink::{Sent, Sink};
 use throttle::source::{Batch, Capacity, Segment};
-use throttle::time::{Time, Wall};
+use throttle::time::{SECOND, Time, Wall};
 use throttle::ui::report::Reporter;
 
 use self::commands::{Commands, Ran};
+
+pub(crate) const MILLI: u64 = SECOND / 1000;
 
 /// The configuration that these arguments give.
 pub(crate) fn config(args: &[impl AsRef<str>]) -> Config {

@@ -9,7 +9,7 @@ use std::thread::{self, JoinHandle};
 use std::time::{Duration, Instant};
 use std::{env, fs, io};
 
-use assert_cmd::assert::Assert;
+use assert_cmd::assert::{Assert, OutputAssertExt};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -278,6 +278,11 @@ impl Running {
             reader.map(|reader| reader.join().expect("read")).unwrap_or_default()
         };
         Output { status, stdout: all(stdout), stderr: all(stderr) }
+    }
+
+    /// As [`finish`](Self::finish), to be judged.
+    pub(crate) fn ends(self) -> Assert {
+        self.finish().assert()
     }
 
     /// Waits for its end without reading what it writes.

@@ -8,14 +8,13 @@ use fastrand::Rng;
 use nix::sys::signal::Signal;
 use predicates::str::contains;
 use throttle::sink::{parse_headers, parse_status};
+use throttle::time::SECOND;
 
 use crate::http::serve;
 use crate::random::Told;
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, run};
 use crate::support::{Directory, Running, UNLIMITED, fed, needs_program, seeds, text, throttle};
-
-const SECOND: u64 = 1_000_000_000;
 
 /// An attempt: the exit status of its command, and the answer that it got, if any.
 #[derive(Debug)]

@@ -12,11 +12,9 @@ use std::time::{Duration, Instant};
 use fastrand::Rng;
 
 use crate::http::serve;
-use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Ran, run};
+use crate::simulated::{MILLI, block};
 use crate::support::{Directory, UNLIMITED, fed, needs_program, seeds, text, throttle};
-
-const MILLI: u64 = 1_000_000;
 
 /// Lines with some keys, each with its arrival and the behaviour of its command.
 struct Case {

@@ -6,11 +6,9 @@ use fastrand::Rng;
 use throttle::config::Jitter;
 use throttle::exit::Exit;
 
-use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Outcome, Ran, of_commands, run};
+use crate::simulated::{MILLI, block};
 use crate::support::seeds;
-
-const MILLI: u64 = 1_000_000;
 
 /// Succeeds after this number of milliseconds.
 fn ok(millis: u64) -> Behaviour {

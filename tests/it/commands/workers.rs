@@ -6,6 +6,7 @@ use std::fs;
 use fastrand::Rng;
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use predicates::str::contains;
 
 use crate::support::{
     Directory, Running, UNLIMITED, eventually, fed, for_each_seed, is_alive, text, throttle,
@@ -139,18 +140,16 @@ fn workers_that_fail_are_named() {
         assert!(lines == told.lines().collect::<Vec<_>>() || told.is_empty(), "{args:?} {script}: {stderr}");
     }
     // It may end before it can be given anything.
-    let output = fed(&worker(&["--worker"], "exit 4"), "a\nb\nc\nd\n").code(4);
-    assert!(text(&output.get_output().stderr).contains("worker 1 exited with 4: try one alone"));
-    let output = fed(&[UNLIMITED, "--worker", "--", "/no/such"], "a\n").code(127);
-    assert!(text(&output.get_output().stderr).contains("cannot run /no/such"));
+    let told = contains("worker 1 exited with 4: try one alone");
+    fed(&worker(&["--worker"], "exit 4"), "a\nb\nc\nd\n").code(4).stderr(told);
+    let told = contains("cannot run /no/such");
+    fed(&[UNLIMITED, "--worker", "--", "/no/such"], "a\n").code(127).stderr(told);
 }
 
 #[test]
 fn an_answer_that_never_ends_is_an_error() {
-    let output = fed(&worker(&["--worker"], "read x; yes | tr -d '\\n'"), "a\n").code(1);
-    assert!(
-        text(&output.get_output().stderr).contains("worker 1 has printed more than 64 MiB without a newline")
-    );
+    let told = contains("worker 1 has printed more than 64 MiB without a newline");
+    fed(&worker(&["--worker"], "read x; yes | tr -d '\\n'"), "a\n").code(1).stderr(told);
 }
 
 #[test]

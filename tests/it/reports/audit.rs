@@ -14,14 +14,13 @@ use std::time::{Duration, Instant};
 
 use fastrand::Rng;
 use throttle::rule::Algorithm;
+use throttle::time::SECOND;
 
 use self::trace::{Span, Traced, started, written};
+use crate::simulated::MILLI;
 use crate::support::{
     Directory, OWN_TESTS, Running, THROTTLE, is_alive, needs_program, of_any_period, text, throttle,
 };
-
-const MILLISECOND: u64 = 1_000_000;
-const SECOND: u64 = 1000 * MILLISECOND;
 
 /// Two busy loops that run until this is dropped.
 struct Load {
@@ -119,7 +118,7 @@ fn no_window_is_exceeded(per_period: u64) {
     let releases = written(&traced.finish(), SIZE);
     assert_eq!(releases.len() as u64, count);
     let distance = usize::try_from(per_period).unwrap();
-    Promise { distance, wait: 200 * MILLISECOND }.check(&releases);
+    Promise { distance, wait: 200 * MILLI }.check(&releases);
     audit(&[&limit], &releases);
 }
 
@@ -149,9 +148,9 @@ fn no_window_is_exceeded_however_slow_the_reader() {
     traced.running.write(&lines);
     let releases = written(&traced.finish(), 32);
     assert!(reading.join().unwrap() == lines.as_bytes());
-    let slow = releases.iter().filter(|release| release.end - release.start > 5 * MILLISECOND).count();
+    let slow = releases.iter().filter(|release| release.end - release.start > 5 * MILLI).count();
     assert!(slow > 1000, "the reader held up only {slow} writes");
-    Promise { distance: 20_000, wait: 200 * MILLISECOND }.check(&releases);
+    Promise { distance: 20_000, wait: 200 * MILLI }.check(&releases);
     audit(&["-r20000/200ms"], &releases);
 }
 
@@ -173,14 +172,14 @@ fn no_window_is_exceeded_by_commands() {
         feed_and_stop(&mut traced, &lines(35));
         let starts = started(&traced.finish());
         assert_eq!(starts.len(), 35);
-        Promise { distance: 10, wait: 200 * MILLISECOND }.check(&starts);
+        Promise { distance: 10, wait: 200 * MILLI }.check(&starts);
         audit(&["-r10/200ms"], &starts);
     }
 }
 
 /// What each algorithm guarantees at 10 per 200 ms about the time between releases, in a run of `count`.
 fn promises(algorithm: Algorithm, count: usize) -> Vec<Promise> {
-    let (distance, wait) = (10, 200 * MILLISECOND);
+    let (distance, wait) = (10, 200 * MILLI);
     match algorithm {
         Algorithm::Sliding => vec![Promise { distance, wait }],
         Algorithm::Interval => vec![Promise { distance: 1, wait: wait / 10 }],

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use nix::sys::signal::Signal;
-use predicates::str::contains;
+use predicates::str::{contains, starts_with};
 use std::os::unix::process::ExitStatusExt;
 
 use crate::support::{Directory, Running, fed, is_ignored, sh, text, throttle};
@@ -375,9 +375,7 @@ fn what_is_found_is_told_when_the_input_pauses() {
     assert!(running.line().starts_with("item 2 at 0.500000000: 500ms too early, 2 in 1s"));
     running.write("1.25\n");
     assert!(running.line().starts_with("item 3 at 1.250000000: 250ms too early, 2 in 1s"));
-    let output = running.finish();
-    assert!(text(&output.stdout).starts_with("limit 1/1s,algo=sliding: 2 of 3 items too early"));
-    assert_eq!(output.status.code(), Some(75));
+    running.ends().code(75).stdout(starts_with("limit 1/1s,algo=sliding: 2 of 3 items too early"));
 }
 
 #[test]

@@ -2,10 +2,9 @@
 
 use predicates::str::contains;
 use throttle::config::Jitter;
+use throttle::time::SECOND;
 
 use crate::support::{fed, text, throttle};
-
-const SECOND: u64 = 1_000_000_000;
 
 /// The instants of a plan, in nanoseconds.
 fn plan(args: &[&str], input: &str) -> Vec<u64> {

@@ -5,7 +5,8 @@ use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use predicates::str::contains;
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::{contains, starts_with};
 use throttle::exit::Exit;
 
 use crate::simulated::{Outcome, Simulation, block};
@@ -82,8 +83,7 @@ fn a_raised_limit_ends_an_hours_wait() {
         let mut live = Live::new("# one at a time\n1/h\n");
         assert_eq!(live.line(), "1\n");
         write(&live, "9/h # and more\n");
-        let output = live.running.finish();
-        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), numbers(9).split_off(2)));
+        live.running.ends().success().stdout(numbers(9).split_off(2));
         // The change is noticed at once, or within a second at the latest.
         assert!(live.started.elapsed() < HANG);
     }
@@ -120,8 +120,7 @@ fn a_count_of_zero_pauses() {
         write(&live, "0/s\n");
         live.told("limit 0/1s");
         write(&live, "1/1ms\n");
-        let output = live.running.finish();
-        assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), numbers(9).split_off(2)));
+        live.running.ends().success().stdout(numbers(9).split_off(2));
     }
 }
 
@@ -150,10 +149,9 @@ fn a_pause_ends_the_run_after_the_longest_wait() {
     for on_limit in ["wait", "latest"] {
         let live = Live::with("0/s", &["--max-wait=300ms", "--on-limit", on_limit]);
         let started = live.started;
-        let output = live.running.finish();
-        assert_eq!((output.status.code(), text(&output.stdout)), (Some(75), String::new()));
+        let told = contains("there is no release within --max-wait");
+        live.running.ends().code(75).stdout("").stderr(told);
         assert!(started.elapsed() >= Duration::from_millis(300));
-        assert!(text(&output.stderr).contains("there is no release within --max-wait"));
     }
     // What waits for other reasons has not waited for the end of the pause.
     let mut live = Live::with("1/700ms\n9/s,key=col:1", &["--max-wait=1s"]);
@@ -167,9 +165,8 @@ fn a_pause_ends_the_run_after_the_longest_wait() {
     live.told("limit 0/1s");
     live.rewrite("1/1ms");
     assert!(live.running.finish().status.success());
-    let live = Live::with("0/s", &["--on-limit=fail"]);
-    let output = live.running.finish();
-    assert!(text(&output.stderr).contains("item 1 '1' came during a pause by the limit 0/1s"));
+    let told = contains("item 1 '1' came during a pause by the limit 0/1s");
+    Live::with("0/s", &["--on-limit=fail"]).running.ends().stderr(told);
 }
 
 /// Its writer may never come.
@@ -217,10 +214,7 @@ fn a_broken_file_changes_nothing_and_is_told_once() {
         live.replace(broken);
         live.replace("9/h");
         assert_eq!(live.line(), "2\n");
-        let output = live.running.finish();
-        let told = text(&output.stderr);
-        assert!(!told.contains(why), "{told}");
-        assert!(told.starts_with("throttle: limit 9/1h"), "{told}");
+        live.running.ends().stderr(starts_with("throttle: limit 9/1h").and(contains(why).not()));
     }
 }
 

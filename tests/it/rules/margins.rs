@@ -7,15 +7,13 @@ use std::ops::RangeInclusive;
 use fastrand::Rng;
 #[cfg(feature = "sqlite")]
 use predicates::str::starts_with;
+use throttle::time::SECOND;
 
 use crate::simulated::commands::Behaviour;
-use crate::simulated::{Simulation, block};
+use crate::simulated::{MILLI, Simulation, block};
 #[cfg(feature = "sqlite")]
 use crate::support::Directory;
 use crate::support::{for_each_seed, text, throttle};
-
-const MILLI: u64 = 1_000_000;
-const SECOND: u64 = 1000 * MILLI;
 
 /// The limits of a run, as `-v` prints them.
 fn limits(args: &[&str]) -> String {

@@ -5,11 +5,9 @@ use predicates::prelude::*;
 use predicates::str::contains;
 use throttle::exit::Exit;
 
-use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Outcome, of_commands, run};
+use crate::simulated::{MILLI, block};
 use crate::support::{Directory, Running, eventually, fed, seeds, throttle};
-
-const MILLI: u64 = 1_000_000;
 
 fn takes(millis: u64) -> Behaviour {
     Behaviour { duration: millis * MILLI, code: 0, http: None, retry_after: None }

@@ -2,6 +2,9 @@
 
 use std::time::Duration;
 
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
+
 use crate::support::{
     Directory, UNLIMITED, cpu_time, fed, needs_program, numbers, seeds, sh, text, throttle,
 };
@@ -90,14 +93,9 @@ fn a_dry_run_whose_reader_goes_away_counts_the_items_it_printed() {
 #[test]
 fn only_the_item_that_no_argument_can_hold_fails() {
     let long = "x".repeat(200_000);
-    let output = throttle(&[UNLIMITED, "-B9", "--", "echo"])
-        .write_stdin(format!("{long}\na\nb\0b\nc\nd\n"))
-        .output()
-        .unwrap();
-    assert_eq!((text(&output.stdout).as_str(), output.status.code()), ("a c d\n", Some(123)));
-    let told = text(&output.stderr);
-    assert!(told.contains("item 3 $'b\\x00b': not run: it contains a NUL byte"), "{told}");
-    assert!(told.contains("item 1 'xxx"), "{told}");
+    let told = contains("item 3 $'b\\x00b': not run: it contains a NUL byte").and(contains("item 1 'xxx"));
+    let run = fed(&[UNLIMITED, "-B9", "--", "echo"], format!("{long}\na\nb\0b\nc\nd\n"));
+    run.code(123).stdout("a c d\n").stderr(told);
 }
 
 #[test]

@@ -155,9 +155,7 @@ fn usr1_prints_statistics_and_changes_nothing_else() {
     assert!(running.error_line().contains(" of 3 items released ("));
     // The current wait is included.
     assert!(running.error_line().starts_with("throttle: waited "));
-    let output = running.finish();
-    assert_eq!((output.status.code(), text(&output.stdout)), (Some(0), "2\n3\n".into()));
-    assert_eq!(text(&output.stderr), "");
+    running.ends().success().stdout("2\n3\n").stderr("");
     assert!(started.elapsed() >= Duration::from_millis(600));
 }
 

@@ -4,13 +4,12 @@ use std::fs;
 
 use predicates::str::{contains, starts_with};
 use throttle::exit::Exit;
+use throttle::time::SECOND;
 
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Outcome, run};
 use crate::strace::needs_strace;
 use crate::support::{Directory, HANG, THROTTLE, fed, text, throttle};
-
-const SECOND: u64 = 1_000_000_000;
 
 fn takes(seconds: u64) -> Behaviour {
     Behaviour { duration: seconds * SECOND, code: 0, http: None, retry_after: None }

@@ -15,10 +15,8 @@ use crate::simulated::fleet::{
     Arrivals, Batch, Faults, Release, Slots, run, run_lines, run_over, run_with_slots,
 };
 use crate::simulated::vault::{InMemory, Trouble};
-use crate::simulated::{Simulation, block};
+use crate::simulated::{MILLI, Simulation, block};
 use crate::support::seeds;
-
-const MILLI: u64 = 1_000_000;
 
 fn for_each_case(cases: u64, check: impl Fn(u64, &mut Rng)) {
     for_each_seed_of(seeds(cases), check);

@@ -16,9 +16,7 @@ use nix::sys::signal::Signal;
 use predicates::prelude::*;
 use predicates::str::contains;
 
-use crate::support::{
-    Directory, Running, cpu_time, eventually, fed, needs_program, numbers, sh, text, throttle,
-};
+use crate::support::{Directory, Running, cpu_time, eventually, fed, needs_program, numbers, sh, throttle};
 
 /// The path of a state that does not exist yet, in a directory of its own.
 fn state() -> (Directory, String) {
@@ -71,9 +69,7 @@ fn runs_at_the_same_time_share() {
     let (_directory, state) = state();
     let start = Instant::now();
     for running in [(); 4].map(|()| Running::fed(&["-r4/500ms", "-s", &state], numbers(3))) {
-        let output = running.finish();
-        assert!(output.status.success());
-        assert_eq!(output.stdout, numbers(3).into_bytes());
+        running.ends().success().stdout(numbers(3));
     }
     // Twelve, four at a time.
     assert!(start.elapsed() >= Duration::from_secs(1));
@@ -95,10 +91,8 @@ fn the_wait_for_an_answer_is_none_for_the_limit() {
 fn gaps_that_are_shorter_than_a_booking_are_met() {
     for rate in ["1/100us", "1/1ns", "10000/s,algo=interval"] {
         let (_directory, state) = state();
-        let output = fed(&["-r", rate, "-s", &state], numbers(9));
-        let stderr = text(&output.get_output().stderr);
-        output.success().stdout(numbers(9));
-        assert_eq!(stderr.matches("of it can be reached").count(), 1, "{stderr}");
+        let told = contains("of it can be reached").count(1);
+        fed(&["-r", rate, "-s", &state], numbers(9)).success().stdout(numbers(9)).stderr(told);
     }
 }
 
@@ -256,11 +250,8 @@ fn a_state_that_is_taken_away_is_followed_by_silence() {
     fs::remove_file(&state).expect("it is there");
     let removed = Instant::now();
     running.write("2\n");
-    let told = running.error_line();
-    assert!(
-        told.contains("was removed, replaced or reset during the run: nothing is released until "),
-        "{told}"
-    );
+    let (told, why) = (running.error_line(), "was removed, replaced or reset during the run");
+    assert!(told.contains(&format!("{why}: nothing is released until ")), "{told}");
     assert_eq!(running.line(), "2\n");
     // A window, after the second for which slots may have been booked ahead.
     assert!(removed.elapsed() >= Duration::from_millis(1300));

@@ -12,15 +12,13 @@ use predicates::str::contains;
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
 use throttle::store::{Admin, Order, Policy, Reserve, Slot, Store, Task, VaultStore, Wanted};
-use throttle::time::Time;
+use throttle::time::{SECOND, Time};
 
 use crate::memory_store::MemoryStore;
 use crate::random::for_each_seed;
 use crate::store::redis::client::{PATIENT, now, policy, rate};
 use crate::store::redis::server::RedisServer;
 use crate::support::{Directory, Running, fed, throttle};
-
-const SECOND: u64 = 1_000_000_000;
 
 /// Opens a state of this name once more, under a policy.
 type Open<'a> = Box<dyn Fn(&str, Policy) -> Box<dyn Store> + 'a>;

@@ -7,11 +7,9 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering::Relaxed};
 use throttle::charge::Key;
 use throttle::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Write};
 use throttle::store::{Answer, Order, Policy, Reserve, Store, StoreError, Task, VaultStore, Wanted};
-use throttle::time::{Time, Wall};
+use throttle::time::{SECOND, Time, Wall};
 
 use crate::memory_store::MemoryVault;
-
-const SECOND: u64 = 1_000_000_000;
 
 /// A vault in memory, which does something to a key once.
 #[derive(Clone)]

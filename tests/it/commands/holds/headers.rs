@@ -4,10 +4,9 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use fastrand::Rng;
 use throttle::sink::parse_headers;
+use throttle::time::SECOND;
 
 use crate::support::seeds;
-
-const SECOND: u64 = 1_000_000_000;
 
 /// The names of a quota's fields, and the ways to write an instant for it.
 const QUOTAS: [(&str, &str, &[Writing]); 12] = [

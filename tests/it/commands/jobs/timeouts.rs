@@ -88,7 +88,6 @@ fn the_time_of_a_command_begins_once_it_has_started() {
     let started = Instant::now();
     let mut running = Running::start(&mut command);
     running.write("1\n");
-    let output = running.finish();
-    assert!(output.status.success(), "{}", text(&output.stderr));
+    running.ends().success();
     assert!(started.elapsed() >= Duration::from_millis(300), "it was delayed");
 }

@@ -9,7 +9,7 @@ use nix::errno::Errno;
 use nix::sys::signal::Signal::SIGTERM;
 use predicates::str::is_match;
 
-use crate::support::{Running, needs_program, sh, text};
+use crate::support::{Running, needs_program, sh};
 
 /// Sets the number of descriptors that a running process may have.
 fn limit_descriptors(prlimit: &Path, running: &Running, limit: u32) {
@@ -36,9 +36,7 @@ fn a_shortage_is_told_once_and_the_run_goes_on_after_it_or_is_ended() {
             assert_eq!(output.status.signal(), Some(SIGTERM as i32));
         } else {
             limit_descriptors(&prlimit, &running, 100);
-            let output = running.finish();
-            assert!(output.status.success());
-            assert_eq!((text(&output.stdout), text(&output.stderr)), ("2\n".into(), String::new()));
+            running.ends().success().stdout("2\n").stderr("");
         }
     }
 }

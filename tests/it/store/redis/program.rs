@@ -7,6 +7,8 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use nix::sys::signal::Signal;
+use predicates::prelude::PredicateBooleanExt;
+use predicates::str::contains;
 
 use super::client::store;
 use super::proxy::Proxy;
@@ -48,9 +50,7 @@ fn eight_processes_share_a_limit() {
         run
     };
     for run in [(); 8].map(|()| run()) {
-        let output = run.finish();
-        assert!(output.status.success(), "{}", text(&output.stderr));
-        assert_eq!(text(&output.stdout), numbers(4));
+        run.ends().success().stdout(numbers(4));
     }
     assert_takes_its_time(start, 32);
 }
@@ -108,9 +108,7 @@ fn a_run_survives_the_servers_restart() {
     assert_eq!(run.line(), "1\n");
     server.kill();
     server.restart();
-    let output = run.finish();
-    assert!(output.status.success(), "{}", text(&output.stderr));
-    assert_eq!(text(&output.stdout), numbers(6)[2..]);
+    run.ends().success().stdout(numbers(6).split_off(2));
 }
 
 #[test]
@@ -119,8 +117,7 @@ fn a_server_that_is_away_ends_the_run_after_a_while() {
     let start = Instant::now();
     let run = fed(&["-r5/s", "-s", &url, "--store-timeout=600ms"], "1\n2\n").code(69);
     assert!(start.elapsed() >= Duration::from_millis(600));
-    let told = text(&run.get_output().stderr);
-    assert!(told.contains("after 0 items") && told.contains(&url) && told.contains("2 items read"), "{told}");
+    run.stderr(contains("after 0 items").and(contains(url)).and(contains("2 items read")));
 }
 
 #[test]
@@ -162,17 +159,15 @@ fn a_wrong_password_is_told_of_but_not_told() {
     let Some(server) = RedisServer::start_with(&["--requirepass", "other"]) else { return };
     let url = server.url("web").replace("//", "//:hush@");
     let mut wrong = throttle(&["-v", "-r5/s"]);
-    let run = wrong.env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(78);
-    let told = text(&run.get_output().stderr);
-    assert!(told.contains("WRONGPASS") && !told.contains("hush"), "{told}");
+    let run = wrong.env("THROTTLE_STATE", &url).write_stdin("1\n").assert();
+    run.code(78).stderr(contains("WRONGPASS").and(contains("hush").not()));
 }
 
 #[test]
 fn a_password_is_read_from_the_environment_or_a_file_only() {
     let Some(server) = RedisServer::start_with(&["--requirepass", "hush"]) else { return };
     let url = server.url("web").replace("//", "//:hush@");
-    let run = fed(&["-r5/s", "-s", &url], "1\n").code(2);
-    assert!(!text(&run.get_output().stderr).contains("hush"));
+    fed(&["-r5/s", "-s", &url], "1\n").code(2).stderr(contains("hush").not());
     throttle(&["-r5/s"]).env("THROTTLE_STATE", &url).write_stdin("1\n").assert().success().stdout("1\n");
     let directory = Directory::new();
     let file = directory.file("state", url + "\n");
@@ -193,8 +188,7 @@ fn a_server_of_an_unknown_name_is_waited_for() {
     let args = ["-r5/s", "-s", "redis://nobody.invalid/web", "--store-timeout", "300ms"];
     let run = fed(&args, "1\n").code(69).stdout("");
     assert!(start.elapsed() >= Duration::from_millis(300));
-    let told = text(&run.get_output().stderr);
-    assert!(told.contains("redis://nobody.invalid/web: ") && told.contains("gave up after 300ms"), "{told}");
+    run.stderr(contains("redis://nobody.invalid/web: ").and(contains("gave up after 300ms")));
 }
 
 /// Neither in its output, nor by its commands, nor when it fails.
@@ -207,10 +201,9 @@ fn the_password_is_nowhere_to_be_read() {
     let mut run = throttle(&["-v", "--stats=json", "-t", "--retries=1", "--log", log.to_str().unwrap()]);
     let run = run.args(["-r9/s", "--", "sh", "-c", "env; tr '\\0' '\\n' </proc/$PPID/cmdline; exit 1"]);
     let run = run.env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(123);
-    let (told, printed) = (text(&run.get_output().stderr), text(&run.get_output().stdout));
-    assert!(told.contains("shared by redis://") && !told.contains("hush"), "{told}");
-    assert!(printed.contains(&format!("THROTTLE_STATE={}\n", server.url("web"))), "{printed}");
-    assert!(!printed.contains("hush"), "{printed}");
+    let inherited = contains(format!("THROTTLE_STATE={}\n", server.url("web")));
+    run.stdout(inherited.and(contains("hush").not()))
+        .stderr(contains("shared by redis://").and(contains("hush").not()));
     assert!(!std::fs::read_to_string(log).unwrap().contains("hush"));
     for (args, status) in [(&["-r8/s"][..], 65), (&["--status"], 0), (&["-r8/s", "--dry-run", "-v"], 0)] {
         let run = throttle(args).env("THROTTLE_STATE", &url).write_stdin("1\n").assert().code(status);
@@ -221,15 +214,14 @@ fn the_password_is_nowhere_to_be_read() {
 #[test]
 fn a_mistyped_url_is_refused_unread() {
     for typed in ["redis//:hush@h/n", "redis:/:hush@h/n", "http://joe:hush@h/n"] {
-        let run = throttle(&["-v", "-r5/s"]).env("THROTTLE_STATE", typed).write_stdin("1\n").assert().code(2);
-        let told = text(&run.get_output().stderr);
-        assert!(told.contains("redis://") && !told.contains("hush"), "{told}");
+        let run = throttle(&["-v", "-r5/s"]).env("THROTTLE_STATE", typed).write_stdin("1\n").assert();
+        run.code(2).stderr(contains("redis://").and(contains("hush").not()));
         // If another state is given, it can still be inherited.
         let directory = Directory::new();
         let file = directory.path().join("state");
         let mut run = throttle(&["-r5/s", "-s", file.to_str().unwrap(), "--", "sh", "-c", "env"]);
-        let run = run.env("THROTTLE_STATE", typed).write_stdin("1\n").assert().success();
-        assert!(!text(&run.get_output().stdout).contains("hush"));
+        let run = run.env("THROTTLE_STATE", typed).write_stdin("1\n").assert();
+        run.success().stdout(contains("hush").not());
     }
 }
 
@@ -265,7 +257,6 @@ fn two_processes_share_a_quota_of_the_calendar() {
     let outputs = [run(), run()].map(Running::finish);
     let released: usize = outputs.iter().map(|output| text(&output.stdout).lines().count()).sum();
     assert_eq!(released, 5, "{outputs:?}");
-    let status = throttle(&["--status", "-s", &server.url("web")]).assert().success();
-    let told = text(&status.get_output().stdout);
-    assert!(told.contains("5 used, 0 free"), "{told}");
+    let status = throttle(&["--status", "-s", &server.url("web")]).assert();
+    status.success().stdout(contains("5 used, 0 free"));
 }

@@ -1,8 +1,10 @@
 //! Servers reached over TLS.
 
+use predicates::str::contains;
+
 use super::refusals::assert_refused;
 use super::server::RedisServer;
-use crate::support::{Directory, fed, needs_program, sh, text, throttle};
+use crate::support::{Directory, fed, needs_program, sh, throttle};
 
 /// A server with a self-signed certificate for 127.0.0.1; that of an authority if `is_ca`.
 fn server_with_tls(is_ca: bool) -> Option<(RedisServer, Directory)> {
@@ -38,8 +40,7 @@ fn a_certificate_that_is_trusted() {
     };
     run(&url).success().stdout("1\n2\n");
     // The certificate is for another name.
-    let refused = run(&url.replace("127.0.0.1", "localhost")).code(78);
-    assert!(text(&refused.get_output().stderr).contains("certificate"));
+    run(&url.replace("127.0.0.1", "localhost")).code(78).stderr(contains("certificate"));
 }
 
 /// As `openssl req -x509` makes it by default.
@@ -48,8 +49,8 @@ fn a_certificate_of_an_authority() {
     let Some((server, directory)) = server_with_tls(true) else { return };
     let mut run = throttle(&["-r2/s,margin=200ms", "-s", &encrypted(&server)]);
     run.env("SSL_CERT_FILE", directory.path().join("cert")).env_remove("SSL_CERT_DIR");
-    let refused = run.write_stdin("1\n").assert().code(78);
-    assert!(text(&refused.get_output().stderr).contains("make one with basicConstraints=CA:FALSE"));
+    let advice = "make one with basicConstraints=CA:FALSE";
+    run.write_stdin("1\n").assert().code(78).stderr(contains(advice));
 }
 
 #[test]
@@ -57,8 +58,8 @@ fn one_side_without_tls() {
     let Some((with, _directory)) = server_with_tls(false) else { return };
     let Some(without) = RedisServer::start() else { return };
     for (url, advice) in [(with.url("web"), "write rediss://"), (encrypted(&without), "write redis://")] {
-        let run = fed(&["-r2/s", "-s", &url, "--store-timeout=500ms"], "1\n").code(69);
-        assert!(text(&run.get_output().stderr).contains(advice));
+        let args = ["-r2/s", "-s", &url, "--store-timeout=500ms"];
+        fed(&args, "1\n").code(69).stderr(contains(advice));
     }
 }
 

@@ -144,7 +144,8 @@ fn commands_that_print_all_the_time_hold_up_neither_items_nor_ends_nor_signals()
     let path = directory.path().to_str().unwrap();
     let mut command = Command::new(THROTTLE);
     command.args([UNLIMITED, "--lookahead=2", "-j4", "--tag", "-u", "--", "sh", "-c", script, path]);
-    let mut running = Running::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()));
+    let mut running =
+        Running::spawn(command.stdin(Stdio::piped()).stdout(Stdio::null()).stderr(Stdio::null()));
     running.write("yes\nyes\nyes\n");
     thread::sleep(Duration::from_millis(100));
     // Each runs when the previous one has ended, the last two before there is more to read.

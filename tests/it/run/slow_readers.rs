@@ -58,7 +58,10 @@ impl Case {
         let (mut reader, writer) = pipe();
         let mut command = Command::new(strace);
         command.args(["-f", "-ttt", "-T", "-s0", "-e", "trace=write,writev", "-o"]).arg(&trace);
-        command.arg(THROTTLE).args(self.args).args(state.map(|state| ["-s", state]).into_iter().flatten());
+        command
+            .args([THROTTLE, "-q"])
+            .args(self.args)
+            .args(state.map(|state| ["-s", state]).into_iter().flatten());
         let input = fs::File::open(input).expect("the input");
         let mut running = Running::spawn(command.stdin(input).stdout(writer));
         drop(command);

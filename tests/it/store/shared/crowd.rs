@@ -52,7 +52,7 @@ fn is_waiting(_: &Running) -> bool {
 fn start(state: &str, stdin: impl Into<Stdio>, writer: &PipeWriter) -> Running {
     let mut command = Command::new(THROTTLE);
     let stdout = writer.try_clone().expect("a descriptor");
-    Running::spawn(command.args([RATE, "-s", state]).stdin(stdin).stdout(stdout))
+    Running::spawn(command.args([RATE, "-q", "-s", state]).stdin(stdin).stdout(stdout))
 }
 
 /// A short life that ends with a kill.

@@ -222,7 +222,7 @@ impl<'a> Driver<'a> {
     /// Collects the commands that have ended, with an instant read after that.
     fn reap(&mut self, schedule: &mut Schedule) {
         let Some(jobs) = self.sink.jobs() else { return };
-        let (ended, now) = (jobs.reap(), self.world.now());
+        let (ended, now) = (jobs.reap(self.world.now()), self.world.now());
         // While a signal is waited for, other commands may end. All outputs are printed then, and logged if noted.
         for ended in &ended {
             if let Err(error) = self.record_end(schedule, now, ended) {
@@ -430,7 +430,7 @@ mod tests {
     impl RunningJobs for Commands {
         fn has_started(&mut self, _: Time) {}
 
-        fn reap(&mut self) -> Ends {
+        fn reap(&mut self, _: Time) -> Ends {
             if self.are_overdue && !self.is_signalled {
                 return Ends::new();
             }

@@ -63,8 +63,9 @@ pub trait RunningJobs {
     /// long.
     fn has_started(&mut self, now: Time);
 
-    /// Collects the commands that have ended. Prints nothing, as a stalled reader would delay the report of their ends.
-    fn reap(&mut self) -> Ends;
+    /// Collects the commands that have ended by `now` or later. Prints nothing, as a stalled reader would delay the
+    /// report of their ends.
+    fn reap(&mut self, now: Time) -> Ends;
 
     /// True as long as there are processes that may end without having been given anything.
     fn linger(&self) -> bool {

@@ -50,9 +50,7 @@ impl FirstAnswer {
 
     /// The hint, if it is time for it at `now`.
     pub(super) fn take_hint(&mut self, now: Time) -> Option<&'static str> {
-        self.hint.at.filter(|at| *at <= now)?;
-        self.hint = Deadline { at: None, has_passed: true };
-        Some(
+        self.hint.pass(now).then_some(
             "no worker has answered yet: does it buffer its output? Use python3 -u, stdbuf -oL, or flush after each \
              line",
         )

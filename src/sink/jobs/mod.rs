@@ -243,7 +243,7 @@ impl RunningJobs for Commands {
         }
     }
 
-    fn reap(&mut self) -> Ends {
+    fn reap(&mut self, _: Time) -> Ends {
         let ended = iter::from_fn(wait::next_ended);
         ended.filter_map(|(pid, end)| self.end(pid, end)).collect()
     }

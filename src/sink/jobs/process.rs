@@ -35,6 +35,13 @@ impl Deadline {
         }
     }
 
+    /// Returns true once, when it has come by `now`.
+    pub(super) fn pass(&mut self, now: Time) -> bool {
+        let passes = self.at.take_if(|at| *at <= now).is_some();
+        self.has_passed |= passes;
+        passes
+    }
+
     /// The signal to send at `now`, if the process has taken too long. Sets the next deadline.
     pub(super) fn signal(&mut self, now: Time) -> Option<Signal> {
         self.at.filter(|at| *at <= now)?;

@@ -5,7 +5,7 @@ use std::os::fd::AsFd;
 use std::rc::Rc;
 use std::time::Instant;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
@@ -40,8 +40,8 @@ pub(super) struct Worker {
     /// True once it is to end.
     pub(super) is_dismissed: bool,
     told: Told,
-    /// When to tell that it would not take an item, if it has not ended by then.
-    pub(super) refusal: Deadline,
+    /// When to tell that it gets no more items, as it has closed a pipe, if it has not ended by then.
+    pub(super) closed: Deadline,
 }
 
 /// What the user was told of a worker.
@@ -105,13 +105,18 @@ impl Worker {
             has_answered: false,
             is_dismissed: false,
             told: Told::default(),
-            refusal: Deadline::default(),
+            closed: Deadline::default(),
         }
     }
 
     /// True if it waits for an item.
     pub(super) fn is_idle(&self) -> bool {
         self.item.is_none() && self.stdin.is_some() && self.stdout.is_some()
+    }
+
+    /// Neither gives it anything nor reads what it prints.
+    fn close(&mut self) {
+        (self.stdin, self.stdout) = (None, None);
     }
 
     /// Lets it end.
@@ -128,7 +133,8 @@ impl Worker {
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         while let Some(stdout) = self.stdout.as_mut().filter(|_| self.printed.len() <= LONGEST_ANSWER) {
             match stdout.read(buffer) {
-                Ok(0) => self.stdout = None,
+                // It cannot answer any more. One that waits for items ends so.
+                Ok(0) => self.close(),
                 Ok(length) => {
                     self.printed.extend_from_slice(&buffer[..length]);
                     if length < buffer.len() {
@@ -160,16 +166,15 @@ impl Worker {
     /// # Errors
     /// It has printed something without an item, or more than an answer may be. This is told once.
     pub(super) fn check_silence(&mut self) -> Result<()> {
-        if self.printed.len() > LONGEST_ANSWER {
-            // As if nobody read it any more.
-            (self.stdin, self.stdout, self.printed, self.searched) = (None, None, Vec::new(), 0);
-            bail!("{} has printed more than 64 MiB without a newline", self.name());
-        }
-        if self.item.is_some() || self.printed.is_empty() {
+        let is_too_long = self.printed.len() > LONGEST_ANSWER;
+        if is_too_long {
+            self.close();
+        } else if self.item.is_some() || self.printed.is_empty() {
             return Ok(());
         }
         let printed = std::mem::take(&mut self.printed);
         self.searched = 0;
+        ensure!(self.item.is_none(), "{} has printed more than 64 MiB without a newline", self.name());
         if std::mem::replace(&mut self.told.printed, true) {
             return Ok(());
         }

@@ -117,7 +117,7 @@ impl Workers {
             Delivery::Refused { began: false } => {
                 // It has ended, or it never may.
                 worker.process.deadline.set(now, self.run.timeout);
-                worker.refusal.set(now, Some(HINT_AFTER));
+                worker.closed.set(now, Some(HINT_AFTER));
                 return Ok(Sent::Busy { pause: PAUSE, why: None });
             }
             // It must not take a part of the item for the whole.
@@ -275,7 +275,7 @@ impl RunningJobs for Workers {
         self.first_answer.expect(now);
     }
 
-    fn reap(&mut self) -> Ends {
+    fn reap(&mut self, now: Time) -> Ends {
         let mut ended = self.answered();
         if ended.is_empty() {
             let children: Vec<_> = iter::from_fn(wait::next_ended).collect();
@@ -283,6 +283,9 @@ impl RunningJobs for Workers {
             ended.extend(self.answered());
             ended.extend(children.into_iter().filter_map(|(pid, end)| self.end(pid, end)));
         }
+        let closed = self.running.iter_mut().filter(|worker| worker.stdout.is_none());
+        let closed = closed.filter(|worker| worker.closed.at.is_none());
+        closed.for_each(|worker| worker.closed.set(now, Some(HINT_AFTER)));
         ended
     }
 
@@ -325,17 +328,18 @@ impl RunningJobs for Workers {
 
     fn deadline(&self) -> Option<Time> {
         let of_workers =
-            self.running.iter().flat_map(|worker| [worker.process.deadline.at, worker.refusal.at]);
+            self.running.iter().flat_map(|worker| [worker.process.deadline.at, worker.closed.at]);
         of_workers.flatten().chain(self.first_answer.hint_at()).min()
     }
 
     fn enforce(&mut self, now: Time) {
         for worker in &mut self.running {
             self.parent.enforce(&mut worker.process, now);
-            if worker.refusal.at.take_if(|at| *at <= now).is_some() {
+            if worker.closed.pass(now) {
+                let pipe = if worker.stdout.is_none() { "output" } else { "input" };
+                let name = worker.name();
                 self.report.told.push(format!(
-                    "{} has closed its standard input and has not ended: it gets no more items",
-                    worker.name()
+                    "{name} has closed its standard {pipe} and has not ended: it gets no more items"
                 ));
             }
         }

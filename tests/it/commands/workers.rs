@@ -193,6 +193,27 @@ fn a_worker_that_reads_no_more_does_not_keep_the_run() {
     running.signal(Signal::SIGTERM);
 }
 
+/// It ends if it waits for another item; otherwise, a message says why nothing more comes.
+#[test]
+fn a_worker_that_has_closed_its_output_gets_no_more_items() {
+    let reads_on = "read x; exec >/dev/null; while read x; do :; done; exit 0";
+    let told = "throttle: worker 1 exited with 0 without an answer to item 1\n\
+                throttle: item 1 '1': exited with 1\n";
+    fed(&worker(&["--worker"], reads_on), "1\n").code(123).stdout("").stderr(told);
+    let mut running =
+        Running::fed(&worker(&["--worker"], "read x; echo; exec >/dev/null; exec sleep 60"), "1\n");
+    let told = "throttle: worker 1 has closed its standard output and has not ended: it gets no more items\n";
+    assert_eq!(running.error_line(), told);
+    running.signal(Signal::SIGTERM);
+}
+
+#[test]
+fn a_worker_that_prints_all_the_time_is_told_of_once() {
+    let output = fed(&worker(&["--worker"], "exec yes"), "1\n2\n").code(1);
+    let stderr = text(&output.get_output().stderr);
+    assert!(stderr.contains("printed 'y' without an item") && !stderr.contains("64 MiB"), "{stderr}");
+}
+
 /// The limit holds at the writes to workers; with `from=exit`, at their answers.
 #[test]
 fn limits_hold_for_the_items_of_workers() {

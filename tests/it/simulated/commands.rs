@@ -194,7 +194,7 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> Sink for SimulatedJobs<S,
 impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for SimulatedJobs<S, F> {
     fn has_started(&mut self, _: Time) {}
 
-    fn reap(&mut self) -> Ends {
+    fn reap(&mut self, _: Time) -> Ends {
         let mut running = self.commands.running.borrow_mut();
         let still = running.split_off(&(self.clock.now().0 + 1, 0));
         let endings = self.commands.endings.borrow();

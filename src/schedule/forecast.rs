@@ -76,6 +76,8 @@ pub struct Forecast {
     pub left: u64,
     /// The instant of the last release; `None` if that depends on a change of limits.
     pub ends: Option<(Time, Precision)>,
+    /// From this instant on, nothing is released.
+    pub over: Option<Time>,
 }
 
 impl Forecast {
@@ -95,12 +97,23 @@ impl Forecast {
         let fails = if jobs.retry().times > 0 { Precision::AtLeast } else { Precision::Exact };
         // The end is never before the next release, which takes holds into account, nor before the end of a backoff.
         let no_sooner = next.max(jobs.backoffs().map(|(_, last)| last));
-        let ends = last_release_of(schedule, now, left).map(|(at, precision)| {
-            let end = (at.max(no_sooner.unwrap_or_default()), precision.max(size).max(fails));
-            cut_short(end, schedule.ending.over())
-        });
+        let last = last_release_of(schedule, now, left).filter(|_| !schedule.ending.is_stopping());
+        let ends = last
+            .map(|(at, precision)| (at.max(no_sooner.unwrap_or_default()), precision.max(size).max(fails)));
+        let (wait_reason, over) = (WaitReason::of(schedule, now), schedule.ending.over());
         let done = schedule.done() + stats.skipped;
-        Forecast { wait_reason: WaitReason::of(schedule, now), next, total, done, left, ends }
+        let forecast = Forecast { wait_reason, next, total, done, left, ends: None, over };
+        Forecast { ends: ends.map(|end| forecast.cut_short(end)), ..forecast }
+    }
+
+    /// The end, if it would be this one if releases could go on for ever.
+    pub(crate) fn cut_short(&self, (at, precision): (Time, Precision)) -> (Time, Precision) {
+        let last = self.over.map(|over| Time(over.0.saturating_sub(1)));
+        match last.filter(|last| *last <= at) {
+            Some(last) if precision == Precision::AtLeast => (last, Precision::Exact),
+            Some(last) => (last, precision),
+            None => (at, precision),
+        }
     }
 }
 
@@ -145,16 +158,6 @@ impl WaitReason {
                 None => WaitReason::Input,
             },
         }
-    }
-}
-
-/// The end of a run that releases nothing from the instant `over` on, if that is given.
-fn cut_short((at, precision): (Time, Precision), over: Option<Time>) -> (Time, Precision) {
-    let last = over.map(|over| Time(over.0.saturating_sub(1)));
-    match last.filter(|last| *last <= at) {
-        Some(last) if precision == Precision::AtLeast => (last, Precision::Exact),
-        Some(last) => (last, precision),
-        None => (at, precision),
     }
 }
 

@@ -149,8 +149,8 @@ fn end(progress: &Progress, recent: Recent, now: Time) -> Option<String> {
     let (mut at, mut precision) = ends.filter(|_| *left > 0)?;
     if *wait_reason == WaitReason::Command && recent.items > 0 {
         let nanos = u128::from(*left) * u128::from(recent.nanos) / u128::from(recent.items);
-        at = at.max(now.checked_add(nanos)?);
-        precision = precision.max(Precision::About);
+        let last = (at.max(now.checked_add(nanos)?), precision.max(Precision::About));
+        (at, precision) = progress.forecast.cut_short(last);
     }
     let about = match precision {
         Precision::Exact => "",
@@ -174,7 +174,7 @@ mod tests {
     fn progress(wait_reason: WaitReason) -> Progress {
         let total = Some(Total { items: 300, is_exact: true });
         let next = Some(Time(67 * SECOND));
-        let forecast = Forecast { wait_reason, next, total, done: 30, left: 270, ends: None };
+        let forecast = Forecast { wait_reason, next, total, done: 30, left: 270, ends: None, over: None };
         let stats = Stats { released: 30, settled: 30, read: 300, ..Stats::default() };
         Progress { stats, running: 0, forecast, wall: Wall::default(), found: None }
     }
@@ -276,6 +276,9 @@ mod tests {
         let end = end(&progress, recent, Time(10 * SECOND)).unwrap();
         // 270 years.
         assert!(end.starts_with("ends about 22"), "{end}");
+        progress.forecast.over = Some(Time(30 * SECOND));
+        let cut = super::end(&progress, recent, Time(10 * SECOND)).unwrap();
+        assert!(cut.starts_with("ends about ") && !cut.contains("22"), "{cut}");
         progress.forecast.wait_reason = WaitReason::Backoff;
         assert!(!super::end(&progress, recent, Time(10 * SECOND)).unwrap().contains("about"));
     }

@@ -61,7 +61,7 @@ pub trait Vault: Any + Send {
     ///
     /// # Errors
     /// As for one.
-    fn swap_each(&mut self, writes: &[Write]) -> Result<Vec<Swap>, StoreError> {
+    fn swap_each(&mut self, writes: &[&Write]) -> Result<Vec<Swap>, StoreError> {
         writes.iter().map(|write| self.swap(write)).collect()
     }
 
@@ -212,23 +212,23 @@ pub struct Loaded {
 pub type Waiting = (Value, Value);
 
 /// What is to be written.
-#[derive(Clone, Copy, Debug)]
-pub struct Write<'a> {
+#[derive(Debug, Default)]
+pub struct Write {
     /// Under which key.
-    pub key: &'a [u8],
+    pub key: Value,
     /// The value that was loaded; `None` if there was none.
-    pub old: Option<&'a [u8]>,
+    pub old: Option<Value>,
     /// When that was, or later, by the clock of the vault: what it is decided by.
     pub decided: Time,
     /// The new value. If it is empty, the request only queues.
-    pub value: &'a [u8],
+    pub value: Value,
     /// It may be forgotten from then on, by the clock of the vault.
     pub idle: Time,
     /// What this process wants, for others to decide on: words without tabs and line feeds. If it is empty, only this
     /// process can decide. `None` if it does not wait for its turn.
-    pub request: Option<&'a [u8]>,
+    pub request: Option<Value>,
     /// The replies to requests that were loaded.
-    pub replies: &'a [Waiting],
+    pub replies: Vec<Waiting>,
 }
 
 /// Why what was kept before may be lost.

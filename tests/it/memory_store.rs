@@ -135,21 +135,21 @@ impl Vault for MemoryVault {
     }
 
     fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {
-        let key = write.key;
-        if let Some(reply) = self.reply(key, write.request.unwrap_or_default()) {
+        let key = &write.key;
+        if let Some(reply) = self.reply(key, write.request.as_deref().unwrap_or_default()) {
             return Ok(Swap::Replied(reply, self.load(&[key], false)?));
         }
         let mut values = self.values();
-        if values.get(key).map(Vec::as_slice) != write.old {
+        if values.get(key) != write.old.as_ref() {
             drop(values);
             return self.load(&[key], false).map(Swap::Refused);
         }
-        values.insert(key.to_owned(), write.value.to_owned());
+        values.insert(key.clone(), write.value.clone());
         drop(values);
         if let Some(idle) = self.idle.as_ref().filter(|_| !key.is_empty()) {
-            idle.lock().unwrap_or_else(PoisonError::into_inner).insert(key.to_owned(), write.idle);
+            idle.lock().unwrap_or_else(PoisonError::into_inner).insert(key.clone(), write.idle);
         }
-        self.queue().replies.extend_from_slice(write.replies);
+        self.queue().replies.extend_from_slice(&write.replies);
         Ok(Swap::Done(self.reading()))
     }
 

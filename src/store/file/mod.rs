@@ -214,7 +214,7 @@ impl Vault for FileVault {
         Ok(Loaded { values, reading, suspicion, is_old: false, waiting: None })
     }
 
-    fn swap(&mut self, &Write { key, old, value, .. }: &Write) -> Result<Swap, StoreError> {
+    fn swap(&mut self, Write { key, old, value, .. }: &Write) -> Result<Swap, StoreError> {
         if self.lock.is_none() {
             debug_assert!(key.is_empty() && old.is_none());
             self.database = Database::create(&self.path, self.setting.patience, key, value)?;

@@ -48,13 +48,13 @@ pub(super) struct Call<'a> {
 }
 
 impl<'a> Call<'a> {
-    pub(super) fn of(write: &Write<'a>, id: &'a str) -> Self {
-        let Write { key, old, decided, value: new, idle, request, replies } = *write;
-        let begins = old.map_or(&b""[..], |old| &old[..VERSION.min(old.len())]);
+    pub(super) fn of(write: &'a Write, id: &'a str) -> Self {
+        let Write { key, old, decided, value: new, idle, request, replies } = write;
+        let begins = old.as_ref().map_or(&b""[..], |old| &old[..VERSION.min(old.len())]);
         let has_limits = key.is_empty() && !new.is_empty();
         let longer = if has_limits { LIMITS_KEPT } else { SLACK };
-        let millis = idle.since(decided).saturating_add(longer).div_ceil(1_000_000).min(1 << 52);
-        Call { key, begins, new, millis, id, request: request.unwrap_or_default(), replies }
+        let millis = idle.since(*decided).saturating_add(longer).div_ceil(1_000_000).min(1 << 52);
+        Call { key, begins, new, millis, id, request: request.as_deref().unwrap_or_default(), replies }
     }
 
     /// As a command. The process may have the turn for this number of microseconds.

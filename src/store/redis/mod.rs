@@ -57,7 +57,6 @@ mod tls;
 use std::borrow::Cow;
 use std::collections::HashMap;
 use std::mem;
-use std::slice;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -200,19 +199,19 @@ impl ServerVault {
         let ScriptAnswer { value, reading, outcome, mut told, .. } = answer;
         let is_swapped = outcome == Outcome::Swapped;
         let is_contended = !is_swapped || !write.replies.is_empty();
-        self.keepers.set_contended(write.key, is_contended);
+        self.keepers.set_contended(&write.key, is_contended);
         if outcome == Outcome::Waits {
-            self.queued.insert(write.key.to_owned(), (id, false));
+            self.queued.insert(write.key.clone(), (id, false));
             return Swap::Queued(suspicion);
         }
         let is_doubted = |suspicion: &Suspicion| suspicion.good_from.is_some_and(|from| write.decided < from);
         if is_swapped && !suspicion.as_ref().is_some_and(is_doubted) {
-            self.note(write.key, Some(&write.value.to_owned()), reading);
+            self.note(&write.key, Some(&write.value), reading);
             return Swap::Done(reading);
         }
         // What was swapped on a clock that cannot be trusted is not what it was meant to be.
-        let value = if is_swapped { Some(write.value.to_owned()) } else { value };
-        self.note(write.key, value.as_ref(), reading);
+        let value = if is_swapped { Some(write.value.clone()) } else { value };
+        self.note(&write.key, value.as_ref(), reading);
         let mut loaded = Loaded { values: vec![value], reading, suspicion, is_old: false, waiting: None };
         if outcome == Outcome::Replied {
             return Swap::Replied(told.pop().unwrap_or_default(), loaded);
@@ -221,7 +220,7 @@ impl ServerVault {
             let pairs =
                 told.chunks_exact_mut(2).map(|pair| (mem::take(&mut pair[0]), mem::take(&mut pair[1])));
             loaded.waiting = Some(pairs.collect());
-            self.queued.insert(write.key.to_owned(), (id, true));
+            self.queued.insert(write.key.clone(), (id, true));
         }
         Swap::Refused(loaded)
     }
@@ -280,15 +279,16 @@ impl Vault for ServerVault {
 
     fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {
         loop {
-            let swap = self.swap_each(slice::from_ref(write))?.remove(0);
+            let swap = self.swap_each(&[write])?.remove(0);
             if !matches!(swap, Swap::Queued(_)) {
                 return Ok(swap);
             }
         }
     }
 
-    fn swap_each(&mut self, writes: &[Write]) -> Result<Vec<Swap>, StoreError> {
-        let id = |write: &Write| write.request.map_or_else(String::new, |_| self.request_id(write.key));
+    fn swap_each(&mut self, writes: &[&Write]) -> Result<Vec<Swap>, StoreError> {
+        let id =
+            |write: &&Write| write.request.as_ref().map_or_else(String::new, |_| self.request_id(&write.key));
         let ids: Vec<_> = writes.iter().map(id).collect();
         let mut calls: Vec<_> = writes.iter().zip(&ids).map(|(write, id)| Call::of(write, id)).collect();
         let answers = self.swap_in_turn(&mut calls)?;

@@ -42,6 +42,8 @@ pub struct VaultStore {
     pub(super) rules: BookingRules,
     memory: Watermarks,
     returnable: Returnable,
+    /// The state's own value, as it was found or written last while keys were changed.
+    own: Option<Value>,
     /// A suspicion that was not acted on yet.
     doubt: Option<Suspicion>,
     /// The number of new keys that are still added before the next eviction of idle ones.
@@ -91,6 +93,7 @@ impl VaultStore {
             rules: BookingRules::new(policy),
             memory: Watermarks::default(),
             returnable: Returnable::default(),
+            own: None,
             doubt: None,
             until_eviction: 0,
             corrections: 0,

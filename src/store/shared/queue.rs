@@ -1,23 +1,24 @@
 //! When many processes swap the record of a key: one decides for all that wait, and replies to them.
 
 use super::request::{BookingRequest, Reply};
-use super::swap::{Messages, Work};
+use super::swap::Work;
 use super::{Booking, VaultStore};
 use crate::store::StoreError;
-use crate::store::vault::{Loaded, Suspicion, Waiting};
+use crate::store::vault::{Loaded, Suspicion, Value, Waiting};
 
 impl Booking<'_> {
-    /// Decides on a request and on those of all that wait. Returns the reply to it, and what is to be written.
+    /// Decides on a request and on those of all that wait. Returns the reply to it, the request as it is encoded, and
+    /// the replies to the others.
     pub(super) fn decide_for_all(
         &mut self,
         request: &BookingRequest,
         waiting: &[Waiting],
-    ) -> (Reply, Messages) {
+    ) -> (Reply, Value, Vec<Waiting>) {
         let wire = request.encode(self.changes, &self.record.limits, self.reading);
         let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
         let (reply, replies) = self.decide(request, &others);
         let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
-        (reply, Messages { request: Some(wire), replies })
+        (reply, wire, replies)
     }
 }
 
@@ -44,9 +45,11 @@ impl VaultStore {
         if reply.decided > reading.shown || suspicion.as_ref().is_some_and(is_doubted) {
             return Ok(false);
         }
+        let value = values.last().cloned().flatten();
+        let of_own = (!key.is_empty()).then(|| (&b""[..], self.own.clone()));
         let mut own = None;
-        for (key, value) in [&b""[..], key].into_iter().skip(usize::from(key.is_empty())).zip(values) {
-            let entry = self.entry(key, value.clone(), reading, *suspicion, own.as_ref())?;
+        for (key, value) in of_own.into_iter().chain([(key, value)]) {
+            let entry = self.entry(key, value, reading, *suspicion, own.as_ref())?;
             if entry.is_changed() || own.as_ref().is_some_and(|own| entry.is_ahead_of(own)) {
                 return Ok(false);
             }

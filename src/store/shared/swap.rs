@@ -16,13 +16,6 @@ use crate::time::{SECOND, Time};
 /// The nanoseconds, besides those that a key may matter, for which the limits of keys are on record.
 const CLAIM: u64 = 10 * SECOND;
 
-/// What is written with a record: the encoded request to others, and the replies to theirs.
-#[derive(Default)]
-pub(super) struct Messages {
-    pub(super) request: Option<Value>,
-    pub(super) replies: Vec<Waiting>,
-}
-
 /// What is to be done with a record.
 pub(super) enum Work<'a> {
     /// This is requested of it; another process may decide on it.
@@ -51,34 +44,16 @@ enum Phase {
     /// Its record is to be loaded.
     New,
     Loaded(Loaded),
-    /// Its request waits.
-    Queued(Box<PreparedWrite>),
+    /// This is to be written; again, if its request waits.
+    Prepared(Box<PreparedWrite>),
     Done(Reading),
 }
 
 /// What is to be written.
 struct PreparedWrite {
-    key: Value,
-    old: Option<Value>,
-    new: Value,
-    /// The record that `new` is; `None` if the request only queues.
+    write: Write,
+    /// The record that is written; `None` if the request only queues.
     record: Option<Record>,
-    idle: Time,
-    /// When it was loaded.
-    reading: Reading,
-    messages: Messages,
-    /// The state's own value, unless this is it.
-    own: Option<Value>,
-}
-
-/// What is to be done with a record that was loaded.
-enum Decision {
-    Write(Box<PreparedWrite>),
-    Reload,
-    /// The state's own record may be an old one.
-    Lagging,
-    /// Nothing is to be written.
-    Done(Reading),
 }
 
 impl<'a> RecordChange<'a> {
@@ -86,18 +61,18 @@ impl<'a> RecordChange<'a> {
         RecordChange { key, work, reply: None, queues, may_lag: true, suspicion: None, phase: Phase::New }
     }
 
-    /// Books in the record, and tells what is to be written with it. Called again if another process was faster: then
-    /// what was done before is void.
-    fn act(&mut self, booking: &mut Booking<'_>, waiting: &[Waiting]) -> Messages {
+    /// Books in the record. Returns what is written with it: the encoded request, and the replies to those of others.
+    /// Called again if another process was faster: then what was done before is void.
+    fn act(&mut self, booking: &mut Booking<'_>, waiting: &[Waiting]) -> (Value, Vec<Waiting>) {
         match &mut self.work {
             Work::Request(request) => {
-                let (reply, messages) = booking.decide_for_all(request, waiting);
+                let (reply, wire, replies) = booking.decide_for_all(request, waiting);
                 self.reply = Some(reply);
-                messages
+                (wire, replies)
             }
             Work::Update(update) => {
                 update(booking);
-                Messages { request: Some(Value::new()), replies: Vec::new() }
+                Default::default()
             }
         }
     }
@@ -106,44 +81,6 @@ impl<'a> RecordChange<'a> {
     fn suspect(&mut self, suspicion: Option<Suspicion>) {
         let suspicion = suspicion.filter(|suspicion| suspicion.good_from.is_some());
         self.suspicion = self.suspicion.into_iter().chain(suspicion).max_by_key(|known| known.good_from);
-    }
-
-    /// What is decided next is by this value of the state's own, which was written or found since.
-    fn set_own(&mut self, own: &Value) {
-        match &mut self.phase {
-            Phase::Loaded(loaded) if !self.key.is_empty() => loaded.values[0] = Some(own.clone()),
-            Phase::Queued(draft) => draft.own = Some(own.clone()),
-            _ => {}
-        }
-    }
-}
-
-impl PreparedWrite {
-    fn write(&self) -> Write<'_> {
-        let PreparedWrite { key, old, new, idle, reading, messages, .. } = self;
-        Write {
-            key,
-            old: old.as_deref(),
-            decided: reading.shown,
-            value: new,
-            idle: *idle,
-            request: messages.request.as_deref(),
-            replies: &messages.replies,
-        }
-    }
-
-    /// A newer value, with the state's own one before it, as a load of both has it.
-    fn with_own(&mut self, mut newer: Loaded) -> Loaded {
-        if !self.key.is_empty() {
-            newer.values.insert(0, self.own.take());
-        }
-        newer
-    }
-
-    /// It waits for its turn.
-    fn queued(self) -> Self {
-        let messages = Messages { replies: Vec::new(), ..self.messages };
-        PreparedWrite { new: Value::new(), record: None, messages, ..self }
     }
 }
 
@@ -189,20 +126,20 @@ impl VaultStore {
         while changes.iter().any(|change| !matches!(change.phase, Phase::Done(_))) {
             self.load_new(changes, mem::take(&mut may_be_old))?;
             let drafts = self.draft(changes)?;
-            let writes: Vec<_> = drafts.iter().map(|(_, draft)| draft.write()).collect();
+            let writes: Vec<_> = drafts.iter().map(|(_, draft)| &draft.write).collect();
             let swaps = if writes.is_empty() { Vec::new() } else { self.vault.swap_each(&writes)? };
             assert_eq!(swaps.len(), drafts.len(), "each was swapped");
             let mut own = None;
-            for ((at, draft), swap) in drafts.into_iter().zip(swaps) {
-                if draft.key.is_empty() {
+            for ((change, draft), swap) in drafts.into_iter().zip(swaps) {
+                if draft.write.key.is_empty() {
                     own = own_after(&draft, &swap).or(own);
                 }
-                changes[at].phase = self.swapped(&mut changes[at], *draft, swap)?;
-                if matches!(changes[at].phase, Phase::New) {
+                change.phase = self.swapped(change, draft, swap)?;
+                if matches!(change.phase, Phase::New) {
                     self.vault.release();
                 }
             }
-            own.into_iter().for_each(|own| changes.iter_mut().for_each(|change| change.set_own(&own)));
+            self.own = own.or(self.own.take());
         }
         Ok(())
     }
@@ -218,66 +155,50 @@ impl VaultStore {
         }
         let loaded = self.vault.load_each(&keys, may_be_old)?;
         assert_eq!(loaded.len(), new.len(), "each was loaded");
-        let own =
-            loaded.iter().find(|loaded| loaded.values.len() > 1).and_then(|loaded| loaded.values[0].clone());
+        if let Some(loaded) = loaded.iter().find(|loaded| loaded.values.len() > 1) {
+            self.own.clone_from(&loaded.values[0]);
+        }
         new.into_iter().zip(loaded).for_each(|(change, loaded)| change.phase = Phase::Loaded(loaded));
-        own.into_iter().for_each(|own| changes.iter_mut().for_each(|change| change.set_own(&own)));
         Ok(())
     }
 
-    /// What is to be written next, and by which change. Ends with what is to be written to the state's own record, as
-    /// that may matter to the others.
-    fn draft(
+    /// Decides on what was loaded. Returns the changes that are to be written next, up to the first of the state's own
+    /// record, as that may matter to the others.
+    fn draft<'c, 'a>(
         &mut self,
-        changes: &mut [RecordChange<'_>],
-    ) -> Result<Vec<(usize, Box<PreparedWrite>)>, StoreError> {
+        changes: &'c mut [RecordChange<'a>],
+    ) -> Result<Vec<(&'c mut RecordChange<'a>, Box<PreparedWrite>)>, StoreError> {
         let (mut drafts, mut is_about_own) = (Vec::new(), false);
-        for (at, change) in changes.iter_mut().enumerate() {
-            let step = match mem::replace(&mut change.phase, Phase::New) {
-                Phase::Loaded(loaded) if !is_about_own => {
-                    let suspicion = loaded.suspicion;
-                    change.suspect(suspicion);
-                    let loaded = Loaded { suspicion: suspicion.or(change.suspicion), ..loaded };
-                    match &change.work {
-                        Work::Request(request) if mem::take(&mut change.queues) => {
-                            Decision::Write(self.queue(change.key, loaded, request).into())
-                        }
-                        _ => self.decide(change, loaded)?,
-                    }
-                }
-                Phase::Queued(draft) => Decision::Write(draft),
-                state => {
-                    change.phase = state;
-                    continue;
-                }
+        for change in changes {
+            let phase = match mem::replace(&mut change.phase, Phase::New) {
+                Phase::Loaded(loaded) if !is_about_own => self.decide(change, loaded)?,
+                phase => phase,
             };
-            match step {
-                Decision::Write(draft) => {
-                    is_about_own |= draft.key.is_empty();
-                    drafts.push((at, draft));
-                }
-                Decision::Done(reading) => change.phase = Phase::Done(reading),
-                Decision::Reload => self.vault.release(),
-                Decision::Lagging => {
-                    change.may_lag = false;
-                    self.vault.release();
-                    let own = self.vault.load(&[b""], false);
-                    self.vault.release();
-                    change.suspect(own?.suspicion);
-                }
+            if let Phase::Prepared(draft) = phase {
+                is_about_own |= draft.write.key.is_empty();
+                drafts.push((change, draft));
+            } else {
+                change.phase = phase;
             }
         }
         Ok(drafts)
     }
 
     /// Decides on a change of the record that was loaded.
-    fn decide(&mut self, change: &mut RecordChange<'_>, loaded: Loaded) -> Result<Decision, StoreError> {
-        let RecordChange { key, may_lag, .. } = *change;
-        let Loaded { values, reading, suspicion, is_old, waiting } = loaded;
+    fn decide(&mut self, change: &mut RecordChange<'_>, loaded: Loaded) -> Result<Phase, StoreError> {
+        change.suspect(loaded.suspicion);
+        if mem::take(&mut change.queues)
+            && let Work::Request(request) = change.work
+        {
+            return Ok(self.queue(change.key, &loaded.reading, request));
+        }
+        let RecordChange { key, may_lag, suspicion: kept, .. } = *change;
+        let Loaded { mut values, reading, suspicion, is_old, waiting } = loaded;
         let is_awaited = waiting.is_some();
-        let (now, mut values, waiting) = (reading.shown, values.into_iter(), waiting.unwrap_or_default());
-        let suspicion = suspicion.or(self.doubt.take());
-        let mut own = self.entry(b"", values.next().flatten(), &reading, suspicion, None)?;
+        let (now, value, waiting) = (reading.shown, values.pop().flatten(), waiting.unwrap_or_default());
+        let suspicion = suspicion.or(kept).or(self.doubt.take());
+        let (own, value) = if key.is_empty() { (value, None) } else { (self.own.clone(), value) };
+        let mut own = self.entry(b"", own, &reading, suspicion, None)?;
         let held = own.record.hold.in_force(now);
         if key.is_empty() {
             let messages = change.act(&mut self.booking(&mut own.record, &reading, held), &waiting);
@@ -286,55 +207,57 @@ impl VaultStore {
             if self.rules.policy().key().is_some() {
                 self.keep_on_record(&mut own.record, now);
             }
-            return Ok(self.write(own, None, (reading, is_old, is_awaited), messages));
+            return Ok(self.write(own, (reading, is_old, is_awaited), messages));
         }
         self.keep_on_record(&mut own.record, now);
-        let value = values.next().flatten();
         if own.is_changed() || value.is_none() && self.evicts(&mut own.record, now)? {
-            return Ok(Decision::Write(write_own(own, reading).into()));
+            // The key is decided again then.
+            return Ok(own.draft(now, None, Vec::new()));
         }
         self.remember(b"", &own.record, now);
         let suspicion = suspicion.filter(|suspicion| suspicion.good_from.is_some());
         let mut entry = self.entry(key, value, &reading, suspicion, Some(&own.record))?;
         if may_lag && entry.is_ahead_of(&own.record) {
-            return Ok(Decision::Lagging);
+            // The state's own record may be an old one.
+            change.may_lag = false;
+            self.vault.release();
+            let own = self.vault.load(&[b""], false);
+            self.vault.release();
+            change.suspect(own?.suspicion);
+            return Ok(Phase::New);
         }
         let messages = change.act(&mut self.booking(&mut entry.record, &reading, held), &waiting);
         entry.record.idle = self.rules.idle_at(&entry.record.ledger);
         if entry.record.idle > own.record.idle {
             // Otherwise nobody would know any more that the key is used.
             own.record.idle = entry.record.idle.saturating_add(CLAIM);
-            return Ok(Decision::Write(write_own(own, reading).into()));
+            return Ok(own.draft(now, None, Vec::new()));
         }
-        Ok(self.write(entry, own.value, (reading, is_old, is_awaited), messages))
+        Ok(self.write(entry, (reading, is_old, is_awaited), messages))
     }
 
-    /// Swaps the value that was found for the record, if they differ or others wait. `own` is the state's own value, if
-    /// it is not this one.
+    /// Swaps the value that was found for the record, if they differ or others wait.
     fn write(
         &mut self,
         entry: RecordEntry<'_>,
-        own: Option<Value>,
         (reading, is_old, is_awaited): (Reading, bool, bool),
-        messages: Messages,
-    ) -> Decision {
+        (request, replies): (Value, Vec<Waiting>),
+    ) -> Phase {
         if entry.is_changed() || is_awaited || self.vault.has_turn(entry.key) {
-            let draft = entry.draft(reading, messages);
-            return Decision::Write(PreparedWrite { own, ..draft }.into());
+            return entry.draft(reading.shown, Some(request), replies);
         }
-        if is_old {
-            return Decision::Reload;
+        if !is_old {
+            self.remember(entry.key, &entry.record, reading.shown);
         }
-        self.remember(entry.key, &entry.record, reading.shown);
         self.vault.release();
-        Decision::Done(reading)
+        if is_old { Phase::New } else { Phase::Done(reading) }
     }
 
     /// How far a change is whose draft was written.
     fn swapped(
         &mut self,
         change: &mut RecordChange<'_>,
-        mut draft: PreparedWrite,
+        mut draft: Box<PreparedWrite>,
         swap: Swap,
     ) -> Result<Phase, StoreError> {
         if let Swap::Refused(Loaded { suspicion, .. })
@@ -347,36 +270,32 @@ impl VaultStore {
             Swap::Done(reading) => match draft.record {
                 // If the clock was set back meanwhile, the next attempt finds it out.
                 Some(record) if !self.is_ahead(record.ledger.newest, &record, reading.shown) => {
-                    self.remember(&draft.key, &record, reading.shown);
-                    if draft.key == change.key { Phase::Done(reading) } else { Phase::New }
+                    self.remember(&draft.write.key, &record, reading.shown);
+                    if draft.write.key == change.key { Phase::Done(reading) } else { Phase::New }
                 }
                 _ => Phase::New,
             },
             // The state's own record is another one now.
-            _ if draft.key != change.key => Phase::New,
-            Swap::Refused(newer) => Phase::Loaded(draft.with_own(newer)),
+            _ if draft.write.key != change.key => Phase::New,
+            Swap::Refused(newer) => Phase::Loaded(newer),
             Swap::Replied(wire, newer) => {
-                let newer = draft.with_own(newer);
                 change.reply = self.reply_to(&change.work, change.key, &wire, &newer)?;
                 if change.reply.is_some() { Phase::Done(newer.reading) } else { Phase::Loaded(newer) }
             }
-            Swap::Queued(_) => Phase::Queued(draft.queued().into()),
+            Swap::Queued(_) => {
+                // It waits for its turn.
+                (draft.write.value, draft.write.replies, draft.record) = Default::default();
+                Phase::Prepared(draft)
+            }
         })
     }
 
     /// Lets others decide, or waits for the turn to do so.
-    fn queue(&self, key: &[u8], mut loaded: Loaded, request: &BookingRequest) -> PreparedWrite {
-        let wire = request.encode(self.agreement.changes, &self.rules.policy().text, &loaded.reading);
-        PreparedWrite {
-            key: key.to_owned(),
-            old: None,
-            new: Value::new(),
-            record: None,
-            idle: Time::ZERO,
-            reading: loaded.reading,
-            messages: Messages { request: Some(wire), replies: Vec::new() },
-            own: loaded.values.swap_remove(0),
-        }
+    fn queue(&self, key: &[u8], reading: &Reading, request: &BookingRequest) -> Phase {
+        let wire = request.encode(self.agreement.changes, &self.rules.policy().text, reading);
+        let (key, decided) = (key.to_owned(), reading.shown);
+        let write = Write { key, decided, request: Some(wire), ..Write::default() };
+        Phase::Prepared(Box::new(PreparedWrite { write, record: None }))
     }
 
     /// Keeps the limits of keys on record for as long as a key may matter.
@@ -393,29 +312,19 @@ impl VaultStore {
 /// The state's own value after a swap of it, if it is known.
 fn own_after(draft: &PreparedWrite, swap: &Swap) -> Option<Value> {
     match swap {
-        Swap::Done(_) => Some(draft.new.clone()).filter(|new| !new.is_empty()),
+        Swap::Done(_) => Some(draft.write.value.clone()).filter(|new| !new.is_empty()),
         Swap::Refused(newer) | Swap::Replied(_, newer) => newer.values.last()?.clone(),
         Swap::Queued(_) => None,
     }
 }
 
-/// Writes the state's own record before that of a key, which is decided again then.
-fn write_own(own: RecordEntry<'_>, reading: Reading) -> PreparedWrite {
-    own.draft(reading, Messages::default())
-}
-
 impl RecordEntry<'_> {
-    fn draft(self, reading: Reading, messages: Messages) -> PreparedWrite {
-        let RecordEntry { key, value, mut record, .. } = self;
-        PreparedWrite {
-            key: key.to_owned(),
-            old: value,
-            new: record.encode(key, reading.shown),
-            idle: record.idle,
-            record: Some(record),
-            reading,
-            messages,
-            own: None,
-        }
+    /// What is to be written, as decided at `now`, with these messages to others.
+    fn draft(self, now: Time, request: Option<Value>, replies: Vec<Waiting>) -> Phase {
+        let RecordEntry { key, value: old, mut record, .. } = self;
+        let value = record.encode(key, now);
+        let (key, idle) = (key.to_owned(), record.idle);
+        let write = Write { key, old, decided: now, value, idle, request, replies };
+        Phase::Prepared(Box::new(PreparedWrite { write, record: Some(record) }))
     }
 }

@@ -36,7 +36,7 @@ impl Vault for Probe {
     fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {
         if write.value.is_empty() {
             // It has the turn at once.
-            let loaded = self.inner.load(&[write.key], false)?;
+            let loaded = self.inner.load(&[&write.key], false)?;
             return Ok(Swap::Refused(Loaded { waiting: Some(Vec::new()), ..loaded }));
         }
         Ok(match self.inner.swap(write)? {

@@ -1,11 +1,12 @@
 //! Books slots, and takes them back.
 
 use std::collections::HashSet;
+use std::mem;
 use std::slice;
 use std::sync::Arc;
 
 use super::VaultStore;
-use super::request::{BookingRequest, MAX_PARTS, Part, Reply};
+use super::request::{MAX_PARTS, Part};
 use super::returnable::{BookedIn, Returned};
 use crate::store::ledger::GOOD_FOR;
 use crate::store::vault::Reading;
@@ -14,19 +15,6 @@ use crate::time::Time;
 
 /// Slots that come too late this number of times in a row are no accident.
 const CORRECTIONS: usize = 2;
-
-/// What was decided on an order, by the clock of the vault.
-struct Decided {
-    /// Its place among all orders.
-    at: usize,
-    order: Order,
-    booked_in: BookedIn,
-    answer: Answer,
-    reading: Reading,
-}
-
-/// An order whose slots all came too late, its place, these slots, and the clock as of then.
-type Late = (usize, Order, Vec<Returned>, Reading);
 
 impl Store for VaultStore {
     fn book(&mut self, order: &Order) -> Result<Answer, StoreError> {
@@ -75,17 +63,20 @@ impl VaultStore {
             let order = by_us.map_or_else(|| order.clone(), |task| order.with(task));
             Part { order, returned: Vec::new() }
         };
-        let mut parts: Vec<_> = orders.iter().map(new).enumerate().collect();
+        let mut open: Vec<_> = orders.iter().map(new).enumerate().collect();
+        open.sort_by(|(_, one), (_, other)| one.order.key.cmp(&other.order.key));
         let mut void = Vec::new();
-        while !parts.is_empty() {
-            let (mut late, mut are_any_in_time) = (Vec::new(), false);
-            let booked = self.request_parts(parts)?;
+        while !open.is_empty() {
+            let (places, parts): (Vec<_>, Vec<_>) = open.into_iter().unzip();
+            let (mut late, mut took, mut are_any_in_time) = (Vec::new(), 0, false);
+            let booked = self.request(&parts)?;
             void.extend(self.memory.take_void());
-            for Decided { at, order, booked_in, answer, reading } in booked {
+            for ((at, part), (booked_in, answer, reading)) in places.into_iter().zip(parts).zip(booked) {
                 let is_empty = answer.slots.is_empty();
-                let (mut answer, too_late) = self.answer(&order, booked_in, answer, &reading);
+                let (mut answer, too_late) = self.answer(&part.order, booked_in, answer, &reading);
                 if !is_empty && answer.slots.is_empty() {
-                    late.push((at, order, too_late, reading));
+                    late.push((at, Part { returned: too_late, ..part }));
+                    took = took.max(reading.took());
                     continue;
                 }
                 are_any_in_time |= !is_empty;
@@ -96,7 +87,8 @@ impl VaultStore {
                 }
                 answers[at] = answer;
             }
-            parts = self.correct(late, are_any_in_time)?;
+            self.correct(&mut late, took, are_any_in_time)?;
+            open = late;
         }
         // The first answer for a key tells of it, so that what is booked since is kept.
         let mut told = HashSet::new();
@@ -108,63 +100,35 @@ impl VaultStore {
         Ok(answers)
     }
 
-    /// Books for parts, which are numbered, with one request for each key.
-    fn request_parts(&mut self, mut parts: Vec<(usize, Part)>) -> Result<Vec<Decided>, StoreError> {
-        parts.sort_by(|(_, one), (_, other)| one.order.key.cmp(&other.order.key));
-        let (mut places, mut requests) = (Vec::new(), Vec::<BookingRequest>::new());
-        for (at, part) in parts {
-            places.push(at);
-            match requests.last_mut().filter(|request| request.key() == &*part.order.key) {
-                Some(request) => request.parts.push(part),
-                None => requests.push(BookingRequest { parts: vec![part] }),
-            }
-        }
-        let replies = self.request_each(&requests)?;
-        let answers = replies.into_iter().flat_map(|(Reply { booked_in, answers, .. }, reading)| {
-            answers.into_iter().map(move |answer| (booked_in, answer, reading))
-        });
-        let orders = requests.into_iter().flat_map(|request| request.parts).map(|part| part.order);
-        let booked = places.into_iter().zip(orders).zip(answers);
-        let booked = booked.map(|((at, order), (booked_in, answer, reading))| Decided {
-            at,
-            order,
-            booked_in,
-            answer,
-            reading,
-        });
-        Ok(booked.collect())
-    }
-
-    /// The parts that book anew after slots came too late, and give these back. If that was no accident, gives them
-    /// back itself, and waits for faster answers.
-    fn correct(&mut self, late: Vec<Late>, are_any_in_time: bool) -> Result<Vec<(usize, Part)>, StoreError> {
+    /// Lets parts whose slots came too late book anew and give these back. If that was no accident, gives them back
+    /// itself, and waits for faster answers than the slowest, which `took` this long.
+    fn correct(
+        &mut self,
+        late: &mut [(usize, Part)],
+        took: u64,
+        are_any_in_time: bool,
+    ) -> Result<(), StoreError> {
         if are_any_in_time {
             self.corrections = 0;
         }
-        let Some(took) = late.iter().map(|(.., reading)| reading.took()).max() else { return Ok(Vec::new()) };
+        if late.is_empty() {
+            return Ok(());
+        }
         self.corrections += 1;
-        let is_accident = self.corrections < CORRECTIONS;
-        let mut parts = Vec::new();
-        for (at, order, too_late, _) in late {
-            let returned = if is_accident {
-                too_late
-            } else {
-                // Others may use them meanwhile. If that fails, they only count as used.
-                _ = self.take_back(order.with(Task::GiveBack(Vec::new(), None)), too_late);
-                Vec::new()
-            };
-            parts.push((at, Part { order, returned }));
+        if self.corrections < CORRECTIONS {
+            return Ok(());
         }
-        if !is_accident {
-            self.vault.came_late(took, self.corrections == CORRECTIONS)?;
+        for (_, Part { order, returned }) in late {
+            // Others may use them meanwhile. If that fails, they only count as used.
+            _ = self.take_back(order.with(Task::GiveBack(Vec::new(), None)), mem::take(returned));
         }
-        Ok(parts)
+        self.vault.came_late(took, self.corrections == CORRECTIONS)
     }
 
     /// Takes back slots, with one attempt: twice would be too often, and the answer to an attempt may be lost.
     fn take_back(&mut self, order: Order, returned: Vec<Returned>) -> Result<(), StoreError> {
         self.vault.retry(false);
-        let done = self.request_each(&[BookingRequest { parts: vec![Part { order, returned }] }]);
+        let done = self.request(&[Part { order, returned }]);
         self.vault.retry(true);
         done.map(drop)
     }

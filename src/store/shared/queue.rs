@@ -1,6 +1,6 @@
 //! When many processes swap the record of a key: one decides for all that wait, and replies to them.
 
-use super::request::{BookingRequest, Reply};
+use super::request::{Part, Reply, encode};
 use super::swap::Work;
 use super::{Booking, VaultStore};
 use crate::store::StoreError;
@@ -11,12 +11,12 @@ impl Booking<'_> {
     /// the replies to the others.
     pub(super) fn decide_for_all(
         &mut self,
-        request: &BookingRequest,
+        parts: &[Part],
         waiting: &[Waiting],
     ) -> (Reply, Value, Vec<Waiting>) {
-        let wire = request.encode(self.changes, &self.record.limits, self.reading);
+        let wire = encode(parts, self.changes, &self.record.limits, self.reading);
         let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
-        let (reply, replies) = self.decide(request, &others);
+        let (reply, replies) = self.decide(parts, &others);
         let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
         (reply, wire, replies)
     }
@@ -32,7 +32,7 @@ impl VaultStore {
         wire: &[u8],
         loaded: &Loaded,
     ) -> Result<Option<Reply>, StoreError> {
-        let may_be = |reply: &Reply| matches!(work, Work::Request(request) if request.may_be_replied(reply));
+        let may_be = |reply: &Reply| matches!(work, Work::Request(parts) if reply.may_answer(parts));
         match Reply::decode(wire).filter(may_be) {
             Some(reply) if self.trusts(key, loaded, &reply)? => Ok(Some(reply)),
             _ => Ok(None),

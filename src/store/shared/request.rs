@@ -18,13 +18,7 @@ const MAX_INSTANTS: u64 = 8 * MAX_SLOTS;
 /// The most parts of a request.
 pub(super) const MAX_PARTS: usize = 256;
 
-/// What a process wants of a record: at least one part.
-#[derive(Clone, Debug)]
-pub(super) struct BookingRequest {
-    pub(super) parts: Vec<Part>,
-}
-
-/// An order, and the slots of its costs that are given back with it.
+/// An order, and the slots of its costs that are given back with it. What a process wants of a record is at least one.
 #[derive(Clone, Debug)]
 pub(super) struct Part {
     pub(super) order: Order,
@@ -55,31 +49,15 @@ type WireReply = (BookedIn, Time, Vec<WireAnswer>);
 /// The fields of an answer, the slots as packed instants.
 type WireAnswer = (String, Option<Time>, Option<Time>, Option<Turn>, Option<Time>, Overruns, Option<Wall>);
 
-impl BookingRequest {
-    /// The key of all its parts.
-    pub(super) fn key(&self) -> &[u8] {
-        &self.parts[0].order.key
+/// The request for these parts, with all instants on the clock of the vault, for these limits, after this number of
+/// changes. Empty if it was made before the last one: whoever has not heard of that needs to learn of it.
+pub(super) fn encode(parts: &[Part], changes: u64, limits: &str, reading: &Reading) -> Value {
+    if parts.iter().any(|part| part.order.changes != changes) {
+        return Value::new();
     }
-
-    /// The encoded request, with all instants on the clock of the vault, for these limits, after this number of
-    /// changes: whoever has not heard of the last one needs to learn of it.
-    pub(super) fn encode(&self, changes: u64, limits: &str, reading: &Reading) -> Value {
-        if self.parts.iter().any(|part| part.order.changes != changes) {
-            return Value::new();
-        }
-        let parts: Vec<WirePart> = self.parts.iter().map(|part| part.on_its_way(reading)).collect();
-        let wire: WireRequest = (crc32fast::hash(limits.as_bytes()), parts);
-        serde_json::to_vec(&wire).expect("it has string keys only")
-    }
-
-    /// Whether this could be what was decided on it.
-    pub(super) fn may_be_replied(&self, reply: &Reply) -> bool {
-        let may_be = |(Part { order, .. }, Answer { slots, ask_again, .. }): (&Part, &Answer)| {
-            let Wanted { count, follows, .. } = order.wanted().unwrap_or_default();
-            slots.len() as u64 <= count && (count == 0 || !slots.is_empty() || ask_again.is_some() || follows)
-        };
-        self.parts.len() == reply.answers.len() && self.parts.iter().zip(&reply.answers).all(may_be)
-    }
+    let parts: Vec<WirePart> = parts.iter().map(|part| part.on_its_way(reading)).collect();
+    let wire: WireRequest = (crc32fast::hash(limits.as_bytes()), parts);
+    serde_json::to_vec(&wire).expect("it has string keys only")
 }
 
 impl Part {
@@ -93,6 +71,15 @@ impl Part {
 }
 
 impl Reply {
+    /// True if this could be what was decided on a request for these parts.
+    pub(super) fn may_answer(&self, parts: &[Part]) -> bool {
+        let may_be = |(Part { order, .. }, Answer { slots, ask_again, .. }): (&Part, &Answer)| {
+            let Wanted { count, follows, .. } = order.wanted().unwrap_or_default();
+            slots.len() as u64 <= count && (count == 0 || !slots.is_empty() || ask_again.is_some() || follows)
+        };
+        parts.len() == self.answers.len() && parts.iter().zip(&self.answers).all(may_be)
+    }
+
     fn encode(&self) -> Value {
         let answer = |answer: &Answer| {
             let Answer { slots, ask_again, next, turn, held, overruns, booked_by, .. } = answer;
@@ -121,54 +108,43 @@ impl Reply {
 impl Booking<'_> {
     /// Decides on a request of this process and on those of others, which wait. Returns the replies; the request of
     /// another that cannot be decided on here gets an empty one.
-    pub(super) fn decide(&mut self, own: &BookingRequest, others: &[&[u8]]) -> (Reply, Vec<Value>) {
+    pub(super) fn decide(&mut self, own: &[Part], others: &[&[u8]]) -> (Reply, Vec<Value>) {
         let read: Vec<_> = others.iter().map(|wire| self.read(wire)).collect();
-        let parts: Vec<_> =
-            [own].into_iter().chain(read.iter().flatten()).flat_map(|request| &request.parts).collect();
-        parts.iter().for_each(|part| self.take_back(part));
-        let orders: Vec<_> = parts.iter().map(|part| self.current(&part.order)).collect();
+        let of_others = read.iter().flatten().flatten();
+        own.iter().chain(of_others.clone()).for_each(|part| self.take_back(part));
         // Those of others are on the clock of the vault already.
-        let ours = own.parts.len();
-        let placed: Vec<_> = orders
-            .iter()
-            .enumerate()
-            .filter_map(|(at, order)| {
-                let order = order.as_ref()?;
-                Some(if at < ours {
-                    order.with(on_its_clock(&order.task, self.reading))
-                } else {
-                    order.clone()
-                })
-            })
-            .collect();
-        let mut answers = self.answers(&placed, parts.len() > ours).into_iter();
+        let ours = own.iter().map(|Part { order, .. }| order.with(on_its_clock(&order.task, self.reading)));
+        let orders = ours.chain(of_others.map(|part| part.order.clone()));
+        let orders: Vec<_> = orders.map(|order| self.current(order)).collect();
+        let placed: Vec<_> = orders.iter().flatten().cloned().collect();
+        let mut answers = self.answers(&placed, orders.len() > own.len()).into_iter();
         let (booked_in, decided) = (self.booked_in(), self.reading.shown);
         let unanswered = Answer { held: self.held_until(), ..Answer::default() };
         let mut answers = orders
             .iter()
             .map(|order| order.as_ref().and_then(|_| answers.next()).unwrap_or_else(|| unanswered.clone()));
-        let mut reply = |request: &BookingRequest| Reply {
+        let mut reply = |parts: &[Part]| Reply {
             booked_in,
             decided,
-            answers: answers.by_ref().take(request.parts.len()).collect(),
+            answers: answers.by_ref().take(parts.len()).collect(),
         };
         let own = reply(own);
-        let reply_to = |request: &Option<BookingRequest>| {
-            request.as_ref().map_or_else(|| b"-".to_vec(), |request| reply(request).encode())
+        let reply_to = |parts: &Option<Vec<Part>>| {
+            parts.as_ref().map_or_else(|| b"-".to_vec(), |parts| reply(parts).encode())
         };
         (own, read.iter().map(reply_to).collect())
     }
 
     /// Reads the request of another process. `None` if only that one can decide on it.
-    fn read(&self, wire: &[u8]) -> Option<BookingRequest> {
+    fn read(&self, wire: &[u8]) -> Option<Vec<Part>> {
         let (limits, parts): WireRequest = serde_json::from_slice(wire).ok()?;
         let is_possible = limits == crc32fast::hash(self.record.limits.as_bytes())
             && (1..=MAX_PARTS).contains(&parts.len());
         let mut left = MAX_SLOTS;
         let parts = parts.into_iter().filter(|_| is_possible).map(|part| self.read_part(part, &mut left));
-        let request = BookingRequest { parts: parts.collect::<Option<_>>()? };
-        let instants = request.parts.iter().map(|part| part.returned.len() as u64).sum::<u64>();
-        (is_possible && instants <= MAX_INSTANTS).then_some(request)
+        let parts = parts.collect::<Option<Vec<_>>>()?;
+        let instants = parts.iter().map(|part| part.returned.len() as u64).sum::<u64>();
+        (is_possible && instants <= MAX_INSTANTS).then_some(parts)
     }
 
     /// A part of a request for which this number of slots is `left`.
@@ -210,12 +186,12 @@ impl Booking<'_> {
 
     /// The order to answer, by the present limits. If these were replaced since, the process first has to learn of it,
     /// unless it is a report.
-    fn current(&self, order: &Order) -> Option<Order> {
+    fn current(&self, order: Order) -> Option<Order> {
         match order.task {
             Task::GiveBack(..) => None,
-            _ if order.changes == self.changes => Some(order.clone()),
+            _ if order.changes == self.changes => Some(order),
             Task::Book(_) => None,
-            Task::Late(..) | Task::Hold(_) => Some(self.rules.updated(order)),
+            Task::Late(..) | Task::Hold(_) => Some(self.rules.updated(&order)),
         }
     }
 
@@ -273,11 +249,11 @@ mod tests {
         Record::new(&rules().policy().text, Origin::default(), Wall::EPOCH, Time(5), ledger)
     }
 
-    fn request(order: Order, returned: Vec<Returned>) -> BookingRequest {
-        BookingRequest { parts: vec![Part { order, returned }] }
+    fn request(order: Order, returned: Vec<Returned>) -> [Part; 1] {
+        [Part { order, returned }]
     }
 
-    fn nothing() -> BookingRequest {
+    fn nothing() -> [Part; 1] {
         request(Order::new(Key::new(), [1], 0).with(Task::GiveBack(Vec::new(), None)), Vec::new())
     }
 
@@ -298,9 +274,9 @@ mod tests {
         let answers = rules.deal(&mut rules.begin(now), now, now, &orders);
         for (orders, answers) in orders.chunks(2).zip(answers.chunks(2)) {
             let parts = orders.iter().map(|order| Part { order: order.clone(), returned: Vec::new() });
-            let request = BookingRequest { parts: parts.collect() };
+            let request: Vec<_> = parts.collect();
             let reply = Reply { booked_in: BookedIn::default(), decided: now, answers: answers.to_vec() };
-            assert!(answers.iter().any(|answer| !answer.slots.is_empty()) && request.may_be_replied(&reply));
+            assert!(answers.iter().any(|answer| !answer.slots.is_empty()) && reply.may_answer(&request));
         }
     }
 
@@ -356,7 +332,7 @@ mod tests {
             let booking =
                 |record| Booking { rules: &rules, record, reading: &reading, held: None, changes: 0 };
             let (own, _) = booking(&mut ours).decide(&request, &[]);
-            let wire = request.encode(0, &theirs.limits, &reading);
+            let wire = encode(&request, 0, &theirs.limits, &reading);
             let (_, replies) = booking(&mut theirs).decide(&nothing(), &[&wire]);
             let reply = Reply::decode(&replies[0]).expect("a reply");
             let slots = |reply: &Reply| reply.answers[0].slots.iter().map(|slot| slot.at).collect::<Vec<_>>();
@@ -375,13 +351,13 @@ mod tests {
         let mut booking =
             Booking { rules: &rules, record: &mut record, reading: &reading, held: None, changes: 0 };
         let order = |costs: &[u64]| Order::new(Key::new(), costs, 1);
-        let request = |order| request(order, Vec::new());
+        let request = |order, limits| encode(&request(order, Vec::new()), 0, limits, &reading);
         let limits = &rules.policy().text;
         let table = [
-            request(order(&[1])).encode(0, "8/s", &reading),
-            request(order(&[1, 1])).encode(0, limits, &reading),
-            request(order(&[0])).encode(0, limits, &reading),
-            request(order(&[10])).encode(0, limits, &reading),
+            request(order(&[1]), "8/s"),
+            request(order(&[1, 1]), limits),
+            request(order(&[0]), limits),
+            request(order(&[10]), limits),
             b"{".to_vec(),
             Vec::new(),
         ];
@@ -400,7 +376,7 @@ mod tests {
         let request = request(Order::new(Key::new(), [1], 4), returned);
         let answers = vec![Answer::default()];
         let reply = Reply { booked_in: (1, 0, Wall::EPOCH), decided: Time(2), answers };
-        for wire in [request.encode(0, &record.limits, &reading), reply.encode()] {
+        for wire in [encode(&request, 0, &record.limits, &reading), reply.encode()] {
             for _ in 0..5000 {
                 let mut wire = wire.clone();
                 (0..random.usize(1..4)).for_each(|_| {

@@ -6,11 +6,12 @@
 
 use std::mem;
 
-use super::request::{BookingRequest, Reply};
+use super::request::{Part, Reply, encode};
+use super::returnable::BookedIn;
 use super::{Booking, RecordEntry, VaultStore};
-use crate::store::StoreError;
 use crate::store::record::Record;
 use crate::store::vault::{Loaded, Reading, Suspicion, Swap, Value, Waiting, Write};
+use crate::store::{Answer, StoreError};
 use crate::time::{SECOND, Time};
 
 /// The nanoseconds, besides those that a key may matter, for which the limits of keys are on record.
@@ -19,7 +20,7 @@ const CLAIM: u64 = 10 * SECOND;
 /// What is to be done with a record.
 pub(super) enum Work<'a> {
     /// This is requested of it; another process may decide on it.
-    Request(&'a BookingRequest),
+    Request(&'a [Part]),
     /// This process alone changes it.
     Update(&'a mut dyn FnMut(&mut Booking<'_>)),
 }
@@ -65,8 +66,8 @@ impl<'a> RecordChange<'a> {
     /// Called again if another process was faster: then what was done before is void.
     fn act(&mut self, booking: &mut Booking<'_>, waiting: &[Waiting]) -> (Value, Vec<Waiting>) {
         match &mut self.work {
-            Work::Request(request) => {
-                let (reply, wire, replies) = booking.decide_for_all(request, waiting);
+            Work::Request(parts) => {
+                let (reply, wire, replies) = booking.decide_for_all(parts, waiting);
                 self.reply = Some(reply);
                 (wire, replies)
             }
@@ -94,21 +95,21 @@ impl VaultStore {
         self.make(&mut [RecordChange::new(key, Work::Update(&mut update), false)])
     }
 
-    /// Does what is requested, each for a key of its own, or lets other processes do it. Also returns the clock as of
-    /// then.
-    pub(super) fn request_each(
-        &mut self,
-        requests: &[BookingRequest],
-    ) -> Result<Vec<(Reply, Reading)>, StoreError> {
-        let keyed = requests.iter().map(|request| (request.key(), Work::Request(request)));
+    /// Does what is requested, or lets other processes do it. Parts for the same key stand side by side. Returns for
+    /// each what its slots are booked in, the answer, and the clock as of then.
+    pub(super) fn request(&mut self, parts: &[Part]) -> Result<Vec<(BookedIn, Answer, Reading)>, StoreError> {
+        let of_keys = parts.chunk_by(|one, next| one.order.key == next.order.key);
+        let keyed = of_keys.map(|parts| (&*parts[0].order.key, Work::Request(parts)));
         let mut changes: Vec<_> =
             keyed.map(|(key, work)| RecordChange::new(key, work, self.vault.is_contended(key))).collect();
         self.make(&mut changes)?;
         let done = |change: RecordChange| match (change.reply, change.phase) {
-            (Some(reply), Phase::Done(reading)) => (reply, reading),
+            (Some(Reply { booked_in, answers, .. }), Phase::Done(reading)) => {
+                answers.into_iter().map(move |answer| (booked_in, answer, reading))
+            }
             _ => unreachable!("each was decided on"),
         };
-        Ok(changes.into_iter().map(done).collect())
+        Ok(changes.into_iter().flat_map(done).collect())
     }
 
     /// Makes all changes.
@@ -188,9 +189,9 @@ impl VaultStore {
     fn decide(&mut self, change: &mut RecordChange<'_>, loaded: Loaded) -> Result<Phase, StoreError> {
         change.suspect(loaded.suspicion);
         if mem::take(&mut change.queues)
-            && let Work::Request(request) = change.work
+            && let Work::Request(parts) = change.work
         {
-            return Ok(self.queue(change.key, &loaded.reading, request));
+            return Ok(self.queue(change.key, &loaded.reading, parts));
         }
         let RecordChange { key, may_lag, suspicion: kept, .. } = *change;
         let Loaded { mut values, reading, suspicion, is_old, waiting } = loaded;
@@ -291,8 +292,8 @@ impl VaultStore {
     }
 
     /// Lets others decide, or waits for the turn to do so.
-    fn queue(&self, key: &[u8], reading: &Reading, request: &BookingRequest) -> Phase {
-        let wire = request.encode(self.agreement.changes, &self.rules.policy().text, reading);
+    fn queue(&self, key: &[u8], reading: &Reading, parts: &[Part]) -> Phase {
+        let wire = encode(parts, self.agreement.changes, &self.rules.policy().text, reading);
         let (key, decided) = (key.to_owned(), reading.shown);
         let write = Write { key, decided, request: Some(wire), ..Write::default() };
         Phase::Prepared(Box::new(PreparedWrite { write, record: None }))

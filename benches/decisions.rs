@@ -22,7 +22,7 @@ use throttle::runtime::{Driver, World};
 use throttle::schedule::Schedule;
 use throttle::sink::PermitSink;
 use throttle::source::{Delimiter, Reader};
-use throttle::store::{Order, Policy, Reserve, Store, VaultStore};
+use throttle::store::{FileVault, Order, Policy, Reserve, ServerVault, Store, VaultStore};
 use throttle::time::{SECOND, Time};
 use throttle::ui::report::Reporter;
 
@@ -122,7 +122,8 @@ fn clock() -> impl Fn() -> Time + Send + 'static {
 
 /// Opens the state at `path` for one more user.
 fn open(path: &Path, policy: Policy) -> VaultStore {
-    VaultStore::in_file(path, policy, clock()).expect("a state")
+    let vault = FileVault::new(path, Box::new(clock())).expect("a clock");
+    VaultStore::over(vault, policy).expect("a state")
 }
 
 fn order(count: u64) -> Order {
@@ -200,7 +201,8 @@ fn book_on_a_server(bencher: Bencher<'_, '_>, rate: &str, count: u64) {
     let timeout = Duration::from_secs(30);
     // With slots that are good for this long, answers are in time on a busy machine too.
     let policy = Policy { validity: 60 * SECOND, ..policy(rate) };
-    let mut store = VaultStore::on_server(url.parse().expect("a server"), policy, timeout, clock());
+    let vault = ServerVault::new(url.parse().expect("a server"), timeout, Box::new(clock()));
+    let mut store = VaultStore::over(vault, policy).expect("a state");
     bencher.counter(ItemsCount::new(ROUNDS * count)).bench_local(|| {
         for _ in 0..ROUNDS {
             let answer = store.book(&order(count)).expect("booked");

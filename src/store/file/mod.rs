@@ -40,9 +40,8 @@ use self::database::Database;
 use self::lock::Lock;
 use self::refusal::{About, unusable};
 use super::flaw::Flaw;
-use super::shared::VaultStore;
 use super::vault::{Loaded, Origin, Reading, Suspicion, Swap, Value, Vault, Write};
-use super::{BootClock, LockStatus, Policy, Reserve, StoreError, Warn};
+use super::{BootClock, LockStatus, StoreError, Warn};
 use crate::exit::Exit;
 use crate::time::{Time, Wall, shown};
 
@@ -74,27 +73,6 @@ struct Setting {
     /// Reads the wall clock.
     shown: fn() -> Time,
     patience: Duration,
-}
-
-impl VaultStore {
-    /// Opens the state in the file at `path`, or begins one there. Its directory must exist.
-    ///
-    /// If this state is locked just then, some of what may be wrong with it is reported only by the first booking.
-    ///
-    /// `now` shows the time since boot (`CLOCK_BOOTTIME`); slots are on the same time line.
-    ///
-    /// # Errors
-    /// - [`Exit::BadState`]: it is damaged, is not a state, or belongs to other limits. It is left as it is.
-    /// - [`Exit::BadStore`]: it is not ours alone, or not on this machine, or we may not write to it.
-    /// - [`Exit::Error`]: any other error of the system.
-    pub fn in_file(
-        path: &Path,
-        policy: Policy,
-        now: impl Fn() -> Time + Send + 'static,
-    ) -> Result<Self, StoreError> {
-        let vault = FileVault::new(path, Box::new(now))?;
-        VaultStore::opened(Box::new(vault), policy, &[], Reserve::LOCAL)
-    }
 }
 
 impl FileVault {

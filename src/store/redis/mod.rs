@@ -70,12 +70,11 @@ use self::keepers::Keepers;
 pub use self::offline::book_over;
 use self::retries::Patience;
 use super::hold::HOLD_REFRESH;
-use super::shared::VaultStore;
 use super::vault::{Loaded, Reading, Suspicion, Swap, Value, Vault, Write, between_looks};
-use super::{BootClock, Policy, Reserve, StoreError, Warn};
+use super::{BootClock, StoreError, Warn};
 use crate::config::Server;
 use crate::exit::Exit;
-use crate::time::{SECOND, Time};
+use crate::time::SECOND;
 
 /// The nanoseconds for which a value is kept after it is idle: clocks differ.
 const SLACK: u64 = 10 * SECOND;
@@ -101,24 +100,9 @@ pub struct ServerVault {
     last: Option<(Value, Value, Reading)>,
 }
 
-impl VaultStore {
-    /// A store on a Redis server that connects with the first booking.
-    ///
-    /// `now` is the clock on which slots are given. It must not stop while the machine sleeps. The server is tried for
-    /// `timeout`.
-    pub fn on_server(
-        server: Server,
-        policy: Policy,
-        timeout: Duration,
-        now: impl Fn() -> Time + Send + 'static,
-    ) -> Self {
-        let vault = ServerVault::new(server, timeout, Box::new(now));
-        VaultStore::new(Box::new(vault), policy, &[], Reserve::REMOTE)
-    }
-}
-
 impl ServerVault {
-    /// The server, which is tried for `timeout`. `now` shows the time since boot.
+    /// The server, which is tried for `timeout`; the first question connects to it. `now` shows the time since boot. It
+    /// must not stop while the machine sleeps.
     pub fn new(server: Server, timeout: Duration, now: BootClock) -> Self {
         ServerVault {
             client: Client::new(server, timeout, now),

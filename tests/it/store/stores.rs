@@ -11,12 +11,12 @@ use predicates::prelude::PredicateBooleanExt;
 use predicates::str::contains;
 use throttle::charge::Key;
 use throttle::config::{Shared, State};
-use throttle::store::{Admin, Order, Policy, Reserve, Slot, Store, Task, VaultStore, Wanted};
+use throttle::store::{Admin, FileVault, Order, Policy, Reserve, Slot, Store, Task, VaultStore, Wanted};
 use throttle::time::{SECOND, Time};
 
 use crate::memory_store::MemoryStore;
 use crate::random::for_each_seed;
-use crate::store::redis::client::{PATIENT, now, policy, rate};
+use crate::store::redis::client::{PATIENT, now, on_server, policy, rate};
 use crate::store::redis::server::RedisServer;
 use crate::support::{Directory, Running, fed, throttle};
 
@@ -27,7 +27,8 @@ type Open<'a> = Box<dyn Fn(&str, Policy) -> Box<dyn Store> + 'a>;
 fn for_each_store(check: impl Fn(&str, Open<'_>)) {
     let directory = Directory::new();
     let in_file = |name: &str, policy| -> Box<dyn Store> {
-        Box::new(VaultStore::in_file(&directory.path().join(name), policy, now).expect("a state"))
+        let vault = FileVault::new(&directory.path().join(name), Box::new(now)).expect("a clock");
+        Box::new(VaultStore::over(vault, policy).expect("a state"))
     };
     check("a file", Box::new(in_file));
     let memory = std::cell::RefCell::new(std::collections::HashMap::<String, MemoryStore>::new());
@@ -37,11 +38,10 @@ fn for_each_store(check: impl Fn(&str, Open<'_>)) {
     };
     check("memory", Box::new(in_memory));
     let Some(server) = RedisServer::start() else { return };
-    let on_server = |name: &str, policy| -> Box<dyn Store> {
-        let url = server.url(name).parse().expect("a server");
-        Box::new(VaultStore::on_server(url, policy, PATIENT, now))
+    let on_a_server = |name: &str, policy| -> Box<dyn Store> {
+        Box::new(on_server(&server.url(name), policy, PATIENT, now))
     };
-    check("a server", Box::new(on_server));
+    check("a server", Box::new(on_a_server));
 }
 
 /// One slot, if it is free at once.

@@ -25,7 +25,7 @@ use crate::charge::Key;
 use crate::rule::Algorithm;
 use crate::rule::Terms;
 use crate::store::memory_store::MemoryStore;
-use crate::store::{Answer, Order, Quota, Slot, Store, Task, Wanted};
+use crate::store::{Answer, Order, Policy, Quota, Reserve, Slot, Store, Task, VaultStore, Wanted};
 use crate::time::SECOND;
 
 /// What the wall clock shows at noon, in seconds.
@@ -74,6 +74,11 @@ impl Stage {
 
     fn try_open(&self, policy: Policy) -> Result<VaultStore, StoreError> {
         open_in(self.setting.clone(), &self.path(), policy, self.clock())
+    }
+
+    /// On the machine that runs the test.
+    fn real_vault(&self) -> FileVault {
+        FileVault::new(&self.path(), self.clock()).expect("a clock")
     }
 
     fn open(&self) -> VaultStore {
@@ -315,7 +320,7 @@ fn a_state_is_not_for_other_limits() {
 #[test]
 fn the_real_machine_will_do() {
     let stage = Stage::new();
-    let mut store = VaultStore::in_file(&stage.path(), policy(), stage.clock()).expect("a state");
+    let mut store = VaultStore::over(stage.real_vault(), policy()).expect("a state");
     assert_eq!(slots(&mut store, 1), [0]);
     assert!(stage.reset().expect("reset"));
 }

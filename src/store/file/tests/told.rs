@@ -19,7 +19,7 @@ fn property_the_next_slot_is_the_same_however_many_were_turned_away() {
         let rates: Vec<_> = rates.iter().map(|text| rate(text)).collect();
         let costs: Box<[u64]> = vec![1; rates.len()].into();
         let policy = Policy::new(&rates, Reserve::LOCAL);
-        let mut store = VaultStore::in_file(&stage.path(), policy, stage.clock()).expect("a state");
+        let mut store = VaultStore::over(stage.real_vault(), policy).expect("a state");
         let mut book = || store.book(&Order::new(Key::new(), costs.clone(), 1)).expect("booked");
         while book().turn.is_none() {}
         let told = |now| {

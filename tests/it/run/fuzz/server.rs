@@ -13,7 +13,7 @@ use throttle::store::ledger::BookingRules;
 use throttle::store::record::Record;
 use throttle::store::vault::Origin;
 use throttle::store::{
-    Answer, Hold, Order, Policy, Reserve, Store, Task, Turn, VaultStore, Wanted, book_over,
+    Answer, Hold, Order, Policy, Reserve, ServerVault, Store, Task, Turn, VaultStore, Wanted, book_over,
 };
 use throttle::time::{SECOND, Time, Wall};
 
@@ -73,7 +73,8 @@ impl Client {
         let clock = Arc::new(AtomicU64::new(1000 * SECOND));
         let shown = Arc::clone(&clock);
         let now = move || Time(shown.fetch_add(round_trip, Relaxed));
-        let store = VaultStore::on_server(server, policy.clone(), Duration::ZERO, now);
+        let store = VaultStore::over(ServerVault::new(server, Duration::ZERO, Box::new(now)), policy.clone());
+        let store = store.expect("it is not asked yet");
         let key = if kind & 32 == 0 { Key::new() } else { Key::from_slice(b"key") };
         Client { has_login, key, turn: None, store, policy, clock }
     }

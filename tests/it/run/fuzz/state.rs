@@ -90,7 +90,8 @@ impl Stage {
 
     fn open(&self) -> Result<VaultStore, StoreError> {
         let clock = Arc::clone(&self.clock);
-        VaultStore::in_file(&self.path(), policy(), move || Time(clock.load(Relaxed)))
+        let vault = FileVault::new(&self.path(), Box::new(move || Time(clock.load(Relaxed))))?;
+        VaultStore::over(vault, policy())
     }
 
     /// Looking at a state changes nothing, except that SQLite mends counters in a damaged header.

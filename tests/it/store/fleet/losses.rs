@@ -17,7 +17,7 @@ use super::lines::{Charged, Limit};
 use super::{MILLI, for_each_case};
 use crate::simulated::fleet::{Batch, Faults, run_over};
 use crate::simulated::vault::{Change, InMemory, Trouble, Vault, set_limits};
-use crate::store::redis::client::PATIENT;
+use crate::store::redis::client::{PATIENT, on_server};
 use crate::store::redis::server::{Clock, RedisServer};
 use crate::support::Directory;
 
@@ -51,9 +51,8 @@ impl OnServer {
 
 impl Vault for OnServer {
     fn open(&mut self, policy: Policy, clock: BootClock, _: Box<dyn Fn() -> Wall + Send>) -> Box<dyn Store> {
-        let url = self.server.0.url(&self.name).parse().expect("a server");
         let look = Order::new(Key::new(), vec![1; policy.quotas.len()], 0);
-        let mut store = VaultStore::on_server(url, policy, PATIENT, clock);
+        let mut store = on_server(&self.server.0.url(&self.name), policy, PATIENT, clock);
         if self.looks {
             store.book(&look).expect("a state");
         }
@@ -117,7 +116,8 @@ impl InFile {
 
 impl Vault for InFile {
     fn open(&mut self, policy: Policy, clock: BootClock, _: Box<dyn Fn() -> Wall + Send>) -> Box<dyn Store> {
-        Box::new(VaultStore::in_file(&self.path("state"), policy, clock).expect("a state"))
+        let vault = FileVault::new(&self.path("state"), clock).expect("a clock");
+        Box::new(VaultStore::over(vault, policy).expect("a state"))
     }
 
     fn pass(&self, _: u64) {}

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use throttle::config::{Shared, State};
 use throttle::exit::Exit;
-use throttle::store::{Admin, Store, StoreError, VaultStore, book_over};
+use throttle::store::{Admin, Store, StoreError, book_over};
 use throttle::time::{Time, Wall};
 
 use super::client::{self, failure, impatient, impatient_failure, now, some, store};
@@ -135,9 +135,8 @@ fn answers_that_take_too_long_are_waited_out_by_those_who_share_a_state() {
     ] {
         let clock = AtomicU64::new(1_000_000_000_000);
         let slow = move || Time(clock.fetch_add(90_000_000, Relaxed));
-        let url = "redis://127.0.0.1/web".parse().unwrap();
-        let mut store =
-            VaultStore::on_server(url, client::policy(&["9/5s,margin=100ms"]), Duration::ZERO, slow);
+        let policy = client::policy(&["9/5s,margin=100ms"]);
+        let mut store = client::on_server("redis://127.0.0.1/web", policy, Duration::ZERO, slow);
         let value = if is_kept { value_of("9/5s,margin=100ms") } else { Vec::new() };
         let reply = |is_swapped: u8, value: &[u8]| {
             let head = format!("*5\r\n$1\r\n1\r\n$1\r\n0\r\n:{is_swapped}\r\n${}\r\n", value.len());

@@ -9,7 +9,9 @@ use throttle::exit::Exit;
 use throttle::store::{Admin, Answer, Order, Policy, Slot, Store, Task, Turn, VaultStore, Wanted};
 use throttle::time::{SECOND, Time, Wall};
 
-use super::client::{PATIENT, book_out, failure, giving_back, keyed, now, policy, some, store, store_at};
+use super::client::{
+    PATIENT, book_out, failure, giving_back, keyed, now, on_server, policy, some, store, store_at,
+};
 use super::server::{Clock, RedisServer};
 use crate::memory_store::{MemoryStore, MemoryVault};
 use crate::support::{of_any_period, seeds};
@@ -247,7 +249,7 @@ fn what_comes_too_late_is_asked_for_again_and_not_booked_twice() {
         _ => Time(START + 3_500_000),
     };
     let policy = Policy { span: 16, horizon: 3_000_000_000, ..policy(&["2/s,margin=4ms"]) };
-    let mut store = VaultStore::on_server(frozen.server.url("web").parse().unwrap(), policy, PATIENT, clock);
+    let mut store = on_server(&frozen.server.url("web"), policy, PATIENT, clock);
     assert_eq!(store.book(&some(2)).unwrap().slots.len(), 2);
     is_slow.store(1, Relaxed);
     let ahead = |slots: &[Slot]| slots.iter().map(|slot| (slot.at.0 - START) / 1_000_000).collect::<Vec<_>>();

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 use throttle::charge::Key;
 use throttle::config::Rate;
 use throttle::exit::Exit;
-use throttle::store::{Answer, Order, Policy, Reserve, Slot, Store, Task, VaultStore};
+use throttle::store::{Answer, Order, Policy, Reserve, ServerVault, Slot, Store, Task, VaultStore};
 use throttle::time::Time;
 
 use super::server::RedisServer;
@@ -42,13 +42,24 @@ pub(crate) fn store(url: &str, rates: &[&str]) -> VaultStore {
 }
 
 pub(crate) fn impatient(url: &str, rates: &[&str], timeout: Duration) -> VaultStore {
-    VaultStore::on_server(url.parse().unwrap(), policy(rates), timeout, now)
+    on_server(url, policy(rates), timeout, now)
+}
+
+/// A store that gives slots on this clock.
+pub(crate) fn on_server(
+    url: &str,
+    policy: Policy,
+    timeout: Duration,
+    clock: impl Fn() -> Time + Send + 'static,
+) -> VaultStore {
+    let vault = ServerVault::new(url.parse().expect("a server"), timeout, Box::new(clock));
+    VaultStore::over(vault, policy).expect("a state")
 }
 
 /// A store whose clock shows `clock`.
 pub(crate) fn store_at(url: &str, policy: Policy, clock: &Arc<AtomicU64>) -> VaultStore {
     let clock = Arc::clone(clock);
-    VaultStore::on_server(url.parse().unwrap(), policy, PATIENT, move || Time(clock.load(Relaxed)))
+    on_server(url, policy, PATIENT, move || Time(clock.load(Relaxed)))
 }
 
 /// The number of times that the value of a name was written.

@@ -21,16 +21,6 @@ pub(super) struct Agreement {
     pub(super) changes: u64,
 }
 
-/// The limits that a process and a state have agreed on.
-pub(super) enum Agreed {
-    /// Those of the process.
-    OnOurs,
-    /// Others, which the process takes.
-    On(Policy),
-    /// None.
-    Not,
-}
-
 impl Agreement {
     pub(super) fn new(horizon: u64, rates: &[Rate], reserve: Reserve) -> Self {
         let lacks_margins = rates.iter().any(|rate| rate.margin == 0);
@@ -48,25 +38,18 @@ impl Agreement {
         self.horizon = self.horizon.max(record.horizon);
     }
 
-    /// Agrees on the limits of a state, while ours are these.
+    /// The policy of the limits that have replaced those of the state since it was last looked at, if any have.
     ///
     /// # Errors
     /// They cannot be read.
-    pub(super) fn agree(&mut self, record: &Record, ours: &str) -> Result<Agreed> {
-        let agreed = if self.revision.is_some_and(|known| record.revision > known) {
-            let policy = Policy::of(&record.limits)?;
-            self.horizon = self.horizon.max(policy.horizon);
-            self.changes += 1;
-            Agreed::On(policy)
-        } else if record.limits == ours {
-            Agreed::OnOurs
-        } else if let Some(policy) = self.adopted(&record.limits) {
-            Agreed::On(policy)
-        } else {
-            return Ok(Agreed::Not);
-        };
-        self.conclude(record);
-        Ok(agreed)
+    pub(super) fn replaced(&mut self, record: &Record) -> Result<Option<Policy>> {
+        if self.revision.is_none_or(|known| record.revision <= known) {
+            return Ok(None);
+        }
+        let policy = Policy::of(&record.limits)?;
+        self.horizon = self.horizon.max(policy.horizon);
+        self.changes += 1;
+        Ok(Some(policy))
     }
 
     /// True if margins are yet to be chosen.
@@ -80,7 +63,7 @@ impl Agreement {
     }
 
     /// The policy that a state is kept for, if it differs from ours only by margins that are not given.
-    fn adopted(&self, theirs: &str) -> Option<Policy> {
+    pub(super) fn adopted(&self, theirs: &str) -> Option<Policy> {
         let in_full = Policy::rates(theirs)
             .ok()
             .filter(|rates| self.lacks_margins() && rates.len() == self.rates.len());

@@ -12,7 +12,6 @@
 use std::collections::HashMap;
 use std::mem;
 
-use super::agreement::Agreed;
 use super::{RecordEntry, VaultStore};
 use crate::charge::Key;
 use crate::exit::Exit;
@@ -213,13 +212,17 @@ impl VaultStore {
     /// # Errors
     /// It is kept for other limits.
     pub(super) fn agree(&mut self, record: &Record) -> Result<bool, StoreError> {
-        let agreed = self.agreement.agree(record, &self.rules.policy().text);
-        match agreed.map_err(|_| self.unusable(Flaw::Damaged))? {
-            Agreed::On(policy) => self.take_policy(policy),
-            Agreed::Not if self.agreement.replaces => return Ok(true),
-            Agreed::OnOurs => {}
-            Agreed::Not => return Err(self.has_other_limits(record)),
+        let replaced = self.agreement.replaced(record).map_err(|_| self.unusable(Flaw::Damaged))?;
+        let is_ours = record.limits == self.rules.policy().text;
+        let theirs = match replaced {
+            None if !is_ours => self.agreement.adopted(&record.limits),
+            replaced => replaced,
+        };
+        if theirs.is_none() && !is_ours {
+            return if self.agreement.replaces { Ok(true) } else { Err(self.has_other_limits(record)) };
         }
+        self.agreement.conclude(record);
+        theirs.into_iter().for_each(|policy| self.take_policy(policy));
         Ok(false)
     }
 

@@ -86,7 +86,7 @@ impl Policy {
             rates.iter().map(|rate| Rate { margin: reserve.margin(rate), ..rate.clone() }).collect();
         Policy {
             validity: rates.iter().map(|rate| rate.margin).min().unwrap_or(0),
-            horizon: horizon_of(&rates),
+            horizon: rates.iter().map(horizon).max().unwrap_or(0),
             span: bounding(&rates).into_iter().map(span).min().unwrap_or(MAX_SLOTS),
             text: rates.iter().map(text).collect::<Vec<_>>().join(" "),
             quotas: rates.iter().map(quota).collect(),
@@ -215,11 +215,6 @@ fn is_general(rate: &Rate) -> bool {
 
 fn quarter(count: u64) -> u64 {
     (count / 4).clamp(1, MAX_SLOTS)
-}
-
-/// The longest horizon.
-fn horizon_of(rates: &[Rate]) -> u64 {
-    rates.iter().map(horizon).max().unwrap_or(0)
 }
 
 fn span(rate: &Rate) -> u64 {

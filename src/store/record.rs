@@ -20,7 +20,7 @@ pub const VERSION: usize = r#"{"sum":"01234567","history":{"mark":"0123456701234
 
 /// A value as it is kept: JSON, for anyone who looks into it, with a checksum in front. Instants are nanoseconds on the
 /// clock of the vault.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Record {
     history: History,
@@ -68,35 +68,30 @@ pub struct Before {
 }
 
 /// All writes that a state follows from.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct History {
-    /// The last write: a random number in hexadecimal.
+    /// The last write: a random number in hexadecimal, which ends in the last of the `marks`.
     mark: String,
     /// When it began, in nanoseconds; always later than any that its beginner knew.
     epoch: u64,
     /// The number of writes.
     writes: u64,
-    /// The marks of the last of these, earliest first, as packed numbers.
+    /// The lower halves of the marks of the last of these, earliest first, as packed numbers.
     marks: String,
     /// When the last one was made.
     written: Time,
 }
 
 impl History {
-    fn new(epoch: u64) -> Self {
-        let (mark, marks) = Default::default();
-        History { mark, epoch, writes: 0, marks, written: Time::ZERO }
-    }
-
     /// Adds a write.
     fn add(&mut self, now: Time) {
-        let mark = fastrand::u64(..);
+        let (mark, rest) = (fastrand::u32(..), fastrand::u32(..));
         let known = self.marks().count();
         let mut marks = String::new();
         let last = self.marks().skip((known + 1).saturating_sub(WRITES));
-        last.chain([short(mark)]).for_each(|mark| pack(&mut marks, mark.into()));
-        (self.marks, self.mark) = (marks, format!("{mark:016x}"));
+        last.chain([mark]).for_each(|mark| pack(&mut marks, mark.into()));
+        (self.marks, self.mark) = (marks, format!("{rest:08x}{mark:08x}"));
         (self.writes, self.written) = (self.writes.saturating_add(1), now);
     }
 
@@ -123,30 +118,16 @@ pub struct Watermark {
 impl Record {
     /// A record that begins a history.
     pub fn new(limits: &str, origin: Origin, wall: Wall, now: Time, ledger: Ledger) -> Self {
-        Record {
-            history: History::new(now.0),
-            format: FORMAT,
-            limits: limits.to_owned(),
-            revision: 0,
-            changed: Time::ZERO,
-            horizon: 0,
-            before: None,
-            era: 0,
-            began: now,
-            quarantine: None,
-            hold: Hold::default(),
-            wall,
-            evicted: Time::ZERO,
-            origin,
-            idle: Time::ZERO,
-            ledger,
-        }
+        let history = History { epoch: now.0, ..History::default() };
+        let limits = limits.to_owned();
+        Record { history, format: FORMAT, limits, began: now, wall, origin, ledger, ..Record::default() }
     }
 
     /// Begins another history at `now`, which follows the one that was `seen`.
     pub fn begin_history(&mut self, now: Time, seen: Option<&Watermark>) {
         let known = seen.map_or(0, |seen| seen.epoch).max(self.history.epoch);
-        self.history = History::new(now.0.max(known.saturating_add(1)));
+        let epoch = now.0.max(known.saturating_add(1));
+        self.history = History { epoch, ..History::default() };
     }
 
     /// The history that it belongs to.
@@ -220,12 +201,6 @@ impl Record {
         let known: Vec<u32> = self.history.marks().collect();
         known.len().checked_sub(since.saturating_add(1)).is_none_or(|at| known[at] == seen.mark)
     }
-}
-
-/// The lower half of a mark.
-#[expect(clippy::cast_possible_truncation, reason = "half of a random number")]
-fn short(mark: u64) -> u32 {
-    mark as u32
 }
 
 /// The flaw of a value with the right checksum that cannot be read.

@@ -11,7 +11,7 @@ use super::failure::{away, meaning};
 use super::keepers::Keepers;
 use super::keys::{kept, redis_key};
 use super::nodes::{NodeId, Nodes};
-use super::retries::persist;
+use super::retries::Patience;
 use super::socket::Timeouts;
 use crate::config::Server;
 use crate::store::{BootClock, StoreError, Warn};
@@ -76,24 +76,28 @@ impl Client {
         nanos.saturating_sub(2 * self.shortest) / (2 * self.each_takes).max(1)
     }
 
-    /// Asks the server until it answers.
+    /// Asks the server until it answers, as long as there is hope and time, and at least once. Errors name the server.
+    /// Warns if it takes long.
     pub(super) fn persist<T>(
         &mut self,
         mut attempt: impl FnMut(&mut Self) -> RedisResult<T>,
     ) -> Result<T, StoreError> {
-        if !self.may_retry {
+        let mut patience = Patience::begin(self.timeout);
+        loop {
             let each = self.timeout.min(ONE_ATTEMPT);
-            self.nodes.patience = Timeouts { each, end: Instant::now() + each };
-            return attempt(self).map_err(|error| {
-                let (exit, why) = meaning(&error);
-                StoreError { exit, error: anyhow!("{}: {why}", self.nodes.server) }
-            });
+            self.nodes.patience = match self.may_retry {
+                true => patience.timeouts(),
+                false => Timeouts { each, end: Instant::now() + each },
+            };
+            match attempt(self) {
+                Ok(done) => return Ok(done),
+                Err(error) if self.may_retry => patience.wait(self.server(), &*self.warn, &error)?,
+                Err(error) => {
+                    let (exit, why) = meaning(&error);
+                    return Err(StoreError { exit, error: anyhow!("{}: {why}", self.server()) });
+                }
+            }
         }
-        let (server, warn) = (self.nodes.server.clone(), Arc::clone(&self.warn));
-        persist(&server, self.timeout, &*warn, |patience| {
-            self.nodes.patience = patience;
-            attempt(self)
-        })
     }
 
     /// Reads the values of keys, or swaps them. Those of one node are asked about together.

@@ -4,7 +4,7 @@ use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::anyhow;
-use redis::{RedisError, RedisResult};
+use redis::RedisError;
 
 use super::failure::{TOO_LATE, meaning};
 use super::socket::Timeouts;
@@ -20,23 +20,6 @@ const SHORTEST_TRY: Duration = Duration::from_millis(250);
 const LONGEST_TRY: Duration = Duration::from_secs(2);
 
 const BETWEEN_WARNINGS: Duration = Duration::from_secs(60);
-
-/// Attempts something again and again as long as there is hope, up to `timeout`, and at least once. Errors name the
-/// server. Calls `warn` with the reason if it takes long.
-pub(super) fn persist<T>(
-    server: &Server,
-    timeout: Duration,
-    warn: impl Fn(String),
-    mut attempt: impl FnMut(Timeouts) -> RedisResult<T>,
-) -> Result<T, StoreError> {
-    let mut patience = Patience::begin(timeout);
-    loop {
-        match attempt(patience.timeouts()) {
-            Ok(done) => return Ok(done),
-            Err(error) => patience.wait(server, &warn, &error)?,
-        }
-    }
-}
 
 /// The time for which a server that is of no use is waited for.
 ///
@@ -73,7 +56,7 @@ impl Patience {
     }
 
     /// The time for the next attempt.
-    fn timeouts(&self) -> Timeouts {
+    pub(super) fn timeouts(&self) -> Timeouts {
         let each = self.each();
         Timeouts { each, end: self.end.max(self.start + each) }
     }
@@ -119,21 +102,28 @@ impl Patience {
 
 #[cfg(test)]
 mod tests {
+    use redis::RedisResult;
+
+    use super::super::client::Client;
     use super::super::failure::away;
     use super::*;
+    use crate::time::Time;
+
+    fn client(timeout: Duration) -> Client {
+        Client::new("redis://127.0.0.1:1/web".parse().unwrap(), timeout, Box::new(|| Time::ZERO))
+    }
 
     /// Attempts for a millisecond; the first attempt takes much longer, as if the process were stopped meanwhile.
     fn persist_with_a_stop(then: fn() -> RedisResult<()>) -> Result<(), Exit> {
-        let server: Server = "redis://127.0.0.1:1/web".parse().unwrap();
         let mut is_first = true;
-        let attempt = |_: Timeouts| {
+        let attempt = |_: &mut Client| {
             if !std::mem::take(&mut is_first) {
                 return then();
             }
             thread::sleep(SHORTEST_TRY + Duration::from_millis(1));
             Err(away(TOO_LATE))
         };
-        persist(&server, Duration::from_millis(1), drop, attempt).map_err(|error| error.exit)
+        client(Duration::from_millis(1)).persist(attempt).map_err(|error| error.exit)
     }
 
     #[test]
@@ -143,14 +133,13 @@ mod tests {
 
     #[test]
     fn a_server_is_asked_once_if_there_is_no_time_to_ask_again() {
-        let server: Server = "redis://127.0.0.1:1/web".parse().unwrap();
         let mut times = 0;
-        let attempt = |patience: Timeouts| -> RedisResult<()> {
+        let attempt = |client: &mut Client| -> RedisResult<()> {
             times += 1;
-            assert!(patience.until() > Instant::now(), "no time for an answer");
+            assert!(client.nodes.patience.until() > Instant::now(), "no time for an answer");
             Err(away("elsewhere"))
         };
-        let error = persist(&server, Duration::ZERO, drop, attempt).unwrap_err();
+        let error = client(Duration::ZERO).persist(attempt).unwrap_err();
         assert_eq!((error.exit, times), (Exit::StoreAway, 1));
     }
 

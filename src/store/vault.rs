@@ -208,6 +208,13 @@ pub struct Loaded {
     pub waiting: Option<Vec<Waiting>>,
 }
 
+impl Loaded {
+    /// Values that were read just then, while no one waits.
+    pub fn new(values: Vec<Option<Value>>, reading: Reading, suspicion: Option<Suspicion>) -> Self {
+        Loaded { values, reading, suspicion, is_old: false, waiting: None }
+    }
+}
+
 /// A request of another process, or the reply to it, and its number.
 pub type Waiting = (Value, Value);
 

@@ -131,7 +131,7 @@ impl Vault for MemoryVault {
         drop(queue);
         let values = self.values();
         let values = keys.iter().map(|key| values.get(*key).cloned()).collect();
-        Ok(Loaded { values, reading: self.reading(), suspicion: None, is_old: false, waiting })
+        Ok(Loaded { waiting, ..Loaded::new(values, self.reading(), None) })
     }
 
     fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {

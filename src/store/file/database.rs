@@ -127,13 +127,9 @@ impl Database {
         }
     }
 
-    pub(super) fn begin(&self) -> rusqlite::Result<()> {
-        self.connection.prepare_cached("BEGIN IMMEDIATE")?.execute([]).map(drop)
-    }
-
-    pub(super) fn roll_back(&self) {
-        // There may be nothing to roll back.
-        let _ = self.connection.prepare_cached("ROLLBACK").and_then(|mut statement| statement.execute([]));
+    /// Begins or ends a transaction.
+    pub(super) fn run(&self, statement: &str) -> rusqlite::Result<()> {
+        self.connection.prepare_cached(statement)?.execute([]).map(drop)
     }
 
     pub(super) fn value(&self, key: &[u8]) -> rusqlite::Result<Option<Value>> {
@@ -145,10 +141,6 @@ impl Database {
     /// Replaces a value.
     pub(super) fn write(&self, key: &[u8], value: &[u8]) -> rusqlite::Result<()> {
         insert(&self.connection, key, value)
-    }
-
-    pub(super) fn commit(&self) -> rusqlite::Result<()> {
-        self.connection.prepare_cached("COMMIT")?.execute([]).map(drop)
     }
 
     pub(super) fn keys(&self) -> rusqlite::Result<Vec<Value>> {

@@ -146,10 +146,10 @@ impl FileVault {
             return Ok(());
         }
         let has_written = mem::take(&mut self.has_written);
-        let ended = if has_written { self.found().commit().about(&self.path) } else { Ok(()) };
+        let ended = if has_written { self.found().run("COMMIT").about(&self.path) } else { Ok(()) };
         if ended.is_err() || !has_written {
-            // SQLite may have mended what it found damaged.
-            self.found().roll_back();
+            // SQLite may have mended what it found damaged, or there is nothing to roll back.
+            let _ = self.found().run("ROLLBACK");
         }
         self.lock = None;
         ended
@@ -169,15 +169,9 @@ impl Vault for FileVault {
         let suspicion = self.is_replaced.then_some(Suspicion { why, good_from: None });
         let Some(reading) = reading else {
             // Whatever was there before was lost by now.
-            return Ok(Loaded {
-                values: vec![None; keys.len()],
-                reading: self.reading(),
-                suspicion,
-                is_old: false,
-                waiting: None,
-            });
+            return Ok(Loaded::new(vec![None; keys.len()], self.reading(), suspicion));
         };
-        let begun = if goes_on { Ok(()) } else { self.found().begin() };
+        let begun = if goes_on { Ok(()) } else { self.found().run("BEGIN IMMEDIATE") };
         if begun.is_err() {
             self.lock = None;
         }
@@ -189,7 +183,7 @@ impl Vault for FileVault {
         if values.first().is_some_and(|own| keys[0].is_empty() && own.is_none()) {
             return Err(unusable(&self.path, Flaw::Damaged));
         }
-        Ok(Loaded { values, reading, suspicion, is_old: false, waiting: None })
+        Ok(Loaded::new(values, reading, suspicion))
     }
 
     fn swap(&mut self, Write { key, old, value, .. }: &Write) -> Result<Swap, StoreError> {

@@ -196,7 +196,7 @@ impl ServerVault {
         // What was swapped on a clock that cannot be trusted is not what it was meant to be.
         let value = if is_swapped { Some(write.value.clone()) } else { value };
         self.note(&write.key, value.as_ref(), reading);
-        let mut loaded = Loaded { values: vec![value], reading, suspicion, is_old: false, waiting: None };
+        let mut loaded = Loaded::new(vec![value], reading, suspicion);
         if outcome == Outcome::Replied {
             return Swap::Replied(told.pop().unwrap_or_default(), loaded);
         }
@@ -256,18 +256,13 @@ impl Vault for ServerVault {
             };
             let values = if keys.len() > 1 { vec![own.clone(), value] } else { vec![value] };
             let suspicion = doubt.or(of_own);
-            Loaded { values, reading, suspicion, is_old: old.is_some(), waiting: None }
+            Loaded { is_old: old.is_some(), ..Loaded::new(values, reading, suspicion) }
         };
         Ok(each.iter().map(load).collect())
     }
 
     fn swap(&mut self, write: &Write) -> Result<Swap, StoreError> {
-        loop {
-            let swap = self.swap_each(&[write])?.remove(0);
-            if !matches!(swap, Swap::Queued(_)) {
-                return Ok(swap);
-            }
-        }
+        Ok(self.swap_each(&[write])?.remove(0))
     }
 
     fn swap_each(&mut self, writes: &[&Write]) -> Result<Vec<Swap>, StoreError> {

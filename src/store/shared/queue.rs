@@ -1,26 +1,10 @@
-//! When many processes swap the record of a key: one decides for all that wait, and replies to them.
+//! Whether to believe another process that has decided on a request of this one, as it does for all that wait.
 
-use super::request::{Part, Reply, encode};
+use super::VaultStore;
+use super::request::Reply;
 use super::swap::Work;
-use super::{Booking, VaultStore};
 use crate::store::StoreError;
-use crate::store::vault::{Loaded, Suspicion, Value, Waiting};
-
-impl Booking<'_> {
-    /// Decides on a request and on those of all that wait. Returns the reply to it, the request as it is encoded, and
-    /// the replies to the others.
-    pub(super) fn decide_for_all(
-        &mut self,
-        parts: &[Part],
-        waiting: &[Waiting],
-    ) -> (Reply, Value, Vec<Waiting>) {
-        let wire = encode(parts, self.changes, &self.record.limits, self.reading);
-        let others: Vec<_> = waiting.iter().map(|(_, wire)| &wire[..]).collect();
-        let (reply, replies) = self.decide(parts, &others);
-        let replies = waiting.iter().map(|(id, _)| id.clone()).zip(replies).collect();
-        (reply, wire, replies)
-    }
-}
+use crate::store::vault::{Loaded, Suspicion};
 
 impl VaultStore {
     /// What another process has replied to the request, if this one would have decided so, too: it may know of a loss

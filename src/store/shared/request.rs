@@ -5,7 +5,7 @@ use super::Booking;
 use super::returnable::{BookedIn, Returned};
 use crate::charge::Key;
 use crate::rule::{pack_instants, unpack_instants};
-use crate::store::vault::{Reading, Value, between_looks};
+use crate::store::vault::{Reading, Value, Waiting, between_looks};
 use crate::store::{Answer, BookedBy, Order, Overruns, Slot, Task, Turn, Wanted};
 use crate::time::{Time, Wall};
 
@@ -108,8 +108,8 @@ impl Reply {
 impl Booking<'_> {
     /// Decides on a request of this process and on those of others, which wait. Returns the replies; the request of
     /// another that cannot be decided on here gets an empty one.
-    pub(super) fn decide(&mut self, own: &[Part], others: &[&[u8]]) -> (Reply, Vec<Value>) {
-        let read: Vec<_> = others.iter().map(|wire| self.read(wire)).collect();
+    pub(super) fn decide(&mut self, own: &[Part], waiting: &[Waiting]) -> (Reply, Vec<Waiting>) {
+        let read: Vec<_> = waiting.iter().map(|(_, wire)| self.read(wire)).collect();
         let of_others = read.iter().flatten().flatten();
         own.iter().chain(of_others.clone()).for_each(|part| self.take_back(part));
         // Those of others are on the clock of the vault already.
@@ -129,10 +129,10 @@ impl Booking<'_> {
             answers: answers.by_ref().take(parts.len()).collect(),
         };
         let own = reply(own);
-        let reply_to = |parts: &Option<Vec<Part>>| {
-            parts.as_ref().map_or_else(|| b"-".to_vec(), |parts| reply(parts).encode())
+        let reply_to = |((id, _), parts): (&Waiting, &Option<Vec<Part>>)| {
+            (id.clone(), parts.as_ref().map_or_else(|| b"-".to_vec(), |parts| reply(parts).encode()))
         };
-        (own, read.iter().map(reply_to).collect())
+        (own, waiting.iter().zip(&read).map(reply_to).collect())
     }
 
     /// Reads the request of another process. `None` if only that one can decide on it.
@@ -333,8 +333,8 @@ mod tests {
                 |record| Booking { rules: &rules, record, reading: &reading, held: None, changes: 0 };
             let (own, _) = booking(&mut ours).decide(&request, &[]);
             let wire = encode(&request, 0, &theirs.limits, &reading);
-            let (_, replies) = booking(&mut theirs).decide(&nothing(), &[&wire]);
-            let reply = Reply::decode(&replies[0]).expect("a reply");
+            let (_, replies) = booking(&mut theirs).decide(&nothing(), &[(Vec::new(), wire)]);
+            let reply = Reply::decode(&replies[0].1).expect("a reply");
             let slots = |reply: &Reply| reply.answers[0].slots.iter().map(|slot| slot.at).collect::<Vec<_>>();
             assert_eq!(slots(&own), slots(&reply), "{request:?}");
             assert_eq!(own.booked_in, reply.booked_in);
@@ -361,9 +361,9 @@ mod tests {
             b"{".to_vec(),
             Vec::new(),
         ];
-        let others: Vec<_> = table.iter().map(Vec::as_slice).collect();
-        let (_, replies) = booking.decide(&nothing(), &others);
-        assert_eq!((replies.len(), replies.iter().filter_map(|reply| Reply::decode(reply)).count()), (6, 0));
+        let (_, replies) = booking.decide(&nothing(), &table.map(|wire| (Vec::new(), wire)));
+        let decoded = replies.iter().filter_map(|(_, reply)| Reply::decode(reply));
+        assert_eq!((replies.len(), decoded.count()), (6, 0));
         assert_eq!(record, before);
     }
 

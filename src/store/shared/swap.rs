@@ -67,7 +67,8 @@ impl<'a> RecordChange<'a> {
     fn act(&mut self, booking: &mut Booking<'_>, waiting: &[Waiting]) -> (Value, Vec<Waiting>) {
         match &mut self.work {
             Work::Request(parts) => {
-                let (reply, wire, replies) = booking.decide_for_all(parts, waiting);
+                let wire = encode(parts, booking.changes, &booking.record.limits, booking.reading);
+                let (reply, replies) = booking.decide(parts, waiting);
                 self.reply = Some(reply);
                 (wire, replies)
             }

@@ -142,23 +142,22 @@ impl VaultStore {
         reading: &Reading,
     ) -> (Answer, Vec<Returned>) {
         let good_for = self.vault.good_for(self.rules.policy().validity);
-        let (mut slots, mut late) = (Vec::new(), Vec::new());
-        for Slot { at, .. } in answer.slots {
-            let slot =
-                Slot { at: reading.not_before(at), until: reading.not_after(at).saturating_add(good_for) };
-            if slot.at <= slot.until { slots.push((slot, at)) } else { late.push(Returned { booked_in, at }) }
-        }
+        let placed = answer.slots.iter().map(|&Slot { at, .. }| {
+            let until = reading.not_after(at).saturating_add(good_for);
+            (Slot { at: reading.not_before(at), until }, Returned { booked_in, at })
+        });
+        let (slots, late): (Vec<_>, Vec<_>) = placed.partition(|(slot, _)| slot.at <= slot.until);
         self.answered = reading.answered;
-        self.returnable.add(order, booked_in, &slots, reading.answered);
+        self.returnable.add(order, &slots, reading.answered);
         let not_before = |at: Option<Time>| at.map(|at| reading.not_before(at));
         let mut overruns = answer.overruns;
         overruns.until = reading.not_before(overruns.until);
         let booked_by = answer.booked_by.map(|by| self.vault.times_set().map_or(by, BookedBy::Server));
         let lag = if order.key.is_empty() { 0 } else { self.vault.lags_by() };
-        let limits = NewLimits {
-            rates: self.rules.policy().rates.clone(),
-            terms: self.rules.policy().booking_terms(self.agreement.changes),
-        };
+        let (policy, changes) = (self.rules.policy(), self.agreement.changes);
+        let limits = (order.changes != changes).then(|| {
+            Box::new(NewLimits { rates: policy.rates.clone(), terms: policy.booking_terms(changes) })
+        });
         let answer = Answer {
             slots: slots.into_iter().map(|(slot, _)| slot).collect(),
             ask_again: not_before(answer.ask_again),
@@ -167,10 +166,10 @@ impl VaultStore {
             overruns,
             booked_by,
             confirm_from: Some(reading.asked.saturating_add(GOOD_FOR - lag)),
-            limits: Some(Box::new(limits)).filter(|_| order.changes != self.agreement.changes),
+            limits,
             ..answer
         };
-        (answer, late)
+        (answer, late.into_iter().map(|(_, returned)| returned).collect())
     }
 
     /// Books until the first slots would be kept waiting for too long.

@@ -28,11 +28,11 @@ pub(super) struct Returnable {
 
 impl Returnable {
     /// Adds slots that were booked for an order, and forgets such that are over by `now`.
-    pub(super) fn add(&mut self, order: &Order, booked_in: BookedIn, slots: &[(Slot, Time)], now: Time) {
+    pub(super) fn add(&mut self, order: &Order, slots: &[(Slot, Returned)], now: Time) {
         let forget_past = |slots: &mut Vec<(Slot, Returned)>| slots.retain(|(slot, _)| slot.until >= now);
         let alike = self.by_kind.entry(kind(order)).or_default();
         forget_past(alike);
-        alike.extend(slots.iter().map(|&(slot, at)| (slot, Returned { booked_in, at })));
+        alike.extend_from_slice(slots);
         self.eviction.retain(&mut self.by_kind, |_, slots| {
             forget_past(slots);
             !slots.is_empty()

@@ -6,7 +6,7 @@ use super::keys::redis_key;
 use super::nodes::NodeId;
 use super::{LIMITS_KEPT, SLACK};
 use crate::store::record::VERSION;
-use crate::store::vault::{Reading, Value, Waiting, Write};
+use crate::store::vault::{Reading, Suspicion, Value, Waiting, Write};
 use crate::time::{SECOND, Time, Wall};
 
 /// An answer of the script.
@@ -17,6 +17,8 @@ pub(super) struct ScriptAnswer {
     pub(super) value: Option<Value>,
     /// The reply, or the requests of all that wait, as far as it was told.
     pub(super) told: Vec<Value>,
+    /// Why earlier values may be lost, once that was learned.
+    pub(super) suspicion: Option<Suspicion>,
 }
 
 /// What became of a call of the script.
@@ -78,5 +80,5 @@ pub(super) fn read(
     let shown = seconds.checked_mul(SECOND)?.checked_add(micros.checked_mul(1000)?)?;
     let reading = Reading { asked, shown: Time(shown), answered, wall: Wall::EPOCH };
     let value = Some(value).filter(|value| !value.is_empty());
-    Some(ScriptAnswer { node, reading, outcome: *OUTCOMES.get(outcome)?, value, told })
+    Some(ScriptAnswer { node, reading, outcome: *OUTCOMES.get(outcome)?, value, told, suspicion: None })
 }

@@ -98,7 +98,8 @@ mod tests {
             let at = Time(number * SECOND);
             let reading = Reading { asked: at, shown: at, answered: at, wall: Wall::EPOCH };
             let (node, outcome) = (NodeId::default(), Outcome::Read);
-            let answer = ScriptAnswer { node, reading, outcome, value: None, told: Vec::new() };
+            let answer =
+                ScriptAnswer { node, reading, outcome, value: None, told: Vec::new(), suspicion: None };
             keepers.learn(&number.to_le_bytes(), &answer);
             let matters = |age: u64| keepers.node_of(&number.saturating_sub(age).to_le_bytes()).is_some();
             assert!((0..=60).all(matters), "{number}");

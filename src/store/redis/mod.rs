@@ -114,26 +114,28 @@ impl ServerVault {
         }
     }
 
+    /// Asks until there is an answer to each call, and learns from it.
     fn ask_each(&mut self, calls: &[Call]) -> Result<Vec<ScriptAnswer>, StoreError> {
         let ServerVault { client, keepers, .. } = self;
-        client.persist(|client| client.ask_each(calls, keepers))
+        let mut answers = client.persist(|client| client.ask_each(calls, keepers))?;
+        for (call, answer) in calls.iter().zip(&mut answers) {
+            answer.suspicion = keepers.learn(call.key, answer);
+        }
+        Ok(answers)
     }
 
     /// Reads the values of keys.
-    fn read_each(&mut self, keys: &[&[u8]]) -> Result<Vec<(ScriptAnswer, Option<Suspicion>)>, StoreError> {
+    fn read_each(&mut self, keys: &[&[u8]]) -> Result<Vec<ScriptAnswer>, StoreError> {
         let calls: Vec<_> = keys.iter().map(|key| Call { key, ..Call::default() }).collect();
         let answers = self.ask_each(&calls)?;
-        let learned = keys.iter().zip(answers).map(|(key, answer)| {
-            let suspicion = self.keepers.learn(key, &answer);
-            self.note(key, answer.value.as_ref(), answer.reading);
-            (answer, suspicion)
-        });
-        Ok(learned.collect())
+        let read = keys.iter().zip(&answers);
+        read.for_each(|(key, answer)| self.note(key, answer.value.as_ref(), answer.reading));
+        Ok(answers)
     }
 
     /// The nanoseconds that it takes to read the state's own value.
     fn takes(&mut self) -> Result<u64, StoreError> {
-        Ok(self.read_each(&[b""])?.iter().map(|(answer, _)| answer.reading.took()).sum())
+        Ok(self.read_each(&[b""])?[0].reading.took())
     }
 
     /// Remembers the value of a key.
@@ -145,24 +147,19 @@ impl ServerVault {
     }
 
     /// Swaps, or queues and waits until one has the turn or a reply.
-    fn swap_in_turn(
-        &mut self,
-        calls: &mut [Call],
-    ) -> Result<Vec<(ScriptAnswer, Option<Suspicion>)>, StoreError> {
+    fn swap_in_turn(&mut self, calls: &mut [Call]) -> Result<Vec<ScriptAnswer>, StoreError> {
         let mut suspicions = vec![None; calls.len()];
         loop {
-            let answers = self.ask_each(calls)?;
-            let learned =
-                calls.iter().zip(answers).zip(&mut suspicions).map(|((call, answer), suspicion)| {
-                    *suspicion = self.keepers.learn(call.key, &answer).or(*suspicion);
-                    (answer, *suspicion)
-                });
-            let learned: Vec<_> = learned.collect();
-            if learned.iter().any(|(answer, _)| answer.outcome != Outcome::Waits) {
-                return Ok(learned);
+            let mut answers = self.ask_each(calls)?;
+            for (answer, suspicion) in answers.iter_mut().zip(&mut suspicions) {
+                *suspicion = answer.suspicion.or(*suspicion);
+                answer.suspicion = *suspicion;
+            }
+            if answers.iter().any(|answer| answer.outcome != Outcome::Waits) {
+                return Ok(answers);
             }
             calls.iter_mut().for_each(|call| (call.new, call.replies) = (b"", &[]));
-            let took = learned.iter().map(|(answer, _)| answer.reading.took()).max().unwrap_or_default();
+            let took = answers.iter().map(|answer| answer.reading.took()).max().unwrap_or_default();
             thread::sleep(Duration::from_nanos(between_looks(self.keepers.validity()).saturating_sub(took)));
         }
     }
@@ -173,14 +170,8 @@ impl ServerVault {
     }
 
     /// What became of a swap.
-    fn swapped(
-        &mut self,
-        write: &Write,
-        id: String,
-        answer: ScriptAnswer,
-        suspicion: Option<Suspicion>,
-    ) -> Swap {
-        let ScriptAnswer { value, reading, outcome, mut told, .. } = answer;
+    fn swapped(&mut self, write: &Write, id: String, answer: ScriptAnswer) -> Swap {
+        let ScriptAnswer { value, reading, outcome, mut told, suspicion, .. } = answer;
         let is_swapped = outcome == Outcome::Swapped;
         let is_contended = !is_swapped || !write.replies.is_empty();
         self.keepers.set_contended(&write.key, is_contended);
@@ -240,10 +231,10 @@ impl Vault for ServerVault {
         let own = lacks_own(self).then_some(&b""[..]);
         let missing = each.iter().filter(|keys| !is_old(keys)).map(|keys| keys[keys.len() - 1]);
         let mut read = self.read_each(&own.into_iter().chain(missing).collect::<Vec<_>>())?.into_iter();
-        let mut of_own = own.and_then(|_| read.next()?.1);
+        let mut of_own = own.and_then(|_| read.next()?.suspicion);
         // Many keys may take long.
         if lacks_own(self) {
-            of_own = self.read_each(&[b""])?.remove(0).1.or(of_own);
+            of_own = self.read_each(&[b""])?[0].suspicion.or(of_own);
         }
         let own = self.own.as_ref().and_then(|(own, _)| own.clone());
         let load = |keys: &&[&[u8]]| {
@@ -251,8 +242,8 @@ impl Vault for ServerVault {
             let (value, reading, doubt) = if let Some((_, value, reading)) = old {
                 (Some(value.clone()), reading.later(self.client.now()), None)
             } else {
-                let (answer, doubt) = read.next().expect("each was read");
-                (answer.value, answer.reading, doubt)
+                let answer = read.next().expect("each was read");
+                (answer.value, answer.reading, answer.suspicion)
             };
             let values = if keys.len() > 1 { vec![own.clone(), value] } else { vec![value] };
             let suspicion = doubt.or(of_own);
@@ -272,9 +263,7 @@ impl Vault for ServerVault {
         let mut calls: Vec<_> = writes.iter().zip(&ids).map(|(write, id)| Call::of(write, id)).collect();
         let answers = self.swap_in_turn(&mut calls)?;
         let swaps = writes.iter().zip(ids).zip(answers);
-        Ok(swaps
-            .map(|((write, id), (answer, suspicion))| self.swapped(write, id, answer, suspicion))
-            .collect())
+        Ok(swaps.map(|((write, id), answer)| self.swapped(write, id, answer)).collect())
     }
 
     fn is_contended(&self, key: &[u8]) -> bool {

@@ -35,6 +35,16 @@ pub trait Vault: Any + Send {
     /// There is no hope to read them.
     fn load(&mut self, keys: &[&[u8]], may_be_old: bool) -> Result<Loaded, StoreError>;
 
+    /// Does as [`Vault::load`], but nothing is to be swapped.
+    ///
+    /// # Errors
+    /// As there.
+    fn look(&mut self, keys: &[&[u8]]) -> Result<Loaded, StoreError> {
+        let loaded = self.load(keys, false);
+        self.release();
+        loaded
+    }
+
     /// Replaces the value of a key if it still is the one that was loaded, and sends the replies. If others are about
     /// to do so, waits until it is the turn of this process, or until one of them has replied to its request.
     ///

@@ -123,9 +123,7 @@ impl VaultStore {
 
     /// The state that a vault keeps, with its limits; `None` if there is none.
     pub(super) fn found(mut vault: Box<dyn Vault>) -> Result<Option<Self>, StoreError> {
-        let loaded = vault.load(&[b""], false);
-        vault.release();
-        let Some(value) = loaded?.values.pop().flatten() else { return Ok(None) };
+        let Some(value) = vault.look(&[b""])?.values.pop().flatten() else { return Ok(None) };
         let refusal = |flaw: Flaw| flaw.refusal(&vault.name(), vault.state().as_deref());
         let record = Record::decode(b"", &value).map_err(refusal)?;
         let policy = Policy::of(&record.limits).map_err(|_| refusal(Flaw::Damaged))?;
@@ -162,9 +160,7 @@ impl VaultStore {
         key: &[u8],
         look: impl FnOnce(&Booking<'_>) -> T,
     ) -> Result<T, StoreError> {
-        let loaded = self.vault.load(&[b"", key], false);
-        self.vault.release();
-        let Loaded { mut values, reading, suspicion, .. } = loaded?;
+        let Loaded { mut values, reading, suspicion, .. } = self.vault.look(&[b"", key])?;
         let of_key = values.pop().flatten();
         let own = self.entry(b"", values.pop().flatten(), &reading, suspicion, None)?;
         let held = own.record.hold.in_force(reading.shown);
@@ -232,9 +228,7 @@ impl VaultStore {
         if !self.agreement.is_open() {
             return Ok(());
         }
-        let loaded = self.vault.load(&[b""], false);
-        self.vault.release();
-        let Loaded { mut values, suspicion, .. } = loaded?;
+        let Loaded { mut values, suspicion, .. } = self.vault.look(&[b""])?;
         self.doubt = suspicion;
         let record = self.read(b"", values.pop().flatten().as_deref())?;
         if record.map_or(Ok(true), |record| self.agree(&record))? {

@@ -223,9 +223,7 @@ impl VaultStore {
             // The state's own record may be an old one.
             change.may_lag = false;
             self.vault.release();
-            let own = self.vault.load(&[b""], false);
-            self.vault.release();
-            change.suspect(own?.suspicion);
+            change.suspect(self.vault.look(&[b""])?.suspicion);
             return Ok(Phase::New);
         }
         let messages = change.act(&mut self.booking(&mut entry.record, &reading, held), &waiting);

@@ -95,7 +95,7 @@ impl VaultStore {
         }
         // What was seen may not matter, but why nothing is released for a while does.
         let is_another = seen.is_some_and(|seen| record.succeeds(&seen));
-        let is_silent = record.quarantine.is_some_and(|last| self.rules.end_of_quarantine(last) > now);
+        let is_silent = self.quarantine_in_force(&record, now).is_some();
         let told = why.or_else(|| (is_another && is_silent).then(|| self.vault.loss()));
         // The state's own record may be an old one.
         let got_other_keys = || own.into_iter().chain(&found).any(|record| self.got_other_keys(record, now));
@@ -104,13 +104,18 @@ impl VaultStore {
         Ok(RecordEntry { key, value, found, record })
     }
 
+    /// The instant as of which everything counts as used up, while that matters.
+    fn quarantine_in_force(&self, record: &Record, now: Time) -> Option<Time> {
+        record.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now)
+    }
+
     /// True if a record is in quarantine as its limits were replaced by ones with another key, which begins a history
     /// of the state that we have not seen yet.
     fn got_other_keys(&self, record: &Record, now: Time) -> bool {
         let last = record.changed.saturating_add(record.horizon);
-        let is_in_quarantine = record.quarantine == Some(last) && self.rules.end_of_quarantine(last) > now;
         let seen = self.memory.known.get(&b""[..]);
-        is_in_quarantine && seen.is_none_or(|seen| seen.epoch < record.changed.0)
+        self.quarantine_in_force(record, now) == Some(last)
+            && seen.is_none_or(|seen| seen.epoch < record.changed.0)
     }
 
     /// Why a record cannot be trusted, if it cannot.
@@ -139,10 +144,8 @@ impl VaultStore {
             new.revision = if self.agreement.replaces { now.0 } else { 0 };
             return Ok(new);
         };
-        let ledger = match own.quarantine {
-            Some(last) if own.before.is_none() && rules.end_of_quarantine(last) > now => {
-                rules.quarantine(last)
-            }
+        let ledger = match self.quarantine_in_force(own, now) {
+            Some(last) if own.before.is_none() => rules.quarantine(last),
             _ if rules.wall().shows(now) < own.evicted => {
                 let last = rules.wall().when(i128::from(own.evicted.0) - 1);
                 rules.quarantine(last.unwrap_or(now).max(own.quarantine.unwrap_or_default()))
@@ -192,13 +195,11 @@ impl VaultStore {
             // Slots that were booked by another wall clock may be in another period by this one.
             record.ledger.returned = ReturnedSlots::default();
             record.ledger.turns = Time::ZERO;
-            let quarantine = record.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now);
-            let written = record.written();
+            let (quarantine, written) = (self.quarantine_in_force(&record, now), record.written());
             self.rules.wall_was_set(&mut record.ledger, written, quarantine);
         }
         if let Some(own) = own.filter(|own| own.epoch() != record.era) {
-            let last = own.quarantine.filter(|last| self.rules.end_of_quarantine(*last) > now);
-            if let Some(last) = last {
+            if let Some(last) = self.quarantine_in_force(own, now) {
                 let newest = record.ledger.newest;
                 self.begin_quarantine(&mut record, last, newest, now);
             }

@@ -1,7 +1,5 @@
 //! Why something is no state, in words.
 
-use anyhow::anyhow;
-
 use super::StoreError;
 use crate::exit::Exit;
 
@@ -34,7 +32,7 @@ impl Flaw {
                  a new state with '{reset}'"
             ),
         };
-        StoreError { exit: Exit::BadState, error: anyhow!("{name}: {why}") }
+        StoreError::new(Exit::BadState, name, why)
     }
 }
 

@@ -87,7 +87,7 @@
 use std::fmt;
 use std::sync::Arc;
 
-use anyhow::Error;
+use anyhow::{Error, anyhow};
 
 use crate::exit::Exit;
 pub use crate::gate::{Answer, BookedBy, NewLimits, Order, Overruns, Slot, Task, Turn, Wanted};
@@ -134,6 +134,13 @@ pub struct StoreError {
     pub exit: Exit,
     /// The reason, and what to do about it. Contains no secret.
     pub error: Error,
+}
+
+impl StoreError {
+    /// For this reason, with what is called `name` in messages.
+    fn new(exit: Exit, name: impl fmt::Display, why: impl fmt::Display) -> Self {
+        StoreError { exit, error: anyhow!("{name}: {why}") }
+    }
 }
 
 impl std::error::Error for StoreError {}

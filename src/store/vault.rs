@@ -6,7 +6,6 @@
 use std::any::Any;
 use std::borrow::Cow;
 
-use anyhow::{Result, anyhow};
 use serde::{Deserialize, Serialize};
 
 use super::{LockStatus, StoreError, Warn};
@@ -95,8 +94,8 @@ pub trait Vault: Any + Send {
     /// # Errors
     /// There is no hope that answers get faster, or not any more.
     fn came_late(&mut self, _took: u64, _is_first: bool) -> Result<(), StoreError> {
-        let error = anyhow!("{}: its answers take longer than slots are good for", self.name());
-        Err(StoreError { exit: Exit::StoreAway, error })
+        let why = "its answers take longer than slots are good for";
+        Err(StoreError::new(Exit::StoreAway, self.name(), why))
     }
 
     /// Ends what [`Vault::load`] began, if nothing is to be swapped.

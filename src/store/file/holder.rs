@@ -4,8 +4,6 @@ use std::fs::{self, Metadata};
 use std::path::Path;
 use std::time::Duration;
 
-use anyhow::anyhow;
-
 use crate::exit::Exit;
 use crate::store::StoreError;
 
@@ -14,9 +12,9 @@ pub(super) const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Says that the file at `path` has been locked for all of `patience`.
 pub(super) fn kept(patience: Duration, path: &Path, file: Option<Metadata>) -> StoreError {
-    let (path, patience, holder) = (path.display(), patience.as_secs(), describe_holder(file));
-    let error = anyhow!("{path}: locked for more than {patience} s by {holder}");
-    StoreError { exit: Exit::StoreAway, error }
+    let (patience, holder) = (patience.as_secs(), describe_holder(file));
+    let why = format_args!("locked for more than {patience} s by {holder}");
+    StoreError::new(Exit::StoreAway, path.display(), why)
 }
 
 /// The holder of the lock, and what to do about it.

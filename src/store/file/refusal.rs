@@ -4,7 +4,7 @@ use std::fs;
 use std::io;
 use std::path::Path;
 
-use anyhow::{Error, anyhow};
+use anyhow::Error;
 use rusqlite::ErrorCode;
 use rusqlite::ffi::{self, SQLITE_IOERR_SHORT_READ, SQLITE_IOERR_WRITE};
 
@@ -35,9 +35,7 @@ pub(super) trait About<T> {
 impl<T, E: Into<Error>> About<T> for Result<T, E> {
     fn about(self, path: &Path) -> Result<T, StoreError> {
         let told = |error: Error| match error.downcast_ref::<io::Error>() {
-            Some(cause) => {
-                StoreError { exit: of_call(cause), error: anyhow!("{}: {error:#}", path.display()) }
-            }
+            Some(cause) => StoreError::new(of_call(cause), path.display(), format_args!("{error:#}")),
             None => error.downcast().unwrap_or_else(|error| of_sqlite(path, &error)),
         };
         self.map_err(|error| told(error.into()))
@@ -53,7 +51,7 @@ fn of_call(error: &io::Error) -> Exit {
 
 /// The refusal of a file that exists, but will not do.
 pub(super) fn refused(path: &Path, why: &str) -> StoreError {
-    StoreError { exit: Exit::BadStore, error: anyhow!("{}: {why}", path.display()) }
+    StoreError::new(Exit::BadStore, path.display(), why)
 }
 
 fn cause(error: &Error) -> Option<&ffi::Error> {
@@ -80,7 +78,7 @@ fn of_sqlite(path: &Path, error: &Error) -> StoreError {
         Some(ErrorCode::DiskFull) => (Exit::Error, FULL),
         Some(_) => (Exit::Error, "cannot read or write it"),
     };
-    StoreError { exit, error: anyhow!("{}: {what}: {error}", path.display()) }
+    StoreError::new(exit, path.display(), format_args!("{what}: {error}"))
 }
 
 /// Refuses a file for a flaw, and says what to do about it.

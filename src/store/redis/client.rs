@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
 use redis::{RedisError, RedisResult, Script, pipe};
 
 use super::call::{Call, Outcome, ScriptAnswer, read};
@@ -94,7 +93,7 @@ impl Client {
                 Err(error) if self.may_retry => patience.wait(self.server(), &*self.warn, &error)?,
                 Err(error) => {
                     let (exit, why) = meaning(&error);
-                    return Err(StoreError { exit, error: anyhow!("{}: {why}", self.server()) });
+                    return Err(StoreError::new(exit, self.server(), why));
                 }
             }
         }

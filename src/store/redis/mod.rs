@@ -60,8 +60,6 @@ use std::mem;
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
-
 use self::call::{Call, Outcome, ScriptAnswer};
 use self::client::Client;
 use self::distance::{ROUND_TRIPS, SHORT, too_long};
@@ -329,8 +327,8 @@ impl Vault for ServerVault {
         }
         match given.filter(|given| shortest > given / ROUND_TRIPS) {
             Some(given) => {
-                let error = anyhow!("{}: {}", self.client.server(), too_long(shortest, given, false));
-                Err(StoreError { exit: Exit::BadStore, error })
+                let why = too_long(shortest, given, false);
+                Err(StoreError::new(Exit::BadStore, self.client.server(), why))
             }
             None => Ok(shortest.saturating_mul(ROUND_TRIPS).next_multiple_of(100_000)),
         }

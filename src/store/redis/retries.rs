@@ -3,7 +3,6 @@
 use std::thread;
 use std::time::{Duration, Instant};
 
-use anyhow::anyhow;
 use redis::RedisError;
 
 use super::failure::{TOO_LATE, meaning};
@@ -73,7 +72,7 @@ impl Patience {
     ) -> Result<(), StoreError> {
         let (exit, why) = meaning(error);
         if exit != Exit::StoreAway {
-            return Err(StoreError { exit, error: anyhow!("{server}: {why}") });
+            return Err(StoreError::new(exit, server, why));
         }
         let (now, timeout) = (Instant::now(), self.timeout);
         // The last attempt may have had less time than an answer takes.
@@ -93,8 +92,7 @@ impl Patience {
         if !self.is_extended && now >= self.end + self.each() {
             (self.is_extended, self.end) = (true, Instant::now() + self.each());
         } else if pause >= left {
-            let error = anyhow!("{server}: {told}; gave up after {timeout:?}");
-            return Err(StoreError { exit, error });
+            return Err(StoreError::new(exit, server, format_args!("{told}; gave up after {timeout:?}")));
         }
         Ok(())
     }

@@ -16,8 +16,6 @@ mod trust;
 
 use std::sync::Arc;
 
-use anyhow::anyhow;
-
 use self::agreement::Agreement;
 use self::returnable::Returnable;
 use self::trust::Watermarks;
@@ -27,7 +25,6 @@ use super::record::Record;
 use super::vault::{Loaded, Reading, Suspicion, Value, Vault};
 use super::{Policy, Reserve, StoreError, Warn};
 use crate::config::Rate;
-use crate::exit::Exit;
 use crate::time::Time;
 
 /// The least number of new keys that are added between two evictions of idle ones.
@@ -204,10 +201,6 @@ impl VaultStore {
 
     fn unusable(&self, flaw: Flaw) -> StoreError {
         flaw.refusal(&self.vault.name(), self.vault.state().as_deref())
-    }
-
-    fn refused(&self, exit: Exit, why: &str) -> StoreError {
-        StoreError { exit, error: anyhow!("{}: {why}", self.vault.name()) }
     }
 
     fn take_policy(&mut self, policy: Policy) {

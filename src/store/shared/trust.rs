@@ -230,13 +230,11 @@ impl VaultStore {
     fn has_other_limits(&self, record: &Record) -> StoreError {
         let (theirs, ours) = (escaped(&record.limits), &self.rules.policy().text);
         let replace = command("--set-limits", self.vault.state().as_deref());
-        self.refused(
-            Exit::BadState,
-            &format!(
-                "this state has other limits: '{theirs}', not '{ours}': give the same limits, none, or another \
-                 state, or replace its limits with '{replace} -r RATE'"
-            ),
-        )
+        let why = format_args!(
+            "this state has other limits: '{theirs}', not '{ours}': give the same limits, none, or another state, \
+             or replace its limits with '{replace} -r RATE'"
+        );
+        StoreError::new(Exit::BadState, self.vault.name(), why)
     }
 
     /// A record under the present limits, which have replaced its own.
@@ -296,7 +294,7 @@ impl VaultStore {
         if record.origin.boot == origin.boot {
             let why = "this state is in use in another time namespace, where clocks differ: \
                        use a separate state in each";
-            return Err(self.refused(Exit::BadStore, why));
+            return Err(StoreError::new(Exit::BadStore, self.vault.name(), why));
         }
         let start = if origin.counts_from_boot() { Time::ZERO } else { now };
         let held = record.ledger.hold.restarted(start);

@@ -168,18 +168,12 @@ impl Client {
             }
             Ok((node, answers))
         })?;
-        let mut named =
-            |error: RedisError| match error.redirect_node().filter(|_| error.code() == Some("MOVED")) {
-                Some((name, _)) => nodes.node_at(teller, name).map(Some),
-                None => Ok(None),
-            };
-        let answer = |answer: RedisResult<ScriptAnswer>| {
-            Ok(match answer {
-                Ok(answer) => Ok(answer),
-                Err(error) => Err(named(error)?),
-            })
+        let mut named = |error: RedisError| {
+            let moved = error.redirect_node().filter(|_| error.code() == Some("MOVED"));
+            moved.map(|(name, _)| nodes.node_at(teller, name)).transpose()
         };
-        answers.into_iter().map(answer).collect()
+        let answers = answers.into_iter();
+        answers.map(|answer| answer.map(Ok).or_else(|error| named(error).map(Err))).collect()
     }
 
     /// All keys.

@@ -55,19 +55,14 @@ pub(super) fn encode(parts: &[Part], changes: u64, limits: &str, reading: &Readi
     if parts.iter().any(|part| part.order.changes != changes) {
         return Value::new();
     }
-    let parts: Vec<WirePart> = parts.iter().map(|part| part.on_its_way(reading)).collect();
-    let wire: WireRequest = (crc32fast::hash(limits.as_bytes()), parts);
-    serde_json::to_vec(&wire).expect("it has string keys only")
-}
-
-impl Part {
-    fn on_its_way(&self, reading: &Reading) -> WirePart {
-        let Order { costs, task, .. } = &self.order;
-        let alike = self.returned.chunk_by(|one, next| one.booked_in == next.booked_in);
+    let part = |Part { order, returned }: &Part| {
+        let alike = returned.chunk_by(|one, next| one.booked_in == next.booked_in);
         let instants = |alike: &[Returned]| pack_instants(alike.iter().map(|returned| returned.at));
         let returned = alike.map(|alike| (alike[0].booked_in, instants(alike))).collect();
-        (costs.clone(), on_its_clock(task, reading), returned)
-    }
+        (order.costs.clone(), on_its_clock(&order.task, reading), returned)
+    };
+    let wire: WireRequest = (crc32fast::hash(limits.as_bytes()), parts.iter().map(part).collect());
+    serde_json::to_vec(&wire).expect("it has string keys only")
 }
 
 impl Reply {
@@ -138,33 +133,33 @@ impl Booking<'_> {
     /// Reads the request of another process. `None` if only that one can decide on it.
     fn read(&self, wire: &[u8]) -> Option<Vec<Part>> {
         let (limits, parts): WireRequest = serde_json::from_slice(wire).ok()?;
-        let is_possible = limits == crc32fast::hash(self.record.limits.as_bytes())
-            && (1..=MAX_PARTS).contains(&parts.len());
-        let mut left = MAX_SLOTS;
-        let parts = parts.into_iter().filter(|_| is_possible).map(|part| self.read_part(part, &mut left));
-        let parts = parts.collect::<Option<Vec<_>>>()?;
-        let instants = parts.iter().map(|part| part.returned.len() as u64).sum::<u64>();
-        (is_possible && instants <= MAX_INSTANTS).then_some(parts)
+        let ours = crc32fast::hash(self.record.limits.as_bytes());
+        if limits != ours || !(1..=MAX_PARTS).contains(&parts.len()) {
+            return None;
+        }
+        let mut left = (MAX_SLOTS, MAX_INSTANTS);
+        parts.into_iter().map(|part| self.read_part(part, &mut left)).collect()
     }
 
-    /// A part of a request for which this number of slots is `left`.
-    fn read_part(&self, (costs, mut task, packed): WirePart, left: &mut u64) -> Option<Part> {
+    /// A part of a request that may want, and give back, no more slots than are left.
+    fn read_part(
+        &self,
+        (costs, mut task, packed): WirePart,
+        (wanted, given_back): &mut (u64, u64),
+    ) -> Option<Part> {
         let quotas = &self.rules.policy().quotas;
         let is_possible = costs.len() == quotas.len()
             && costs.iter().any(|&cost| cost > 0)
             && costs.iter().zip(quotas).all(|(&cost, quota)| cost <= quota.most());
         if let Task::Book(Wanted { count, .. }) | Task::Late(count, _) = &mut task {
-            *count = (*left).min(*count);
-            *left -= *count;
+            *count = (*wanted).min(*count);
+            *wanted -= *count;
         }
         let mut returned = Vec::new();
         for (booked_in, text) in packed {
-            returned.extend(
-                unpack_instants(&text, MAX_INSTANTS)?.into_iter().map(|at| Returned { booked_in, at }),
-            );
-            if returned.len() as u64 > MAX_INSTANTS {
-                return None;
-            }
+            let instants = unpack_instants(&text, *given_back)?;
+            *given_back -= instants.len() as u64;
+            returned.extend(instants.into_iter().map(|at| Returned { booked_in, at }));
         }
         let order = Order { key: Key::new(), costs, changes: self.changes, task };
         is_possible.then_some(Part { order, returned })

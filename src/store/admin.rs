@@ -37,7 +37,11 @@ impl Admin {
     pub fn of(shared: &Shared) -> Result<Self, StoreError> {
         match &shared.state {
             #[cfg(feature = "redis")]
-            State::Server(server) => Ok(Admin::on_server(server, Duration::from_nanos(shared.timeout))),
+            State::Server(server) => {
+                let (server, timeout) = (Server::clone(server), Duration::from_nanos(shared.timeout));
+                let vault = move |now| Ok(Box::new(ServerVault::new(server.clone(), timeout, now)) as _);
+                Ok(Admin { vault: Box::new(vault), reserve: Reserve::REMOTE })
+            }
             #[cfg(feature = "sqlite")]
             State::File(path) => Ok(Admin::in_file(path.clone())),
             #[cfg(feature = "sqlite")]
@@ -47,14 +51,6 @@ impl Admin {
             #[cfg(not(feature = "sqlite"))]
             State::File(_) | State::Name(_) => Err(left_out("files", "sqlite, or use redis://")),
         }
-    }
-
-    /// A server is tried for `timeout`.
-    #[cfg(feature = "redis")]
-    fn on_server(server: &Server, timeout: Duration) -> Self {
-        let server = server.clone();
-        let vault = move |now| Ok(Box::new(ServerVault::new(server.clone(), timeout, now)) as _);
-        Admin { vault: Box::new(vault), reserve: Reserve::REMOTE }
     }
 
     #[cfg(feature = "sqlite")]

@@ -41,9 +41,4 @@ impl Hold {
     pub fn restarted(self, now: Time) -> Self {
         Hold { until: now.saturating_add(self.length), ..self }
     }
-
-    /// The instant at which a process that is told of it at `now` should ask again.
-    pub(super) fn ask_again(now: Time, until: Time) -> Time {
-        until.min(now.saturating_add(HOLD_REFRESH))
-    }
 }

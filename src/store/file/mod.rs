@@ -81,7 +81,11 @@ impl FileVault {
     /// # Errors
     /// The clock of this machine cannot be told from others.
     pub fn new(path: &Path, clock: BootClock) -> Result<Self, StoreError> {
-        Ok(FileVault::with(Setting::ours(path)?, path, clock))
+        let origin = machine::origin().map_err(|error| StoreError {
+            exit: Exit::Error,
+            error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
+        })?;
+        Ok(FileVault::with(Setting { origin, shown, patience: holder::TIMEOUT }, path, clock))
     }
 
     fn with(setting: Setting, path: &Path, clock: BootClock) -> Self {
@@ -269,15 +273,5 @@ impl Vault for FileVault {
 
     fn name(&self) -> Cow<'_, str> {
         self.path.to_string_lossy()
-    }
-}
-
-impl Setting {
-    fn ours(path: &Path) -> Result<Self, StoreError> {
-        let origin = machine::origin().map_err(|error| StoreError {
-            exit: Exit::Error,
-            error: error.context(format!("{}: limits cannot be kept in a file here", path.display())),
-        })?;
-        Ok(Setting { origin, shown, patience: holder::TIMEOUT })
     }
 }

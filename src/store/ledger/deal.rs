@@ -28,7 +28,11 @@ impl BookingRules {
     pub fn deal(&self, ledger: &mut Ledger, now: Time, from: Time, orders: &[Order]) -> Vec<Answer> {
         let by = |order: &Order| order.wanted().map(|wanted| wanted.by);
         let mut crowd = ledger.crowd.with(now, orders.iter().filter_map(by));
-        let mut chains = self.chains(orders, &crowd);
+        let chain = |orders| {
+            let share = self.share(&crowd, orders);
+            Chain { orders, answers: Vec::new(), share, got: 0 }
+        };
+        let mut chains: Vec<_> = orders.chunk_by(|before, order| order.follows(before)).map(chain).collect();
         self.deal_out(ledger, now, from, &mut chains, crowd.is_one());
         let answers: Vec<_> = chains.into_iter().flat_map(Chain::answered).collect();
         if answers.iter().any(|answer| !answer.slots.is_empty()) {
@@ -38,15 +42,6 @@ impl BookingRules {
             ledger.crowd = crowd;
         }
         answers
-    }
-
-    fn chains<'a>(&self, orders: &'a [Order], crowd: &Crowd) -> Vec<Chain<'a>> {
-        let chains = orders.chunk_by(|before, order| order.follows(before));
-        let chain = |orders: &'a [Order]| {
-            let share = self.share(crowd, orders);
-            Chain { orders, answers: Vec::new(), share, got: 0 }
-        };
-        chains.map(chain).collect()
     }
 
     /// Books a few slots for each chain in turn, and more up to the share of its process, so that all get the same.

@@ -20,6 +20,7 @@ pub use self::change::Change;
 pub(super) use self::change::GOOD_FOR;
 use self::crowd::Crowd;
 pub use self::returned::ReturnedSlots;
+use super::hold::HOLD_REFRESH;
 use super::{Answer, BookedBy, Hold, Order, Overruns, Policy, Quota, Slot, Task, Wanted};
 use crate::rule::{AnyState, Ask, RuleInHours};
 use crate::time::{SECOND, Time, Wall};
@@ -318,7 +319,7 @@ impl BookingRules {
 
     /// The answer to an order during a hold. The order keeps its turn.
     pub fn answer_held(&self, ledger: &Ledger, now: Time, until: Time, wanted: Wanted) -> Answer {
-        let ask_again = (wanted.count > 0).then(|| Hold::ask_again(now, until));
+        let ask_again = (wanted.count > 0).then(|| until.min(now.saturating_add(HOLD_REFRESH)));
         let overruns = ledger.overruns.clone();
         Answer { ask_again, turn: wanted.turn, held: Some(until), overruns, ..Answer::default() }
     }

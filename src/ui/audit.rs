@@ -1,11 +1,10 @@
 //! The findings of an audit: each release that was too early, and statistics for each limit.
 
 use std::io::{self, BufWriter, Write};
-use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use super::stats::{count_of, items};
+use super::stats::{count_of, in_seconds, items};
 use crate::audit::{Audit, AuditedLimit, Findings, Violation};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;
@@ -164,7 +163,7 @@ fn findings_json(limit: &AuditedLimit, findings: Findings) -> Value {
     json!({
         "items": findings.releases,
         "too_early": findings.violations,
-        "seconds_too_early": Duration::from_nanos(findings.earliest).as_secs_f64(),
+        "seconds_too_early": in_seconds(findings.earliest),
         "worst_window": (worst.count > 0).then(|| json!({
             "count": worst.count,
             "first": worst.start.to_string(),
@@ -182,7 +181,7 @@ fn percent(share: f64) -> String {
 
 /// A rate per period of the limit, which it is compared with.
 fn pace(per_second: f64, period: u64) -> String {
-    let rate = per_second * Duration::from_nanos(period).as_secs_f64();
+    let rate = per_second * in_seconds(period);
     let decimals = if rate < 1.0 { 3 } else { usize::from(rate < 100.0) };
     format!("{rate:.decimals$}/{}", format_duration(period))
 }

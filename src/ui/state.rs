@@ -1,10 +1,8 @@
 //! The status of shared limits in words.
 
-use std::time::Duration;
-
 use serde_json::{Value, json};
 
-use super::stats::count_of;
+use super::stats::{count_of, in_seconds};
 use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
 use crate::store::{KeysInUse, LimitStatus, LockStatus, Status};
@@ -37,7 +35,7 @@ pub(crate) fn json(status: &Status) -> Value {
     let held = status
         .held
         .iter()
-        .map(|(key, left)| json!({ "key": key.as_deref().map(text), "seconds": seconds(*left) }));
+        .map(|(key, left)| json!({ "key": key.as_deref().map(text), "seconds": in_seconds(*left) }));
     let lock = status.lock.map(|lock| match lock {
         LockStatus::Free => json!({ "pid": null, "stopped": false }),
         LockStatus::Held { pid, is_stopped } => json!({ "pid": pid, "stopped": is_stopped }),
@@ -52,21 +50,17 @@ pub(crate) fn json(status: &Status) -> Value {
         } else {
             limit["used"] = capacity.saturating_sub(*free).into();
             limit["free"] = (*free).into();
-            limit["next_in_seconds"] = seconds(*next_in).into();
+            limit["next_in_seconds"] = in_seconds(*next_in).into();
         }
         limit
     };
     json!({
         "limits": status.limits.iter().map(limit).collect::<Vec<_>>(),
         "held": held.collect::<Vec<_>>(),
-        "booked_seconds": status.booked.map(seconds),
-        "queued_seconds": status.last_turn.map(seconds),
+        "booked_seconds": status.booked.map(in_seconds),
+        "queued_seconds": status.last_turn.map(in_seconds),
         "lock": lock,
     })
-}
-
-fn seconds(nanos: u64) -> f64 {
-    Duration::from_nanos(nanos).as_secs_f64()
 }
 
 fn keys_in_use(keys: &KeysInUse, capacity: u64) -> String {

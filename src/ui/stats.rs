@@ -1,7 +1,5 @@
 //! The statistics of a run, in words and as JSON.
 
-use std::time::Duration;
-
 use serde_json::json;
 
 use super::learned;
@@ -38,7 +36,6 @@ pub(super) fn pace(items: u64, nanos: u64) -> Option<String> {
 pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
     let stats = schedule.stats();
     let Stats { times, read, released, refused, skipped, retried, failed, unprinted, bytes, .. } = stats;
-    let seconds = |nanos| Duration::from_nanos(nanos).as_secs_f64();
     let limits = schedule.limit_stats().iter().map(|limit| {
         json!({
             "limit": limit.rate.to_string(),
@@ -49,7 +46,7 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
             "retried": limit.retried,
             "failed": limit.failed,
             "waits": limit.waits,
-            "waited_seconds": seconds(limit.waited),
+            "waited_seconds": in_seconds(limit.waited),
         })
     });
     json!({
@@ -62,9 +59,9 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
         "unprinted": unprinted,
         "left": stats.left(),
         "bytes": bytes,
-        "seconds": seconds(now.since(times.started)),
-        "stopped_seconds": seconds(stats.times.stopped),
-        "waited_seconds": seconds(stats.times.waited),
+        "seconds": in_seconds(now.since(times.started)),
+        "stopped_seconds": in_seconds(stats.times.stopped),
+        "waited_seconds": in_seconds(stats.times.waited),
         "mean_rate": mean(released, stats.elapsed(now)),
         "highest_rate": stats.busiest,
         "limits": limits.collect::<Vec<_>>(),
@@ -76,7 +73,13 @@ pub(super) fn json(schedule: &Schedule, now: Time, exit: Exit) -> String {
 /// Items per second; `None` for less than a millisecond.
 fn mean(items: u64, nanos: u64) -> Option<f64> {
     #[expect(clippy::cast_precision_loss, reason = "nobody counts on more than 15 digits")]
-    (nanos >= SECOND / 1000).then(|| items as f64 / Duration::from_nanos(nanos).as_secs_f64())
+    (nanos >= SECOND / 1000).then(|| items as f64 / in_seconds(nanos))
+}
+
+/// Seconds, as a number that is printed with no more than nine decimals.
+#[expect(clippy::cast_precision_loss, reason = "nanoseconds of 104 days are exact")]
+pub(super) fn in_seconds(nanos: u64) -> f64 {
+    nanos as f64 / SECOND as f64
 }
 
 /// The time that items waited, and how often for which limit; `None` if nothing waited.
@@ -131,6 +134,15 @@ pub(super) fn count_of(count: u64, what: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn seconds_have_no_more_digits_than_nanoseconds() {
+        for nanos in (1..10_000).map(|at| at * 1_795_019_026 + 3) {
+            let text = in_seconds(nanos).to_string();
+            let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
+            assert!(decimals <= 9, "{nanos}: {text}");
+        }
+    }
 
     #[test]
     fn a_line_has_what_there_is_to_say() {

@@ -72,6 +72,11 @@ impl Database {
         Ok(identity_at(&self.path)? == Some(self.identity))
     }
 
+    /// True if no path leads to the file any more.
+    pub(super) fn is_removed(&self) -> bool {
+        self.file.metadata().is_ok_and(|file| file.nlink() == 0)
+    }
+
     /// Creates a state at `path` with one value, complete from its first moment; `None` if another one is in its place
     /// by now.
     pub(super) fn create(

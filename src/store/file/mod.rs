@@ -150,13 +150,21 @@ impl FileVault {
             return Ok(());
         }
         let has_written = mem::take(&mut self.has_written);
-        let ended = if has_written { self.found().run("COMMIT").about(&self.path) } else { Ok(()) };
+        let ended = if has_written { self.written(self.found().run("COMMIT")) } else { Ok(()) };
         if ended.is_err() || !has_written {
             // SQLite may have mended what it found damaged, or there is nothing to roll back.
             let _ = self.found().run("ROLLBACK");
         }
         self.lock = None;
         ended
+    }
+
+    /// The result of a write. SQLite refuses one to a file that was removed meanwhile; it would be gone in any case.
+    fn written<T: Default>(&self, result: rusqlite::Result<T>) -> Result<T, StoreError> {
+        match result {
+            Err(_) if self.found().is_removed() => Ok(T::default()),
+            result => result.about(&self.path),
+        }
     }
 
     /// The database, which was found by [`FileVault::find`].
@@ -203,7 +211,7 @@ impl Vault for FileVault {
                 None => self.load(&[key], false).map(Swap::Refused),
             };
         }
-        self.found().write(key, value).about(&self.path)?;
+        self.written(self.found().write(key, value))?;
         self.has_written = true;
         self.end_unless_gathering()?;
         Ok(Swap::Done(self.reading()))
@@ -239,7 +247,7 @@ impl Vault for FileVault {
         if self.lock.is_none() {
             return Ok(0);
         }
-        self.found().evict(is_idle).about(&self.path)
+        self.written(self.found().evict(is_idle))
     }
 
     fn origin(&self) -> Origin {

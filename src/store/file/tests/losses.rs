@@ -47,6 +47,20 @@ fn a_removed_state_is_followed_by_a_quarantine() {
     assert_eq!(slots(&mut stage.open(), 4), [10, 10, 10, 20]);
 }
 
+/// It is lost as if it had been removed just after.
+#[test]
+fn what_is_written_as_a_state_is_removed_is_lost_with_it() {
+    let stage = Stage::new();
+    slots(&mut stage.open(), 2);
+    let mut vault = FileVault::with(stage.setting.clone(), &stage.path(), stage.clock());
+    let old = vault.load(&[b""], false).expect("loaded").values.remove(0);
+    fs::remove_file(stage.path()).expect("removed");
+    let write = Write { old, value: b"{}".into(), ..Write::default() };
+    assert!(matches!(vault.swap(&write), Ok(Swap::Done(_))));
+    let next = vault.load(&[b""], false).expect("loaded");
+    assert!(next.values == [None] && next.suspicion.is_some());
+}
+
 /// It has begun the new one itself.
 #[test]
 fn who_has_noticed_a_loss_notices_it_once() {

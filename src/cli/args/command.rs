@@ -37,7 +37,6 @@ pub(crate) struct CommandArgs {
     /// The limits still apply to their starts. With N above 1, each output is printed as a whole when its command has
     /// ended.
     #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs)]
-    #[arg(allow_negative_numbers = true)]
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Print output in the order of the input
@@ -68,20 +67,18 @@ pub(crate) struct CommandArgs {
     #[arg(long, value_name = "KIND", num_args = 0..=1, require_equals = true, default_missing_value = "line")]
     #[arg(value_parser = super::choice(&[("line", Answers::Plain), ("status", Answers::Status)]))]
     #[arg(conflicts_with_all = ["placeholder", "batch", "ungrouped", "pipe"])]
-    #[arg(hide_possible_values = true)]
     pub(crate) worker: Option<Answers>,
 
     /// End a command that runs longer than DUR
     ///
     /// It gets TERM, and KILL 2 seconds later, with all that it has started.
     #[arg(long, value_name = "DUR", value_parser = parse_timeout)]
-    #[arg(allow_negative_numbers = true)]
     pub(crate) timeout: Option<u64>,
 
     /// Try a failed item up to N more times
     ///
     /// Each attempt is charged to the limits, like a new item.
-    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
+    #[arg(long, value_name = "N", value_parser = parse_count)]
     pub(crate) retries: Option<u64>,
 
     /// Wait before a retry: 1s..5m, or 429,5xx=1s..5m
@@ -97,7 +94,6 @@ pub(crate) struct CommandArgs {
     /// COMMAND writes the server's headers to the file {headers}, or $THROTTLE_HEADERS, as curl -D {headers} does.
     /// Retry-After, or else a used-up quota, holds up all items with the same keys.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
-    #[arg(allow_negative_numbers = true)]
     pub(crate) max_hold: Option<u64>,
 
     /// When to end the run: soon,fail=10%, now,success=1

@@ -32,8 +32,7 @@ pub(crate) struct InputArgs {
     ///
     /// The header is written first and charged to nothing; it names the columns for col:NAME. =noheader: there is none.
     #[arg(long, value_name = "HEADER", num_args = 0..=1, require_equals = true, default_missing_value = "header")]
-    #[arg(value_parser = choice(&[("header", true), ("noheader", false)]), hide_possible_values = true)]
-    #[arg(hide_short_help = true)]
+    #[arg(value_parser = choice(&[("header", true), ("noheader", false)]), hide_short_help = true)]
     pub(crate) csv: Option<bool>,
 
     /// Longest item allowed [default: 64Mi]
@@ -52,7 +51,7 @@ pub(crate) struct InputArgs {
     ///
     /// The same applies to an item without the part that a selector in COMMAND selects. fail: the run ends with status
     /// 1, after the items before it. skip: the item is named, counted as failed, and skipped.
-    #[arg(long, value_name = "WHAT", hide_possible_values = true, hide_short_help = true)]
+    #[arg(long, value_name = "WHAT", hide_short_help = true)]
     #[arg(value_parser = choice(&[("fail", OnBad::Fail), ("skip", OnBad::Skip)]))]
     pub(crate) on_bad: Option<OnBad>,
 }

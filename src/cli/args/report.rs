@@ -27,8 +27,7 @@ pub(crate) struct ReportArgs {
     pub(crate) log: Option<PathBuf>,
 
     /// Write a new log as tsv (default) or json
-    #[arg(long, value_name = "FORMAT", group = FOR_COMMANDS)]
-    #[arg(hide_short_help = true, hide_possible_values = true)]
+    #[arg(long, value_name = "FORMAT", group = FOR_COMMANDS, hide_short_help = true)]
     #[arg(value_parser = choice(&[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)]))]
     pub(crate) log_format: Option<LogFormat>,
 
@@ -38,7 +37,7 @@ pub(crate) struct ReportArgs {
     /// items are skipped, too.
     #[arg(long, value_name = "WHICH", num_args = 0..=1, require_equals = true, group = FOR_COMMANDS)]
     #[arg(value_parser = choice(&[("unfinished", Resume::Unfinished), ("new", Resume::New)]))]
-    #[arg(default_missing_value = "unfinished", hide_possible_values = true)]
+    #[arg(default_missing_value = "unfinished")]
     pub(crate) resume: Option<Resume>,
 
     /// Write failed items to FILE, as the next input
@@ -57,8 +56,7 @@ pub(crate) struct ReportArgs {
     ///
     /// With --progress=always, also where standard error is no terminal.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
-    #[arg(value_parser = choice(&[("auto", When::Auto), ("always", When::Always)]))]
-    #[arg(hide_possible_values = true, group = FOR_RUNS)]
+    #[arg(value_parser = choice(&[("auto", When::Auto), ("always", When::Always)]), group = FOR_RUNS)]
     pub(crate) progress: Option<When>,
 
     /// Report statistics: json at the end, or prom:FILE

@@ -7,13 +7,12 @@ use clap::CommandFactory;
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 
 use super::args::Cli;
-use super::typed::Typed;
 use super::{Instead, command, foreign};
 use crate::printable::excerpt;
 
 /// All checks of what clap accepts. The first that has advice on a mistake gives it.
-const CHECKS: [fn(&Typed) -> Option<String>; 7] = [
-    |typed| typed.options[1..].iter().find_map(|option| long_with_one_hyphen(option.to_str()?)),
+const CHECKS: [fn(&Cli) -> Option<String>; 7] = [
+    |cli| cli.before[1..].iter().find_map(|option| long_with_one_hyphen(option.to_str()?)),
     foreign::source_advice,
     command::shell_line,
     command::shell_function,
@@ -23,8 +22,8 @@ const CHECKS: [fn(&Typed) -> Option<String>; 7] = [
 ];
 
 /// Advice on a mistake, if there is one.
-pub(super) fn on(typed: &Typed) -> Option<String> {
-    CHECKS.iter().find_map(|check| check(typed))
+pub(super) fn on(cli: &Cli) -> Option<String> {
+    CHECKS.iter().find_map(|check| check(cli))
 }
 
 /// A message of clap; a mistake on one line.
@@ -82,20 +81,18 @@ fn unknown(error: &clap::Error, args: &[OsString]) -> String {
 fn value_with_hyphen(name: &str, args: &[OsString]) -> Option<String> {
     let at = args.iter().position(|arg| arg.to_str().is_some_and(|arg| arg.starts_with(name)))?;
     let (value, option) = (args[at].to_str()?, args[at.checked_sub(1)?].to_str()?);
-    let (long, short) =
-        (option.strip_prefix("--"), option.strip_prefix('-').map(|flags| flags.split_at_checked(1)));
     let command = Cli::command();
-    let is_it = |arg: &&clap::Arg| match (long, short) {
-        (Some(long), _) => arg.get_long() == Some(long),
-        (None, Some(Some((short, "")))) => arg.get_short().is_some_and(|its| short.starts_with(its)),
-        _ => false,
+    let is_it = |arg: &&clap::Arg| {
+        let (long, short) = (arg.get_long(), arg.get_short());
+        long.is_some_and(|long| option == format!("--{long}"))
+            || short.is_some_and(|short| option == format!("-{short}"))
     };
     let takes_it = |arg: &&clap::Arg| arg.get_action().takes_values() && !arg.is_require_equals_set();
     command.get_arguments().find(is_it).filter(takes_it)?;
     if value[1..].starts_with(|c: char| c.is_ascii_digit() || c == '.') {
         return Some(format!("{value} is negative, which the value of {option} cannot be"));
     }
-    let joined = long.map_or("", |_| "=");
+    let joined = if option.starts_with("--") { "=" } else { "" };
     Some(format!("there is no option {name}; if it is the value of {option}, write {option}{joined}{value}"))
 }
 

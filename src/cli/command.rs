@@ -5,14 +5,14 @@ use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
 use std::path::Path;
 
-use super::typed::Typed;
+use super::args::Cli;
 use crate::config::{RateText, Selector, as_script, parse_duration};
 use crate::printable::quoted;
 use crate::which;
 
 /// A command that is a file of items, another limit or an option.
-pub(super) fn no_command(typed: &Typed) -> Option<String> {
-    let command = typed.command.first().filter(|_| !typed.is_marked)?;
+pub(super) fn no_command(cli: &Cli) -> Option<String> {
+    let command = cli.unmarked_command().first()?;
     let name = command.display();
     if let Some(option) = command.to_str().and_then(|text| text.strip_prefix(['\u{2013}', '\u{2014}'])) {
         return Some(format!("{name} begins with a dash instead of a hyphen: write -{option}"));
@@ -33,9 +33,9 @@ pub(super) fn no_command(typed: &Typed) -> Option<String> {
 }
 
 /// A command that is the rest of a duration, such as `minute` after `-p 1`.
-pub(super) fn rest_of_duration(typed: &Typed) -> Option<String> {
-    let [.., option, value] = typed.options else { return None };
-    let command = typed.command.first().filter(|_| !typed.is_marked)?;
+pub(super) fn rest_of_duration(cli: &Cli) -> Option<String> {
+    let [.., option, value] = &cli.before[..] else { return None };
+    let command = cli.unmarked_command().first()?;
     let (option, value, unit) = (option.to_str()?, value.to_str()?, command.to_str()?);
     let (option, value) = match DURATIONS.split(' ').any(|name| name == option) {
         true => (option, value),
@@ -52,9 +52,9 @@ const DURATIONS: &str =
     "-p --period --until --timeout --max-wait --margin --hold --max-hold --unsorted --store-timeout";
 
 /// A command that is the value of the option before it, which takes one only after an equals sign.
-pub(super) fn detached_value(typed: &Typed) -> Option<String> {
-    let command = typed.command.first().filter(|_| !typed.is_marked)?;
-    let (option, value) = (typed.options.last()?.to_str()?, command.to_str()?);
+pub(super) fn detached_value(cli: &Cli) -> Option<String> {
+    let command = cli.unmarked_command().first()?;
+    let (option, value) = (cli.before.last()?.to_str()?, command.to_str()?);
     let is_value = match option {
         "--tag" => Selector::parse_part(value).is_ok(),
         "--progress" => ["auto", "always"].contains(&value),
@@ -69,32 +69,33 @@ pub(super) fn detached_value(typed: &Typed) -> Option<String> {
 const SPECIAL: &str = "|&;<>()$`\\\"'*?[#~\n";
 
 /// A command that is a whole shell line in quotes.
-pub(super) fn shell_line(typed: &Typed) -> Option<String> {
-    let name = typed.command.first().filter(|name| name.as_bytes().contains(&b' '))?;
-    let words = typed.command.iter().map(|word| word.to_str()).collect::<Option<Vec<_>>>()?;
+pub(super) fn shell_line(cli: &Cli) -> Option<String> {
+    let name = cli.command.first().filter(|name| name.as_bytes().contains(&b' '))?;
+    let words = cli.command.iter().map(|word| word.to_str()).collect::<Option<Vec<_>>>()?;
     if Path::new(name).exists() || is_found(name) {
         return None;
     }
-    let (line, name) = (words.join(" "), quoted(&typed.command[..1]));
+    let (line, name) = (words.join(" "), quoted(&cli.command[..1]));
     let shell = if line.split(' ').next().is_some_and(is_function) { "bash" } else { "sh" };
     if shell == "sh" && !line.contains(|c| SPECIAL.contains(c)) && !is_assignment(&line) {
         return Some(format!(
             "there is no program {name}: do not quote a program and its arguments as one word: write -- {line}"
         ));
     }
-    let script = match typed.has_items {
-        true => as_script(shell, &line, typed.placeholder, typed.are_many),
-        false => quoted(&[shell, "-c", &line, shell].map(OsString::from)),
+    let script = if cli.commands.takes_stdin() || cli.control.once {
+        quoted(&[shell, "-c", &line, shell].map(OsString::from))
+    } else {
+        as_script(shell, &line, cli.commands.placeholder.as_deref(), cli.commands.forms_batches())
     };
     Some(format!("there is no program {name}, and no shell is used: write -- {script}"))
 }
 
 /// A command that is a function or a builtin, which only the shell can run.
-pub(super) fn shell_function(typed: &Typed) -> Option<String> {
-    let name = typed.command.first()?.to_str()?;
+pub(super) fn shell_function(cli: &Cli) -> Option<String> {
+    let name = cli.command.first()?.to_str()?;
     let is_builtin = || BUILTINS.split(' ').any(|builtin| builtin == name) && !is_found(name.as_ref());
     if is_assignment(name) && !is_found(name.as_ref()) {
-        return Some(format!("{name} is for a shell: write -- env {}", quoted(typed.command)));
+        return Some(format!("{name} is for a shell: write -- env {}", quoted(&cli.command)));
     }
     let (shell, what) = match name {
         _ if is_function(name) => ("bash", "function of bash"),
@@ -103,7 +104,7 @@ pub(super) fn shell_function(typed: &Typed) -> Option<String> {
         _ => return None,
     };
     let line = [shell, "-c", &format!("{name} \"$@\""), shell].map(OsString::from);
-    Some(format!("{name} is a {what}: write -- {}", quoted(&[&line, &typed.command[1..]].concat())))
+    Some(format!("{name} is a {what}: write -- {}", quoted(&[&line, &cli.command[1..]].concat())))
 }
 
 /// Builtins for which there may be no program.

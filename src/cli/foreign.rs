@@ -2,7 +2,7 @@
 
 use std::ffi::OsString;
 
-use super::typed::Typed;
+use super::args::Cli;
 
 /// In braces, these stand for the value that was typed, or else for their own names.
 const PLACEHOLDERS: [&str; 4] = ["DUR", "FILE", "N", "S"];
@@ -27,9 +27,8 @@ pub(super) fn advice(name: &str, args: &[OsString]) -> Option<String> {
 }
 
 /// Advice on `:::`, unless it is after `--`, where it belongs to the command.
-pub(super) fn source_advice(typed: &Typed) -> Option<String> {
-    let command = typed.command.iter().filter(|_| !typed.is_marked);
-    let words = typed.options.iter().chain(command).map(|arg| arg.to_str().unwrap_or_default());
+pub(super) fn source_advice(cli: &Cli) -> Option<String> {
+    let words = cli.before.iter().chain(cli.unmarked_command()).map(|arg| arg.to_str().unwrap_or_default());
     let source = words.take_while(|arg| *arg != "--").find(|arg| SOURCES.contains(arg))?;
     Some(format!(
         "{source} is an argument of parallel: here, items come from stdin, as in printf '%s\\n' a b | \

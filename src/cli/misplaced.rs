@@ -9,7 +9,6 @@ use clap::CommandFactory;
 
 use super::args::Cli;
 use super::command::is_found;
-use super::typed::Typed;
 use crate::config::{RateText, parse_duration, parse_limit_count};
 use crate::printable::quoted;
 
@@ -73,8 +72,8 @@ const ONLY_OURS: &str = "--arrivals --in-order --lookahead --max-hold --max-reco
 
 /// A hint at options of ours among the arguments of the command: if there is no such command, any of them, otherwise
 /// only those that are hardly meant for it.
-pub(super) fn options(typed: &Typed) -> Option<String> {
-    let (name, args) = typed.command.split_first().filter(|_| !typed.is_marked)?;
+pub(super) fn options(cli: &Cli) -> Option<String> {
+    let (name, args) = cli.unmarked_command().split_first()?;
     let exists = is_found(name) || Path::new(name).exists();
     // They may be meant for a throttle that the command runs.
     let is_nested = Path::new(name).ends_with("throttle");

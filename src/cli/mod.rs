@@ -9,7 +9,6 @@ mod meaning;
 mod misplaced;
 mod once;
 mod packaged;
-mod typed;
 
 use std::ffi::OsString;
 
@@ -17,7 +16,6 @@ use anyhow::Error;
 
 pub use self::args::Cli;
 pub use self::help::topics;
-use self::typed::Typed;
 use crate::config::{Config, Upkeep};
 
 /// Something to do instead of a run.
@@ -46,11 +44,10 @@ pub fn parse(args: impl IntoIterator<Item = OsString>) -> Result<Config, Instead
         _ => args,
     };
     let cli = Cli::read(&args).map_err(|error| advice::on_error(&error, &args))?;
-    let typed = Typed::new(&args, &cli);
-    if let Some(advice) = advice::on(&typed) {
+    if let Some(advice) = advice::on(&cli) {
         return Err(Instead::Mistake(advice));
     }
-    let hint = misplaced::options(&typed);
+    let hint = misplaced::options(&cli);
     if let Some(text) = cli.generate {
         return Err(Instead::Help(text.to_owned()));
     }

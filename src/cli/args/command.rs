@@ -106,9 +106,19 @@ pub(crate) struct CommandArgs {
 }
 
 impl CommandArgs {
+    /// True if items go to the stdin of commands, not into their arguments.
+    pub(crate) fn takes_stdin(&self) -> bool {
+        self.pipe || self.worker.is_some()
+    }
+
+    /// True if a command may get several items.
+    pub(crate) fn forms_batches(&self) -> bool {
+        self.batch.is_some_and(|batch| batch.items > NonZeroU64::MIN)
+    }
+
     /// Runs `command`. If items come `from_file`, standard input is free for it.
     pub(crate) fn run(self, command: &[OsString], from_file: bool, report: ReportArgs) -> Result<Run> {
-        let stdin = match (self.pipe || self.worker.is_some(), from_file) {
+        let stdin = match (self.takes_stdin(), from_file) {
             (true, _) => Feed::Items,
             (false, true) => Feed::Ours,
             (false, false) => Feed::Nothing,
@@ -150,15 +160,12 @@ impl CommandArgs {
     }
 
     fn template(&self, command: &[OsString]) -> Result<Template> {
-        if self.pipe || self.worker.is_some() {
+        if self.takes_stdin() {
             let template = Template::without_items(command);
             if self.worker.is_some() {
-                let place = Template::sole_place(command);
-                ensure!(
-                    place.is_none(),
-                    "a worker gets its items on standard input: remove {}",
-                    place.unwrap_or_default()
-                );
+                if let Some(place) = Template::sole_place(command) {
+                    bail!("a worker gets its items on standard input: remove {place}");
+                }
                 ensure!(
                     !template.takes_headers(),
                     "a worker has no file of headers: remove {{headers}}; with --worker=status it can ask for a wait \
@@ -173,7 +180,7 @@ impl CommandArgs {
             "-I needs a placeholder for the item, such as {{}}"
         );
         let template = Template::new(command, placeholder);
-        if self.batch.is_some_and(|batch| batch.items > NonZeroU64::MIN) {
+        if self.forms_batches() {
             template.check_batches()?;
         }
         Ok(template)

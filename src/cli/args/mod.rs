@@ -92,6 +92,10 @@ pub struct Cli {
     /// The options that were typed, by their short names if they have any: `-n`, `--max-wait`.
     #[arg(skip)]
     given: Vec<(String, String)>,
+
+    /// What was typed before the command: the program name, the options, and perhaps `--`.
+    #[arg(skip)]
+    pub(crate) before: Vec<OsString>,
 }
 
 impl Cli {
@@ -105,7 +109,14 @@ impl Cli {
             options.map(|option| (group.get_id().to_string(), option))
         });
         let given = given.collect();
-        Ok(Cli { given, ..Cli::from_arg_matches_mut(&mut matches)? })
+        let cli = Cli::from_arg_matches_mut(&mut matches)?;
+        let before = args[..args.len() - cli.command.len()].to_vec();
+        Ok(Cli { given, before, ..cli })
+    }
+
+    /// The command, with its arguments, unless it is after `--`: then it is one whatever it looks like.
+    pub(crate) fn unmarked_command(&self) -> &[OsString] {
+        if self.before.last().is_some_and(|last| last == "--") { &[] } else { &self.command }
     }
 
     /// The options of a group that were given.

@@ -8,8 +8,8 @@ use super::args::{Cli, FOR_COMMANDS};
 use super::misplaced::no_limit;
 use super::once::once;
 use crate::config::{
-    Answers, BatchSize, Config, LimitOptions, QueueOptions, Rate, Run, Shared, StatsFormat, Upkeep, Verb,
-    check_auditable, check_shareable, format_duration,
+    Answers, BatchSize, Config, LimitOptions, QueueOptions, Rate, Run, Selector, Shared, StatsFormat, Upkeep,
+    Verb, check_auditable, check_shareable, format_duration,
 };
 
 const LOOKAHEAD: NonZeroU64 = NonZeroU64::new(1024).expect("not zero");
@@ -21,9 +21,10 @@ impl Cli {
             self.state.status || !self.state.json,
             "--json is for --status: leave out --json, or add --status; for a run, write --stats json"
         );
-        let Some((option, value)) = self.state.upkeep_option() else { return Ok(None) };
+        let Some(option) = self.upkeep_option() else { return Ok(None) };
         if let Some(word) = self.command.first().map(|word| word.display()) {
             // It may be meant as the state.
+            let value = if option == "--hold" { " DUR" } else { "" };
             ensure!(self.state.state.is_some(), "{option} needs a state: write -s {word} {option}{value}");
             bail!("{option} runs no command: leave out {word}");
         }
@@ -114,21 +115,17 @@ impl Cli {
         Ok(())
     }
 
-    /// Checks that no option is given without the one that it is for.
+    /// Checks that no option is given without one that it is for.
     fn check_pairs(&self) -> Result<()> {
-        let (has_log, report) = (self.report.log.is_some(), &self.report);
-        for (is_given, option, other, is_there) in [
-            (self.commands.backoff.is_some(), "--backoff", "--retries N", self.commands.retries.is_some()),
-            (report.log_format.is_some(), "--log-format", "--log FILE", has_log),
-            (report.resume.is_some(), "--resume", "--log FILE", has_log),
-            (
-                self.control.at.is_some(),
-                "--at",
-                "--dry-run or --audit",
-                self.control.dry_run || self.control.audit,
-            ),
-        ] {
-            ensure!(!is_given || is_there, "{option} needs {other}: add it");
+        const PAIRS: [(&str, &str, &[&str]); 4] = [
+            ("--backoff", "--retries N", &["--retries"]),
+            ("--log-format", "--log FILE", &["--log"]),
+            ("--resume", "--log FILE", &["--log"]),
+            ("--at", "--dry-run or --audit", &["--dry-run", "--audit"]),
+        ];
+        for (option, other, needed) in PAIRS {
+            let is_alone = self.first_given(&[option]).is_some() && self.first_given(needed).is_none();
+            ensure!(!is_alone, "{option} needs {other}: add it");
         }
         Ok(())
     }
@@ -136,13 +133,24 @@ impl Cli {
     /// All limits, which other runs may share.
     fn limits(&self, are_shared: bool) -> Result<LimitOptions> {
         let sources = self.limits.sources()?;
-        let (is_upkeep, has_command) = (self.state.upkeep_option().is_some(), !self.command.is_empty());
-        if !is_upkeep && sources.is_empty() {
+        if sources.is_empty() && self.upkeep_option().is_none() {
             // A state has its limits.
             ensure!(are_shared, no_limit(&self.command, self.commands.jobs));
-            self.limits.check_no_options()?;
+            // A single release has a cost of its own.
+            let has_cost = matches!(self.limits.cost, Some(Selector::Constant(_)));
+            let of_limits = self.first_given(&["-A", "-b", "--margin", "-K", "-c"]);
+            if let Some(option) = of_limits.filter(|option| !(has_cost && *option == "-c")) {
+                bail!(
+                    "{option} is for limits, and those of the state have theirs: leave it out, or add -r RATE"
+                );
+            }
         }
-        self.limits.limits(sources, has_command, are_shared)
+        self.limits.limits(sources, !self.command.is_empty(), are_shared)
+    }
+
+    /// The option by which something is done to the state of shared limits instead of a run.
+    fn upkeep_option(&self) -> Option<&'static str> {
+        self.first_given(&["--reset-state", "--set-limits", "--status", "--hold"])
     }
 
     fn shared(&self) -> Result<Option<Shared>> {
@@ -151,8 +159,7 @@ impl Cli {
 
     /// The option that only computes, so that nothing is released; `None` if there is none.
     fn only_computes(&self) -> Option<&'static str> {
-        let options = [(self.control.dry_run, "--dry-run"), (self.control.audit, "--audit")];
-        options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
+        self.first_given(&["--dry-run", "--audit"])
     }
 
     fn action(self, limits: &LimitOptions, rates: &[Rate]) -> Result<(Verb, Option<Box<Run>>)> {

@@ -129,25 +129,6 @@ impl LimitArgs {
         Ok(limits)
     }
 
-    /// Checks that no option is given that only a limit has.
-    pub(crate) fn check_no_options(&self) -> Result<()> {
-        let given = [
-            ("-A", self.algorithm.is_some()),
-            ("-b", self.burst.is_some()),
-            ("--margin", self.margin.is_some()),
-            ("-K", self.key.is_some()),
-            // A single release has a cost of its own.
-            ("-c", !matches!(self.cost, None | Some(Selector::Constant(_)))),
-        ];
-        let given = given.iter().find(|(_, is_given)| *is_given);
-        ensure!(
-            given.is_none(),
-            "{} is for limits, and those of the state have theirs: leave it out, or add -r RATE",
-            given.map_or("", |(option, _)| option)
-        );
-        Ok(())
-    }
-
     /// `-n` is a limit here, but a number of arguments for xargs and parallel; `-p` may be meant as the period of `-r`.
     fn check_count(&self) -> Result<()> {
         if let (Some(count), None, false) = (self.count, &self.period, self.rate.is_empty()) {

@@ -114,6 +114,11 @@ impl Cli {
         Ok(Cli { given, before, ..cli })
     }
 
+    /// The first of these options that was given. Each is in a group: that of its struct.
+    pub(crate) fn first_given(&self, options: &[&'static str]) -> Option<&'static str> {
+        options.iter().copied().find(|option| self.given.iter().any(|(_, given)| given == option))
+    }
+
     /// The command, with its arguments, unless it is after `--`: then it is one whatever it looks like.
     pub(crate) fn unmarked_command(&self) -> &[OsString] {
         if self.before.last().is_some_and(|last| last == "--") { &[] } else { &self.command }

@@ -4,7 +4,7 @@ use std::env;
 use std::fs;
 use std::os::unix::fs::PermissionsExt;
 
-use anyhow::{Context, Result, bail, ensure};
+use anyhow::{Context, Result, ensure};
 use clap::Args;
 
 use crate::config::{Rate, Shared, State, Upkeep, VARIABLE, parse_duration};
@@ -57,17 +57,6 @@ pub(crate) struct StateArgs {
 }
 
 impl StateArgs {
-    /// The option by which something is done to the state instead of a run, and what stands for its value.
-    pub(crate) fn upkeep_option(&self) -> Option<(&'static str, &'static str)> {
-        let options = [
-            (self.reset_state, ("--reset-state", "")),
-            (self.set_limits, ("--set-limits", "")),
-            (self.status, ("--status", "")),
-            (self.hold.is_some(), ("--hold", " DUR")),
-        ];
-        options.into_iter().find_map(|(is_given, option)| is_given.then_some(option))
-    }
-
     /// Warns of a file with the password of a server that others may read.
     pub(crate) fn warning(&self, shared: &Shared) -> Option<String> {
         let State::Server(server) = &shared.state else { return None };
@@ -95,17 +84,17 @@ impl StateArgs {
 
     /// The state given by -s, or else by the environment, which is ignored with an option that `books_nothing`.
     pub(crate) fn shared(&self, books_nothing: Option<&str>) -> Result<Option<Shared>> {
-        let state = match (&self.state, books_nothing) {
-            (Some(_), Some(option)) => bail!("{option} books nothing: leave out --state"),
+        if let Some(option) = books_nothing {
+            ensure!(self.state.is_none(), "{option} books nothing: leave out --state");
+            ensure!(self.store_timeout.is_none(), "{option} books nothing: leave out --store-timeout");
+            return Ok(None);
+        }
+        let state = match &self.state {
             // Not parsed by clap, which repeats what it cannot read: there may be a password in it.
-            (Some(state), None) => {
+            Some(state) => {
                 Some(State::parse_public(state, |file| fs::read_to_string(file)).context("--state")?)
             }
-            (None, Some(option)) if self.store_timeout.is_some() => {
-                bail!("{option} books nothing: leave out --store-timeout")
-            }
-            (None, Some(_)) => None,
-            (None, None) => state_of_environment()?,
+            None => state_of_environment()?,
         };
         ensure!(
             self.store_timeout.is_none() || state.is_some(),

@@ -2,7 +2,7 @@
 
 use super::tally::{Findings, Worst};
 use crate::config::Rate;
-use crate::gate::{Accounts, Opening};
+use crate::gate::Opening;
 use crate::rule::{AnyRule, AnyState, Ask, InHours, Terms, Window};
 use crate::time::Time;
 
@@ -18,14 +18,8 @@ pub(super) struct Judged {
     pub(super) total: u64,
 }
 
-/// Judges the releases under a limit, for all keys together or for each key.
-pub(super) struct Judge {
-    ruling: Ruling,
-    released: Accounts<Released>,
-}
-
 /// The rule of a limit, with its terms and hours.
-struct Ruling {
+pub(super) struct Ruling {
     rule: AnyRule,
     rate: Rate,
     terms: Terms,
@@ -35,7 +29,7 @@ struct Ruling {
 
 /// The releases of all keys together, or of one key.
 #[derive(Clone)]
-struct Released {
+pub(super) struct Released {
     state: AnyState,
     window: Window,
     /// The highest cost in a window.
@@ -46,59 +40,19 @@ struct Released {
     early: Option<Box<(u64, u64)>>,
 }
 
-impl Judge {
+impl Ruling {
     pub(super) fn new(rate: &Rate, terms: Terms) -> Self {
-        let rule = AnyRule::new(rate.algorithm, terms);
-        let unused = Released {
-            state: rule.unused(),
-            window: Window::default(),
-            worst: 0,
-            releases: 0,
-            cost: 0,
-            early: None,
-        };
         let hours = InHours::of(rate.during.as_deref(), terms.wall);
-        let ruling = Ruling { rule, rate: rate.clone(), terms, hours };
-        Judge { ruling, released: Accounts::new(unused, rate.key.is_some()) }
+        Ruling { rule: AnyRule::new(rate.algorithm, terms), rate: rate.clone(), terms, hours }
+    }
+
+    pub(super) fn unused(&self) -> Released {
+        let state = self.rule.unused();
+        Released { state, window: Window::default(), worst: 0, releases: 0, cost: 0, early: None }
     }
 
     /// Judges a release of non-zero cost. Instants must not decrease.
-    pub(super) fn judge(&mut self, key: &[u8], at: Time, cost: u64) -> Judged {
-        let account = self.released.account(key);
-        self.ruling.judge(self.released.get_mut(account), at, cost)
-    }
-
-    /// The keys that it remembers.
-    pub(super) fn keys(&self) -> impl ExactSizeIterator<Item = &[u8]> {
-        self.released.keys()
-    }
-
-    /// The findings of a key, zero if it is not remembered.
-    pub(super) fn findings(&self, key: &[u8]) -> Findings {
-        self.released.of(key).findings()
-    }
-
-    /// Forgets the keys whose next release will be judged the same without their history, and passes them to `each`. No
-    /// later release may be before `now`.
-    pub(super) fn evict(&mut self, now: Time, mut each: impl FnMut(&[u8], Findings)) {
-        let Judge { ruling, released } = self;
-        // How long a release may have waited depends on the release before it, however long ago that was.
-        let max_cost = if ruling.rate.cost.is_some() { u64::MAX } else { 1 };
-        if ruling.rate.depends_on_eligibility(max_cost) {
-            return;
-        }
-        released.retain(|key, account| {
-            let is_idle = ruling.is_idle(account, now);
-            if is_idle {
-                each(key, account.findings());
-            }
-            !is_idle
-        });
-    }
-}
-
-impl Ruling {
-    fn judge(&self, released: &mut Released, at: Time, cost: u64) -> Judged {
+    pub(super) fn judge(&self, released: &mut Released, at: Time, cost: u64) -> Judged {
         let early = self.commit(released, at, cost).known().map(|allowed| allowed.since(at));
         released.window.push(at, cost, self.rule.spec().lasted(&self.terms, at), self.terms.count);
         released.releases += 1;
@@ -138,14 +92,21 @@ impl Ruling {
         allowed
     }
 
-    fn is_idle(&self, Released { state, window, .. }: &Released, now: Time) -> bool {
+    /// True if the releases of a key that is idle make no difference to later ones. How long a release may have waited
+    /// depends on the release before it, however long ago that was.
+    pub(super) fn forgets(&self) -> bool {
+        let max_cost = if self.rate.cost.is_some() { u64::MAX } else { 1 };
+        !self.rate.depends_on_eligibility(max_cost)
+    }
+
+    pub(super) fn is_idle(&self, Released { state, window, .. }: &Released, now: Time) -> bool {
         let is_over = window.last().is_none_or(|last| now.since(last) >= self.terms.period);
         is_over && self.rule.idle_at(state) <= now
     }
 }
 
 impl Released {
-    fn findings(&self) -> Findings {
+    pub(super) fn findings(&self) -> Findings {
         let (violations, earliest) = self.early.as_deref().copied().unwrap_or_default();
         Findings { releases: self.releases, violations, earliest, worst: Worst::default() }
     }

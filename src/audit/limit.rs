@@ -4,12 +4,13 @@ use std::cmp::Reverse;
 
 use super::Violation;
 use super::distinct::{Distinct, KeyCount};
-use super::judge::{Judge, Judged};
+use super::judge::{Judged, Released, Ruling};
 use super::ranked::Ranked;
 use super::tally::{Findings, Tally, Worst};
 use super::trace::Trace;
 use crate::charge::Key;
 use crate::config::Rate;
+use crate::gate::Accounts;
 use crate::rule::{Spec, Stairs, Terms};
 use crate::time::{SECOND, Time, Wall};
 
@@ -24,12 +25,14 @@ pub(crate) struct AuditedLimit {
     index: usize,
     /// The index of its key, if it has one.
     key: Option<usize>,
-    judge: Judge,
+    ruling: Ruling,
+    /// The releases of all keys together, or of each key until they are forgotten.
+    released: Accounts<Released>,
     /// The findings of all keys together; the worst window is that of one key.
     pub(crate) tally: Tally,
-    /// The keys with a high cost in a window; of their other findings, only those that the judge has forgotten.
+    /// The keys with a high cost in a window; of their other findings, only those of what is forgotten.
     worst_keys: Ranked<Findings>,
-    /// The keys that the judge has forgotten, and the number that it may remember before it has to forget more.
+    /// The keys whose releases are forgotten, and the number that are remembered before more are forgotten.
     forgotten: Distinct,
     evict_at: usize,
     /// The histories to draw, of each key or of all, if they are kept.
@@ -40,12 +43,14 @@ impl AuditedLimit {
     /// A limit without releases so far. `index` is the index of its cost, and `key` that of its key.
     pub(super) fn new(rate: &Rate, wall: Wall, index: usize, key: Option<usize>) -> Self {
         let terms = Terms { wall, ..rate.padded_terms() };
+        let ruling = Ruling::new(rate, terms);
         AuditedLimit {
             rate: rate.clone(),
             terms,
             index,
             key,
-            judge: Judge::new(rate, terms),
+            released: Accounts::new(ruling.unused(), rate.key.is_some()),
+            ruling,
             tally: Tally::default(),
             worst_keys: Ranked::by(|findings: &Findings| findings.worst.count.into()),
             forgotten: Distinct::default(),
@@ -69,10 +74,12 @@ impl AuditedLimit {
     ) -> Option<Violation<'a>> {
         let cost = costs.get(self.index).copied().filter(|&cost| cost > 0)?;
         let key = self.key.map_or(&[][..], |key| keys[key].as_slice());
-        if self.judge.keys().len() >= self.evict_at {
+        if self.released.keys().len() >= self.evict_at {
             self.evict(at);
         }
-        let Judged { early, count, start, is_worst, total } = self.judge.judge(key, at, cost);
+        let account = self.released.account(key);
+        let judged = self.ruling.judge(self.released.get_mut(account), at, cost);
+        let Judged { early, count, start, is_worst, total } = judged;
         let is_early = early != Some(0);
         let worst = Worst { count, start, end: at, number };
         let (violations, earliest) = (is_early.into(), early.unwrap_or(0));
@@ -89,16 +96,23 @@ impl AuditedLimit {
         is_early.then_some(Violation { number, at, rate: &self.rate, key, count, early })
     }
 
-    /// Has the judge forget the keys that it can, and keeps their count and the findings of the worst.
+    /// Forgets the releases of keys whose next one will be judged the same without them, and keeps their count and the
+    /// findings of the worst. No later release may be before `now`.
     fn evict(&mut self, now: Time) {
-        let AuditedLimit { judge, worst_keys, forgotten, .. } = self;
-        judge.evict(now, |key, findings| {
-            forgotten.insert(key);
-            if let Some(entry) = worst_keys.get_mut(key) {
-                *entry = entry.with(findings);
-            }
-        });
-        let left = judge.keys().len();
+        let AuditedLimit { ruling, released, worst_keys, forgotten, .. } = self;
+        if ruling.forgets() {
+            released.retain(|key, account| {
+                let is_idle = ruling.is_idle(account, now);
+                if is_idle {
+                    forgotten.insert(key);
+                    if let Some(entry) = worst_keys.get_mut(key) {
+                        *entry = entry.with(account.findings());
+                    }
+                }
+                !is_idle
+            });
+        }
+        let left = released.keys().len();
         self.evict_at = FEW_KEYS.max(left + left / 4);
     }
 
@@ -138,16 +152,16 @@ impl AuditedLimit {
     pub(crate) fn keys(&self) -> Option<KeyCount> {
         self.key?;
         if self.forgotten.count().number == 0 {
-            return Some(KeyCount { number: self.judge.keys().len() as u64, is_exact: true });
+            return Some(KeyCount { number: self.released.keys().len() as u64, is_exact: true });
         }
         let mut all = self.forgotten.clone();
-        self.judge.keys().for_each(|key| all.insert(key));
+        self.released.keys().for_each(|key| all.insert(key));
         Some(all.count())
     }
 
     #[cfg(test)]
     pub(super) fn remembered(&self) -> usize {
-        self.judge.keys().len()
+        self.released.keys().len()
     }
 
     /// The mean cost per second in the whole periods since the first release; `None` for less than one period, where a
@@ -202,7 +216,7 @@ impl AuditedLimit {
 
     /// The keys with the worst windows, the worst first: at most `most` of them.
     pub(crate) fn worst_keys(&self, most: usize) -> Vec<(&[u8], Findings)> {
-        let findings = |key: &[u8], entry: &Findings| entry.with(self.judge.findings(key));
+        let findings = |key: &[u8], entry: &Findings| entry.with(self.released.of(key).findings());
         let highest = self.worst_keys.highest(most, |key, entry| Reverse(findings(key, entry).violations));
         highest.into_iter().map(|(key, entry)| (key, findings(key, entry))).collect()
     }

@@ -189,20 +189,12 @@ pub enum RetryOn {
 }
 
 impl RetryOn {
-    /// True of a command that failed with this exit status, after an HTTP answer with the status `http`, if any.
-    pub fn includes(self, exit: i32, http: Option<u16>) -> bool {
+    /// True of a command that failed with the status `exit`, or was answered with the HTTP status `http`.
+    pub fn includes(self, exit: Option<i32>, http: Option<u16>) -> bool {
         match self {
-            RetryOn::Exit(status) => status == exit,
-            _ => http.is_some_and(|http| self.includes_http(http)),
-        }
-    }
-
-    /// True of a command that was answered with the HTTP status `http`.
-    pub fn includes_http(self, http: u16) -> bool {
-        match self {
-            RetryOn::Exit(_) => false,
-            RetryOn::Http(status) => status == http,
-            RetryOn::Class(class) => class == http / 100,
+            RetryOn::Exit(status) => exit == Some(status),
+            RetryOn::Http(status) => http == Some(status),
+            RetryOn::Class(class) => http.is_some_and(|http| http / 100 == class),
         }
     }
 }

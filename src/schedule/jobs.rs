@@ -200,7 +200,7 @@ impl Jobs {
         // 255 means stop, unless it is to be retried.
         match self.retried() {
             [] => *end != End::Exited(255),
-            on => on.iter().any(|on| on.includes(end.code(), *http)),
+            on => on.iter().any(|on| on.includes(Some(end.code()), *http)),
         }
     }
 
@@ -212,7 +212,7 @@ impl Jobs {
     /// The HTTP status of a command that succeeded, the first time that it is one to be retried: a sign that failures
     /// do not fail the command.
     pub(super) fn overlooked(&mut self, ended: &JobEnd) -> Option<u16> {
-        let is_listed = |http: &u16| self.retried().iter().any(|on| on.includes_http(*http));
+        let is_listed = |http: &u16| self.retried().iter().any(|on| on.includes(None, Some(*http)));
         let http = ended.http.filter(is_listed).filter(|_| !self.has_overlooked);
         self.has_overlooked |= http.is_some();
         http

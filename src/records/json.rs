@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::row::{Entry, LoggedJob, Noted, RowItems};
+use super::row::{Entry, LoggedJob, Noted, RowItems, numbered};
 use crate::time::seconds;
 
 /// The start of each line.
@@ -96,11 +96,7 @@ impl<'a> Line<'a> {
 /// Reads a line; `None` for anything that is not a line of a log.
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
     let mut line: Line = serde_json::from_slice(line).ok()?;
-    let noted = Noted {
-        attempt: line.attempt,
-        is_completed: line.exit == Some(0) && line.signal == Some(0),
-        items: Vec::new(),
-    };
+    let (attempt, is_completed) = (line.attempt, line.exit == Some(0) && line.signal == Some(0));
     let seqs = if line.item.is_some() { vec![line.seq] } else { std::mem::take(&mut line.seqs) };
-    noted.of(seqs.into_iter(), line.items()?)
+    Some(Noted { attempt, is_completed, items: numbered(seqs.into_iter(), line.items()?)? })
 }

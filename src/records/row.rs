@@ -28,12 +28,13 @@ pub(super) struct Noted<'a> {
     pub(super) items: Vec<(u64, Cow<'a, [u8]>)>,
 }
 
-impl<'a> Noted<'a> {
-    /// The row, with these items. `None` unless there is one number for each.
-    pub(super) fn of(self, mut seqs: impl Iterator<Item = u64>, items: RowItems<'a>) -> Option<Self> {
-        let items = items.into_iter().map(|item| Some((seqs.next()?, item))).collect::<Option<_>>()?;
-        seqs.next().is_none().then_some(Noted { items, ..self })
-    }
+/// Items with their numbers. `None` unless there is one for each.
+pub(super) fn numbered(
+    mut seqs: impl Iterator<Item = u64>,
+    items: RowItems<'_>,
+) -> Option<Vec<(u64, Cow<'_, [u8]>)>> {
+    let items = items.into_iter().map(|item| Some((seqs.next()?, item))).collect::<Option<_>>()?;
+    seqs.next().is_none().then_some(items)
 }
 
 /// A row to be written.

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use super::escape::{escape, unescape};
 use super::numbers;
-use super::row::{Entry, LoggedJob, Noted, RowItems};
+use super::row::{Entry, LoggedJob, Noted, RowItems, numbered};
 use crate::time::seconds;
 
 /// The first line of a log. A log with another header is not continued.
@@ -23,12 +23,11 @@ pub(super) fn line(entry: &Entry) -> String {
 pub(super) fn noted(line: &[u8]) -> Option<Noted<'_>> {
     let fields: Vec<_> = line.splitn(8, |&byte| byte == b'\t').collect();
     let [seq, _start, _wait, _runtime, attempt, exit, signal, items] = fields[..] else { return None };
-    let noted = Noted {
-        attempt: std::str::from_utf8(attempt).ok()?.parse().ok()?,
+    Some(Noted {
+        attempt: str::from_utf8(attempt).ok()?.parse().ok()?,
         is_completed: exit == b"0" && signal == b"0",
-        items: Vec::new(),
-    };
-    noted.of(numbers::read(seq)?, unescape_all(items).collect())
+        items: numbered(numbers::read(seq)?, unescape_all(items).collect())?,
+    })
 }
 
 /// The items of a line. Tabs in items are escaped.

@@ -4,6 +4,7 @@ use std::num::NonZeroU64;
 
 use serde_json::{Value, json};
 
+use super::stats::count_of;
 use crate::config::{Rate, format_duration};
 use crate::gate::Learned;
 use crate::printable::{excerpt, quoted};
@@ -29,7 +30,7 @@ fn of_limit(rate: &Rate, keys: &[(&[u8], &Learned)]) -> Vec<String> {
 
 fn of_key(rate: &Rate, key: &[u8], learned: &Learned) -> String {
     let of_key = if rate.is_by_key() { format!(" for {}", excerpt(key)) } else { String::new() };
-    let attempts = format!("{} request{}", learned.attempts, if learned.attempts == 1 { "" } else { "s" });
+    let attempts = count_of(learned.attempts, "request");
     let throttled = match learned.throttled {
         0 => "none throttled".to_owned(),
         all if all == learned.attempts => "all throttled".to_owned(),

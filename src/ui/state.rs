@@ -21,9 +21,8 @@ pub(crate) fn describe(status: &Status) -> String {
         .map(|turn| format!("queue: runs wait to book a slot, the last for {}", roughly(turn)));
     let lock = status.lock.map(|lock| match lock {
         LockStatus::Free => "lock: free".to_owned(),
-        LockStatus::Held { pid, is_stopped: false } => format!("lock: held by process {pid}"),
-        LockStatus::Held { pid, is_stopped: true } => {
-            format!("lock: held by process {pid}, which is stopped")
+        LockStatus::Held { pid, is_stopped } => {
+            format!("lock: held by process {pid}{}", if is_stopped { ", which is stopped" } else { "" })
         }
     });
     limits.chain(held).chain(booked).chain(turns).chain(lock).collect::<Vec<_>>().join("\n")

@@ -9,7 +9,8 @@ use crate::exit::Exit;
 use crate::printable::{escaped, escaped_json};
 use crate::runtime::Clock;
 use crate::store::{self, Admin};
-use crate::ui::{self, stderr};
+use crate::ui;
+use crate::ui::report::Reporter;
 
 /// The limits of a state, for a run that gives none.
 pub(super) fn stored_limits(shared: &Shared, queue: &QueueOptions) -> Result<Vec<Rate>> {
@@ -27,6 +28,7 @@ pub(super) fn stored_limits(shared: &Shared, queue: &QueueOptions) -> Result<Vec
 
 /// Lists states; describes, holds or resets one.
 pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
+    let reporter = Reporter::new(Report::Normal);
     let missing =
         |shared: &Shared| format!("there is no state {}: a run with limits creates it", shared.state);
     match upkeep {
@@ -49,16 +51,13 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             Ok(Exit::Done)
         }
         Upkeep::SetLimits(shared, rates) => {
-            let remarks = rates.iter().flat_map(|rate| &rate.remarks);
-            let told = remarks.filter(|remark| remark.level() <= Report::Normal);
-            told.for_each(|remark| stderr::print(&stderr::message(&remark.to_string())));
+            reporter.limits(rates);
             Admin::of(shared)?.set_limits(rates, Box::new(|| Clock::Boot.now()))?;
             Ok(Exit::Done)
         }
         Upkeep::Reset(shared) => {
             if !Admin::of(shared)?.reset()? {
-                let told = format!("there is no state {}: nothing is reset", shared.state);
-                stderr::print(&stderr::message(&told));
+                reporter.notice(&format_args!("there is no state {}: nothing is reset", shared.state));
             }
             Ok(Exit::Done)
         }

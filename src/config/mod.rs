@@ -36,7 +36,7 @@ mod template;
 use std::iter;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Result, bail};
+use anyhow::{Result, bail, ensure};
 
 #[cfg(feature = "cli")]
 pub use self::{
@@ -66,8 +66,7 @@ pub use remark::Remark;
 pub use report::{Report, StatsFormat, When};
 pub(crate) use script::as_script;
 pub use selector::Selector;
-pub(crate) use selector::compile;
-pub(crate) use selector::lacking;
+pub(crate) use selector::{compile, lacking};
 pub use separator::Separator;
 pub(crate) use table::Header;
 pub use table::Table;
@@ -196,15 +195,16 @@ impl InputOptions {
     /// Checks that a selector can select something, as far as is known.
     ///
     /// # Errors
-    /// It names a column, and there is no header with that name.
+    /// It names a column, and there is no header with that name, or it is not the only one of its name.
     pub(crate) fn check(&self, selector: &Selector) -> Result<()> {
-        match (selector, self.table()) {
-            (_, Some(table)) => table.check(selector),
-            (Selector::Named(_), None) => {
-                bail!("{selector} is a name in a header: add --csv, or write col:N")
-            }
-            _ => Ok(()),
+        if !matches!(selector, Selector::Named(_)) {
+            return Ok(());
         }
+        let Some(table) = self.table() else {
+            bail!("{selector} is a name in a header: add --csv, or write col:N")
+        };
+        ensure!(table.has_header(), "{selector} needs a header: with --csv=noheader, write col:N");
+        table.header().map_or(Ok(()), |header| header.check(selector))
     }
 }
 

@@ -165,10 +165,8 @@ impl Cli {
     fn action(self, limits: &LimitOptions, rates: &[Rate]) -> Result<(Verb, Option<Box<Run>>)> {
         // Batches may go to stdout.
         let for_command = self.given(FOR_COMMANDS).find(|option| *option != "-B");
-        if let Some(option) = for_command.filter(|_| self.control.audit && self.command.is_empty()) {
-            bail!("--audit runs no command: leave out {option}");
-        }
         if let Some(option) = for_command.filter(|_| self.command.is_empty()) {
+            ensure!(!self.control.audit, "--audit runs no command: leave out {option}");
             let such = match option {
                 "--worker" => "python3 -u ask.py",
                 "--pipe" => "cat",

@@ -79,8 +79,11 @@ pub(super) fn options(cli: &Cli) -> Option<String> {
     let is_nested = Path::new(name).ends_with("throttle");
     let is_end = |arg: &OsString| is_nested || arg == "--" || Path::new(arg).ends_with("throttle");
     let args = &args[..args.iter().position(is_end).unwrap_or(args.len())];
+    let is_rate = |arg: &str, at: usize| {
+        (arg.starts_with("-r") || arg.starts_with("--rate")) && words_of_limit(&args[at..]) > 0
+    };
     let option = args.iter().enumerate().find(|(at, arg)| match arg.to_str() {
-        Some(arg) if exists => is_rate(&args[*at..]) || ONLY_OURS.split(' ').any(|ours| is_long(arg, ours)),
+        Some(arg) if exists => is_rate(arg, *at) || ONLY_OURS.split(' ').any(|ours| is_long(arg, ours)),
         Some(arg) => is_ours(arg),
         None => false,
     });
@@ -88,14 +91,6 @@ pub(super) fn options(cli: &Cli) -> Option<String> {
     Some(format!(
         "{option} is after the command, so it belongs to the command: options of throttle go before it"
     ))
-}
-
-/// Reports whether these words begin with `-r` and a RATE.
-fn is_rate(words: &[OsString]) -> bool {
-    let is_rate = |word: &&OsString| {
-        word.to_str().is_some_and(|word| word.starts_with("-r") || word.starts_with("--rate"))
-    };
-    words.first().as_ref().is_some_and(is_rate) && words_of_limit(words) > 0
 }
 
 fn is_long(typed: &str, option: &str) -> bool {

@@ -2,7 +2,6 @@
 
 use std::fmt::{Display, Write};
 
-use crate::config::Rate;
 use crate::exit::Exit;
 use crate::gate::Availability;
 use crate::schedule::{LimitMetrics, LimitStats, Metrics, Stats};
@@ -90,7 +89,8 @@ fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics]) {
 
 /// The labels of each limit. Limits with the same name are numbered.
 fn labels(run: &str, limits: &[LimitMetrics]) -> Vec<String> {
-    let names: Vec<_> = limits.iter().map(|limit| name(&limit.stats.rate)).collect();
+    let typed = |limit: &LimitMetrics| limit.stats.rate.to_string().replacen(DEFAULT, "", 1);
+    let names: Vec<_> = limits.iter().map(typed).collect();
     let labels = |(at, name): (usize, &String)| {
         let labels = format!("{run},{}", label("limit", name));
         let number = |names: &[String]| names.iter().filter(|other| *other == name).count();
@@ -100,11 +100,6 @@ fn labels(run: &str, limits: &[LimitMetrics]) -> Vec<String> {
         }
     };
     names.iter().enumerate().map(labels).collect()
-}
-
-/// A limit as it would be typed.
-fn name(rate: &Rate) -> String {
-    rate.to_string().replacen(DEFAULT, "", 1)
 }
 
 /// Adds a metric with its samples, if there are any. Writing to a string cannot fail.
@@ -145,6 +140,7 @@ fn timestamp(shown: Time) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::config::Rate;
     use crate::schedule::Times;
 
     fn limit(text: &str) -> LimitMetrics {

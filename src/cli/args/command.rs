@@ -37,6 +37,7 @@ pub(crate) struct CommandArgs {
     /// The limits still apply to their starts. With N above 1, each output is printed as a whole when its command has
     /// ended.
     #[arg(short, long, visible_short_alias = 'P', value_name = "N", value_parser = parse_jobs)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) jobs: Option<NonZeroUsize>,
 
     /// Print output in the order of the input
@@ -73,12 +74,13 @@ pub(crate) struct CommandArgs {
     ///
     /// It gets TERM, and KILL 2 seconds later, with all that it has started.
     #[arg(long, value_name = "DUR", value_parser = parse_timeout)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) timeout: Option<u64>,
 
     /// Try a failed item up to N more times
     ///
     /// Each attempt is charged to the limits, like a new item.
-    #[arg(long, value_name = "N", value_parser = parse_count)]
+    #[arg(long, value_name = "N", value_parser = parse_count, allow_negative_numbers = true)]
     pub(crate) retries: Option<u64>,
 
     /// Wait before a retry: 1s..5m, or 429,5xx=1s..5m
@@ -94,6 +96,7 @@ pub(crate) struct CommandArgs {
     /// COMMAND writes the server's headers to the file {headers}, or $THROTTLE_HEADERS, as curl -D {headers} does.
     /// Retry-After, or else a used-up quota, holds up all items with the same keys.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) max_hold: Option<u64>,
 
     /// When to end the run: soon,fail=10%, now,success=1

@@ -21,6 +21,7 @@ pub(crate) struct ControlArgs {
     /// The run ends as soon as the next release is known to be further away. With --on-limit=drop or fail, each item
     /// waits at most DUR.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) max_wait: Option<u64>,
 
     /// Start nothing after DUR, or a TIME; end with 75
@@ -28,6 +29,7 @@ pub(crate) struct ControlArgs {
     /// DUR counts from the start of the run; TIME is the next 06:00 or 'Mon 06:00', a date as for --at, or what date
     /// prints, perhaps with ,tz=ZONE. Running commands finish.
     #[arg(long, value_name = "DUR|TIME", hide_short_help = true, group = FOR_RUNS)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) until: Option<Until>,
 
     /// Print when each item would go; run nothing
@@ -61,6 +63,7 @@ pub(crate) struct ControlArgs {
 
     /// Sort items that are out of order by up to DUR
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true, group = FOR_ITEMS)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) unsorted: Option<u64>,
 }
 

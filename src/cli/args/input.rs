@@ -32,7 +32,8 @@ pub(crate) struct InputArgs {
     ///
     /// The header is written first and charged to nothing; it names the columns for col:NAME. =noheader: there is none.
     #[arg(long, value_name = "HEADER", num_args = 0..=1, require_equals = true, default_missing_value = "header")]
-    #[arg(value_parser = choice(&[("header", true), ("noheader", false)]), hide_short_help = true)]
+    #[arg(value_parser = choice(&[("header", true), ("noheader", false)]))]
+    #[arg(hide_short_help = true)]
     pub(crate) csv: Option<bool>,
 
     /// Longest item allowed [default: 64Mi]

@@ -22,10 +22,12 @@ const ON_LIMIT: &[(&str, OnLimit)] =
 pub(crate) struct LimitArgs {
     /// Release at most N items per period [default: 1]
     #[arg(short = 'n', long, value_name = "N", value_parser = parse_limit_count)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) count: Option<u64>,
 
     /// Period: 500ms, 2s, 1m30s [default: 1s]
     #[arg(short, long, value_name = "DUR", value_parser = parse_limit_period)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) period: Option<Rate>,
 
     /// A limit: 10/s, 100/2m, 5000/h; or a file, @FILE
@@ -46,13 +48,14 @@ pub(crate) struct LimitArgs {
 
     /// Most that a bucket releases at once [default: N]
     #[arg(short, long, value_name = "N", value_parser = parse_count, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) burst: Option<u64>,
 
     /// Cost of an item: 5, bytes, col:2, .a [default: 1]
     ///
     /// SEL selects a whole number in the item: col:N (field N), bytes (its length with its delimiter), .path.to.value
     /// (in JSON) or re:REGEX (the first group, or the whole match).
-    #[arg(short, long, value_name = "SEL", group = FOR_ITEMS)]
+    #[arg(short, long, value_name = "SEL", allow_negative_numbers = true, group = FOR_ITEMS)]
     pub(crate) cost: Option<Selector>,
 
     /// A limit for each value of SEL: col:1, host, .a
@@ -65,7 +68,8 @@ pub(crate) struct LimitArgs {
     ///
     /// drop: discard it. latest: keep only the newest of the waiting items with the same keys. fail: end the run with
     /// status 75.
-    #[arg(long, value_name = "WHAT", value_parser = choice(ON_LIMIT), group = FOR_ITEMS)]
+    #[arg(long, value_name = "WHAT")]
+    #[arg(value_parser = choice(ON_LIMIT), group = FOR_ITEMS)]
     pub(crate) on_limit: Option<OnLimit>,
 
     /// Keep the order of the input, even across keys
@@ -74,18 +78,21 @@ pub(crate) struct LimitArgs {
 
     /// Let at most N items wait in lanes [default: 1024]
     #[arg(long, value_name = "N", value_parser = parse_lookahead, hide_short_help = true, group = FOR_ITEMS)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) lookahead: Option<NonZeroU64>,
 
     /// Make every period longer by DUR, against jitter
     ///
     /// Windows on commands have one by default: 2 % of the period, at most 50ms, but none with from=exit or if shared.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) margin: Option<u64>,
 
     /// Delay each release at random by up to DUR
     ///
     /// With DUR,seed=N, delays are the same each time; -v prints the seed.
     #[arg(long, value_name = "DUR", hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) jitter: Option<Jitter>,
 }
 

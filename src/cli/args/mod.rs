@@ -100,7 +100,7 @@ pub struct Cli {
 
 impl Cli {
     pub(crate) fn read(args: &[OsString]) -> Result<Self, clap::Error> {
-        let mut command = Cli::command().mut_args(with_negative_numbers);
+        let mut command = Cli::command();
         let mut matches = command.try_get_matches_from_mut(args)?;
         let is_given = |id: &&Id| matches.value_source(id.as_str()) == Some(ValueSource::CommandLine);
         let option = |id: &Id| command.get_arguments().find(|option| option.get_id() == id).and_then(name);
@@ -128,14 +128,6 @@ impl Cli {
     pub(crate) fn given(&self, group: &str) -> impl Iterator<Item = &str> {
         self.given.iter().filter(move |(of, _)| of == group).map(|(_, option)| option.as_str())
     }
-}
-
-/// Has a number after an option pass for its value even if it is negative, as the message about that value says more.
-fn with_negative_numbers(option: Arg) -> Arg {
-    let name = option.get_value_names().and_then(|names| names.first());
-    let takes_number = name.is_some_and(|name| ["N", "DUR", "DUR|TIME"].contains(&name.as_str()));
-    let may_be_number = takes_number || option.get_id() == "cost";
-    option.allow_negative_numbers(may_be_number)
 }
 
 /// `None` for the command and its arguments.

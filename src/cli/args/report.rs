@@ -27,7 +27,8 @@ pub(crate) struct ReportArgs {
     pub(crate) log: Option<PathBuf>,
 
     /// Write a new log as tsv (default) or json
-    #[arg(long, value_name = "FORMAT", group = FOR_COMMANDS, hide_short_help = true)]
+    #[arg(long, value_name = "FORMAT", group = FOR_COMMANDS)]
+    #[arg(hide_short_help = true)]
     #[arg(value_parser = choice(&[("tsv", LogFormat::Tsv), ("json", LogFormat::Json)]))]
     pub(crate) log_format: Option<LogFormat>,
 
@@ -56,7 +57,8 @@ pub(crate) struct ReportArgs {
     ///
     /// With --progress=always, also where standard error is no terminal.
     #[arg(long, value_name = "WHEN", num_args = 0..=1, require_equals = true, default_missing_value = "auto")]
-    #[arg(value_parser = choice(&[("auto", When::Auto), ("always", When::Always)]), group = FOR_RUNS)]
+    #[arg(value_parser = choice(&[("auto", When::Auto), ("always", When::Always)]))]
+    #[arg(group = FOR_RUNS)]
     pub(crate) progress: Option<When>,
 
     /// Report statistics: json at the end, or prom:FILE

@@ -26,6 +26,7 @@ pub(crate) struct StateArgs {
 
     /// Longest wait for a server, then 69 [default: 1m]
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     pub(crate) store_timeout: Option<u64>,
 
     /// Forget what STATE has recorded; do nothing else
@@ -52,6 +53,7 @@ pub(crate) struct StateArgs {
     ///
     /// 0 lifts all holds, including those of servers.
     #[arg(long, value_name = "DUR", value_parser = parse_duration, hide_short_help = true)]
+    #[arg(allow_negative_numbers = true)]
     #[arg(conflicts_with_all = ["reset_state", "status", "dry_run"])]
     pub(crate) hold: Option<u64>,
 }

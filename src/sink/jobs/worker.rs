@@ -10,11 +10,13 @@ use nix::errno::Errno;
 use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 
+use super::first_answer::HINT_AFTER;
 use super::process::{Deadline, Process};
 use super::spawn::Spawn;
 use super::tag::Tag;
 use crate::interrupt::Interrupt;
 use crate::printable::excerpt;
+use crate::time::Time;
 
 /// The longest answer: that of an item.
 const LONGEST_ANSWER: usize = 64 << 20;
@@ -114,9 +116,16 @@ impl Worker {
         self.item.is_none() && self.stdin.is_some() && self.stdout.is_some()
     }
 
-    /// Neither gives it anything nor reads what it prints.
-    fn close(&mut self) {
-        (self.stdin, self.stdout) = (None, None);
+    /// Gives it no more items, if it cannot answer any more: one that waits for them ends so. The others have as long
+    /// for it as for an item.
+    pub(super) fn retire(&mut self, now: Time, timeout: Option<u64>) {
+        if self.stdout.is_some() || self.stdin.take().is_none() {
+            return;
+        }
+        self.closed.set(now, Some(HINT_AFTER));
+        if self.process.deadline.at.is_none() {
+            self.process.deadline.set(now, timeout);
+        }
     }
 
     /// Lets it end.
@@ -133,8 +142,7 @@ impl Worker {
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<()> {
         while let Some(stdout) = self.stdout.as_mut().filter(|_| self.printed.len() <= LONGEST_ANSWER) {
             match stdout.read(buffer) {
-                // It cannot answer any more. One that waits for items ends so.
-                Ok(0) => self.close(),
+                Ok(0) => self.stdout = None,
                 Ok(length) => {
                     self.printed.extend_from_slice(&buffer[..length]);
                     if length < buffer.len() {
@@ -167,15 +175,18 @@ impl Worker {
     /// It has printed something without an item, or more than an answer may be. This is told once.
     pub(super) fn check_silence(&mut self) -> Result<()> {
         let is_too_long = self.printed.len() > LONGEST_ANSWER;
-        if is_too_long {
-            self.close();
-        } else if self.item.is_some() || self.printed.is_empty() {
+        if !is_too_long && (self.item.is_some() || self.printed.is_empty()) {
             return Ok(());
+        }
+        let was_told = std::mem::replace(&mut self.told.printed, self.item.is_none());
+        if is_too_long || was_told {
+            // As if nobody read it any more, or it might never end.
+            (self.stdin, self.stdout) = (None, None);
         }
         let printed = std::mem::take(&mut self.printed);
         self.searched = 0;
         ensure!(self.item.is_none(), "{} has printed more than 64 MiB without a newline", self.name());
-        if std::mem::replace(&mut self.told.printed, true) {
+        if was_told {
             return Ok(());
         }
         let line = printed.split(|&byte| byte == b'\n').next().map(excerpt).unwrap_or_default();

@@ -133,7 +133,10 @@ impl Workers {
         }
         let first = batch.first();
         let tag = self.tagger.as_ref().map(|tagger| tag(tagger, batch));
-        self.running[index].item = Some(ItemInHand { first, tag });
+        let worker = &mut self.running[index];
+        worker.item = Some(ItemInHand { first, tag });
+        // It may have closed its output instead of reading.
+        worker.retire(now, self.run.timeout);
         self.outputs.open(first);
         Ok(Sent::All)
     }
@@ -283,9 +286,7 @@ impl RunningJobs for Workers {
             ended.extend(self.answered());
             ended.extend(children.into_iter().filter_map(|(pid, end)| self.end(pid, end)));
         }
-        let closed = self.running.iter_mut().filter(|worker| worker.stdout.is_none());
-        let closed = closed.filter(|worker| worker.closed.at.is_none());
-        closed.for_each(|worker| worker.closed.set(now, Some(HINT_AFTER)));
+        self.running.iter_mut().for_each(|worker| worker.retire(now, self.run.timeout));
         ended
     }
 
@@ -335,7 +336,7 @@ impl RunningJobs for Workers {
     fn enforce(&mut self, now: Time) {
         for worker in &mut self.running {
             self.parent.enforce(&mut worker.process, now);
-            if worker.closed.pass(now) {
+            if worker.closed.pass(now) && !worker.is_dismissed {
                 let pipe = if worker.stdout.is_none() { "output" } else { "input" };
                 let name = worker.name();
                 self.report.told.push(format!(

@@ -200,11 +200,21 @@ fn a_worker_that_has_closed_its_output_gets_no_more_items() {
     let told = "throttle: worker 1 exited with 0 without an answer to item 1\n\
                 throttle: item 1 '1': exited with 1\n";
     fed(&worker(&["--worker"], reads_on), "1\n").code(123).stdout("").stderr(told);
-    let mut running =
-        Running::fed(&worker(&["--worker"], "read x; echo; exec >/dev/null; exec sleep 60"), "1\n");
+    let stays = "read x; echo $x; exec >/dev/null; exec sleep 60";
+    fed(&worker(&["--worker", "--timeout=1s", "-q"], stays), "1\n2\n").stdout(contains("1\n"));
+    let mut running = Running::fed(&worker(&["--worker"], stays), "1\n2\n");
     let told = "throttle: worker 1 has closed its standard output and has not ended: it gets no more items\n";
     assert_eq!(running.error_line(), told);
     running.signal(Signal::SIGTERM);
+}
+
+#[test]
+fn a_worker_that_closes_its_output_first_gets_all_of_its_item() {
+    let directory = Directory::new();
+    let path = directory.path().join("length");
+    let args = ["-r1T/s", "--worker", "--", "sh", "-c", "exec >/dev/null; wc -c >$0", path.to_str().unwrap()];
+    fed(&args, "x".repeat(1_000_000) + "\n").code(123).stdout("");
+    assert_eq!(fs::read_to_string(path).unwrap().trim(), "1000001");
 }
 
 #[test]

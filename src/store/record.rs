@@ -185,6 +185,11 @@ impl Record {
         Watermark { epoch, writes, mark, newest: self.ledger.newest, at: now, until }
     }
 
+    /// True if it is what was seen.
+    pub fn is_just(&self, seen: &Watermark) -> bool {
+        self.watermark(seen.at, seen.until) == *seen
+    }
+
     /// True if its history began after that of what was seen.
     pub fn succeeds(&self, seen: &Watermark) -> bool {
         self.history.epoch > seen.epoch

@@ -216,6 +216,7 @@ impl Vault for ServerVault {
 
     /// Of several keys, the empty one may have been read up to a second before.
     fn load_each(&mut self, each: &[&[&[u8]]], may_be_old: bool) -> Result<Vec<Loaded>, StoreError> {
+        let is_first = may_be_old;
         let may_be_old = may_be_old && self.keepers.validity() >= SHORT;
         let is_known = |(known, _, reading): &&(Value, Value, Reading)| {
             each.iter().any(|keys| keys.ends_with(&[known])) && self.is_recent(reading)
@@ -228,10 +229,14 @@ impl Vault for ServerVault {
         };
         let own = lacks_own(self).then_some(&b""[..]);
         let missing = each.iter().filter(|keys| !is_old(keys)).map(|keys| keys[keys.len() - 1]);
-        let mut read = self.read_each(&own.into_iter().chain(missing).collect::<Vec<_>>())?.into_iter();
+        let read = self.read_each(&own.into_iter().chain(missing).collect::<Vec<_>>())?;
+        // Where a key is new, all may have been lost since. Later, the state's own value has just been read or written.
+        let may_be_lost = is_first && needs_own && own.is_none();
+        let are_new = may_be_lost && read.iter().any(|answer| answer.value.is_none());
+        let mut read = read.into_iter();
         let mut of_own = own.and_then(|_| read.next()?.suspicion);
         // Many keys may take long.
-        if lacks_own(self) {
+        if are_new || lacks_own(self) {
             of_own = self.read_each(&[b""])?[0].suspicion.or(of_own);
         }
         let own = self.own.as_ref().and_then(|(own, _)| own.clone());

@@ -240,8 +240,9 @@ impl RecordEntry<'_> {
         self.found.as_ref() != Some(&self.record)
     }
 
-    /// True if the limits were replaced since the state's own record was read.
+    /// True if the limits were replaced, or another history began, since the state's own record was read.
     fn is_ahead_of(&self, own: &Record) -> bool {
-        self.found.as_ref().is_some_and(|found| found.revision > own.revision)
+        let is_ahead = |found: &Record| found.revision > own.revision || found.era > own.epoch();
+        self.found.as_ref().is_some_and(is_ahead)
     }
 }

@@ -18,6 +18,7 @@ use crate::exit::Exit;
 use crate::gate::Eviction;
 use crate::printable::escaped;
 use crate::store::flaw::{Flaw, command};
+use crate::store::hold::HOLD_REFRESH;
 use crate::store::ledger::{BookingRules, Change, GOOD_FOR, Ledger, ReturnedSlots};
 use crate::store::record::{Before, Record, Watermark};
 use crate::store::vault::{Reading, Suspicion, Value};
@@ -55,7 +56,10 @@ impl VaultStore {
         // Until then, it is kept: what is missing before was lost, whoever has used it meanwhile.
         let until = record.idle.saturating_add(self.vault.keeps_for());
         let Watermarks { known, eviction, .. } = &mut self.memory;
-        known.insert(Key::from_slice(key), record.watermark(now, until));
+        // What is seen again may be the same copy, and have been lost meanwhile.
+        let is_copy = |known: &&Watermark| record.is_just(known) && now.since(known.at) < HOLD_REFRESH;
+        let at = known.get(key).filter(is_copy).map_or(now, |known| known.at);
+        known.insert(Key::from_slice(key), record.watermark(at, until));
         eviction.retain(known, |key, known| key.is_empty() || known.until > now);
     }
 
@@ -200,7 +204,7 @@ impl VaultStore {
         }
         if let Some(own) = own.filter(|own| own.epoch() != record.era) {
             if let Some(last) = self.quarantine_in_force(own, now) {
-                let newest = record.ledger.newest;
+                let newest = latest(&record);
                 self.begin_quarantine(&mut record, last, newest, now);
             }
             record.era = own.epoch();
@@ -330,7 +334,7 @@ impl VaultStore {
         let is_done = is_successor && !is_ahead && record.quarantine.is_some_and(|last| last >= needed);
         let last = loss.saturating_add(horizon);
         if !is_done && self.rules.end_of_quarantine(last) > now {
-            let newest = record.ledger.newest.max(seen.map_or(Time::ZERO, |seen| seen.newest));
+            let newest = latest(record).max(seen.map_or(Time::ZERO, |seen| seen.newest));
             self.begin_quarantine(record, last, newest, now);
             record.begin_history(now, seen);
         }

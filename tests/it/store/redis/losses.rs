@@ -177,3 +177,36 @@ fn a_booking_that_a_replica_lacks_is_not_used() {
     // It was booked in vain, but only once.
     assert_eq!(writes(&server, "web"), 2);
 }
+
+/// The limits of keys are read about once a second, and may be lost meanwhile.
+#[test]
+fn a_new_key_is_no_way_around_a_loss() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let policy = policy(&["4/s,key=col:1"]);
+    let mut stores = [(); 2].map(|()| frozen.store("web", policy.clone()));
+    assert_eq!(stores[0].book(&keyed(b"used", 4)).unwrap().slots.len(), 4);
+    assert_eq!(stores[1].book(&keyed(b"other", 1)).unwrap().slots.len(), 1);
+    frozen.server.ask::<()>("FLUSHALL");
+    frozen.pass(100_000);
+    assert_eq!(stores[1].book(&keyed(b"used", 1)).unwrap().slots, []);
+}
+
+/// Whoever still knows the first one finds a key in the second.
+#[test]
+fn a_second_loss_ends_no_sooner_for_who_has_not_noticed_it() {
+    let Some(mut frozen) = Frozen::start() else { return };
+    let policy = policy(&["4/s,key=col:1"]);
+    let mut stores = [(); 2].map(|()| frozen.store("web", policy.clone()));
+    let next = |store: &mut VaultStore| store.book(&keyed(b"a", 1)).unwrap().next;
+    stores.iter_mut().for_each(|store| assert_eq!(next(store), None));
+    frozen.server.ask::<()>("FLUSHALL");
+    assert!(next(&mut stores[0]).is_some());
+    frozen.pass(1_050_000);
+    assert!(next(&mut stores[1]).is_some());
+    frozen.pass(100_000);
+    frozen.server.ask::<()>("FLUSHALL");
+    let known = next(&mut stores[0]);
+    assert!(known.is_some());
+    // Turns are one after the other.
+    assert!(next(&mut stores[1]) > known);
+}

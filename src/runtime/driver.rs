@@ -187,7 +187,7 @@ impl<'a> Driver<'a> {
                 answers.into_iter().for_each(|(order, answer)| schedule.booked(now, &order, answer));
             }
             Event::BookingFailed(refusal) => {
-                let released = crate::ui::stats::items(schedule.stats().released);
+                let released = crate::ui::number::items(schedule.stats().released);
                 let error = refusal.error.context(format!("cannot continue after {released}"));
                 schedule.booking_failed(refusal.exit, error);
             }

@@ -4,7 +4,7 @@ use std::io::{self, BufWriter, Write};
 
 use serde_json::{Value, json};
 
-use super::stats::{count_of, in_seconds, items};
+use super::number::{count_of, in_seconds, items};
 use crate::audit::{Audit, AuditedLimit, Findings, Violation};
 use crate::config::{Report, format_duration, rounded_duration};
 use crate::exit::Exit;

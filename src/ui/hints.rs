@@ -1,7 +1,8 @@
 //! Hints for a person: why nothing happens, how long it takes, how to continue.
 
 use super::line::reason;
-use super::stats::{counted, items};
+use super::number::items;
+use super::stats::counted;
 use super::wall::{clock_at, words};
 use crate::exit::Exit;
 use crate::schedule::{Forecast, Stats, WaitReason};

@@ -4,7 +4,7 @@ use std::num::NonZeroU64;
 
 use serde_json::{Value, json};
 
-use super::stats::count_of;
+use super::number::count_of;
 use crate::config::{Rate, format_duration};
 use crate::gate::Learned;
 use crate::printable::{excerpt, quoted};

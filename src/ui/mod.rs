@@ -5,6 +5,7 @@ pub(crate) mod hints;
 mod learned;
 mod line;
 mod notice;
+pub(crate) mod number;
 pub(crate) mod plot;
 pub(crate) mod progress;
 pub(crate) mod prometheus;

@@ -2,8 +2,8 @@
 
 use anyhow::anyhow;
 
+use super::number::items;
 use super::report::Reporter;
-use super::stats::items;
 use super::wall::clock_to_the_second;
 use crate::config::{HaltOn, Rate, Report, rounded_duration};
 use crate::exit::End;

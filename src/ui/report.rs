@@ -5,8 +5,9 @@ use std::fmt;
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
+use super::number::{count_of, items};
 use super::progress::Display;
-use super::stats::{self, count_of, items};
+use super::stats;
 use super::stderr;
 use super::{hints, learned};
 use crate::config::{Config, Rate, Report, Run};

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::stats::{count_of, in_seconds};
+use super::number::{count_of, in_seconds};
 use crate::config::rounded_duration;
 use crate::printable::{escaped, excerpt};
 use crate::store::{KeysInUse, LimitStatus, LockStatus, Status};

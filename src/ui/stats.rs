@@ -3,6 +3,7 @@
 use serde_json::json;
 
 use super::learned;
+use super::number::{count_of, in_seconds, items};
 use super::wall::words;
 use crate::config::{CountFrom, Rate, format_duration};
 use crate::exit::Exit;
@@ -76,12 +77,6 @@ fn mean(items: u64, nanos: u64) -> Option<f64> {
     (nanos >= SECOND / 1000).then(|| items as f64 / in_seconds(nanos))
 }
 
-/// Seconds, as a number that is printed with no more than nine decimals.
-#[expect(clippy::cast_precision_loss, reason = "nanoseconds of 104 days are exact")]
-pub(super) fn in_seconds(nanos: u64) -> f64 {
-    nanos as f64 / SECOND as f64
-}
-
 /// The time that items waited, and how often for which limit; `None` if nothing waited.
 pub(super) fn waits(stats: &Stats, limits: &[LimitStats]) -> Option<String> {
     if stats.times.waited == 0 {
@@ -122,27 +117,9 @@ pub(super) fn line(stats: &Stats, now: Time, releases: &str) -> String {
     format!("{released} of {read} {releases} ({bytes}) in {seconds}s{rate}{rest}")
 }
 
-/// `1 item`, `2 items`.
-pub(crate) fn items(count: u64) -> String {
-    count_of(count, "item")
-}
-
-pub(super) fn count_of(count: u64, what: &str) -> String {
-    format!("{count} {what}{}", if count == 1 { "" } else { "s" })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn seconds_have_no_more_digits_than_nanoseconds() {
-        for nanos in (1..10_000).map(|at| at * 1_795_019_026 + 3) {
-            let text = in_seconds(nanos).to_string();
-            let decimals = text.split_once('.').map_or(0, |(_, decimals)| decimals.len());
-            assert!(decimals <= 9, "{nanos}: {text}");
-        }
-    }
 
     #[test]
     fn a_line_has_what_there_is_to_say() {

@@ -116,12 +116,16 @@ impl Worker {
         self.item.is_none() && self.stdin.is_some() && self.stdout.is_some()
     }
 
-    /// Gives it no more items, if it cannot answer any more: one that waits for them ends so. The others have as long
-    /// for it as for an item.
+    /// Gives it no more items, if it has closed its output: its input is closed, too, so one that waits for them ends.
     pub(super) fn retire(&mut self, now: Time, timeout: Option<u64>) {
         if self.stdout.is_some() || self.stdin.take().is_none() {
             return;
         }
+        self.expect_end(now, timeout);
+    }
+
+    /// Notes that it has closed a pipe: when to tell of that and, if it is idle, when to end it.
+    pub(super) fn expect_end(&mut self, now: Time, timeout: Option<u64>) {
         self.closed.set(now, Some(HINT_AFTER));
         if self.process.deadline.at.is_none() {
             self.process.deadline.set(now, timeout);

@@ -18,7 +18,7 @@ use nix::unistd::Pid;
 use super::answer::WorkerAnswer;
 use super::capture::Captured;
 use super::expander::Expander;
-use super::first_answer::{FirstAnswer, HINT_AFTER, MAX_UNANSWERED};
+use super::first_answer::{FirstAnswer, MAX_UNANSWERED};
 use super::output::Outputs;
 use super::parent::Parent;
 use super::process::Deadline;
@@ -116,8 +116,7 @@ impl Workers {
         match worker.deliver(&bytes, &mut self.buffer, self.outputs.interrupt(), limit)? {
             Delivery::Refused { began: false } => {
                 // It has ended, or it never may.
-                worker.process.deadline.set(now, self.run.timeout);
-                worker.closed.set(now, Some(HINT_AFTER));
+                worker.expect_end(now, self.run.timeout);
                 return Ok(Sent::Busy { pause: PAUSE, why: None });
             }
             // It must not take a part of the item for the whole.

@@ -49,29 +49,44 @@ pub(super) const LEAST_TOLD: u64 = SECOND;
 /// Actions to do before anything else is decided, first in, first out.
 #[derive(Default)]
 pub(super) struct Actions {
-    actions: VecDeque<Action>,
+    queue: VecDeque<Action>,
     /// The end of the last hold in all runs that was told of, whatever its key.
     told_hold: Time,
+    /// The same of the silence after a loss.
+    told_loss: Time,
+}
+
+/// True if a silence until an instant is to be told of: none that was `told` of is in force and ends as late, nearly.
+fn is_news(told: &mut Time, now: Time, until: Time) -> bool {
+    let is_news = *told <= now || until.since(*told) > LEAST_TOLD;
+    *told = if is_news { until } else { *told };
+    is_news
 }
 
 impl Actions {
     pub(super) fn next(&mut self) -> Option<Action> {
-        self.actions.pop_front()
+        self.queue.pop_front()
     }
 
     pub(super) fn push(&mut self, action: Action) {
-        self.actions.push_back(action);
+        self.queue.push_back(action);
     }
 
     pub(super) fn notify(&mut self, notice: Notice) {
         self.push(Action::Notify(Box::new(notice)));
     }
 
-    /// Tells of a hold in all runs, unless another was told of that ends no sooner, or little.
+    /// Tells of a hold in all runs, once for all keys.
     pub(super) fn tell_hold(&mut self, now: Time, until: Time) {
-        if self.told_hold <= now || until.since(self.told_hold) > LEAST_TOLD {
-            self.told_hold = until;
+        if is_news(&mut self.told_hold, now, until) {
             self.notify(Notice::SharedHold(until));
+        }
+    }
+
+    /// Tells of the loss of a state, once for all keys. Nothing is released until an instant, if that is known.
+    pub(super) fn tell_loss(&mut self, now: Time, what: String, until: Option<Time>) {
+        if is_news(&mut self.told_loss, now, until.unwrap_or(now)) {
+            self.notify(Notice::StateLost { what, silent: until.map(|until| until.since(now)) });
         }
     }
 

@@ -304,8 +304,7 @@ impl Schedule {
         }
         if let Some(what) = answer.warning {
             let first = answer.slots.first().map(|slot| slot.at);
-            let silent = first.or(answer.next).or(answer.held).map(|until| until.since(now));
-            self.actions.notify(Notice::StateLost { what, silent });
+            self.actions.tell_loss(now, what, first.or(answer.next).or(answer.held));
         }
     }
 

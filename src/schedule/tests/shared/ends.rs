@@ -131,20 +131,27 @@ fn a_hold_by_another_run_and_a_loss_are_told() {
 }
 
 #[test]
-fn a_hold_of_all_keys_is_told_once_unless_that_of_one_lasts_much_longer() {
-    let mut scene = Scene::shared("-r 1/100ns,key=col:1");
+fn a_hold_and_a_loss_are_told_once_for_all_keys_unless_one_lasts_much_longer() {
     let long = 1_000_000_001;
-    for (now, key, until, told) in [
-        (1, "a", 50, "held until 50; "),
-        (2, "b", 51, ""),
-        (3, "c", 50 + long, "held until 1000000051; "),
-        (4, "d", 50 + long, ""),
-        (long + 60, "e", long + 61, "held until 1000000062; "),
-    ] {
-        let answer = Answer { held: Some(Time(until)), ..Answer::default() };
-        scene.schedule.booked(Time(now), &Order::new(Key::from_slice(key.as_bytes()), [1], 1), answer);
-        assert_eq!(scene.actions(now), format!("{told}wait - or input"), "{key}");
-    }
+    let check = |answer: &dyn Fn(Time) -> Answer, told: &dyn Fn(u64, u64) -> String| {
+        let mut scene = Scene::shared("-r 1/100ns,key=col:1");
+        for (now, key, until, is_told) in [
+            (1, "a", 50, true),
+            (2, "b", 51, false),
+            (3, "c", 50 + long, true),
+            (4, "d", 50 + long, false),
+            (long + 60, "e", long + 61, true),
+        ] {
+            let order = Order::new(Key::from_slice(key.as_bytes()), [1], 1);
+            scene.schedule.booked(Time(now), &order, answer(Time(until)));
+            let told = if is_told { told(now, until) } else { String::new() };
+            assert_eq!(scene.actions(now), format!("{told}wait - or input"), "{key}");
+        }
+    };
+    let hold = |until| Answer { held: Some(until), ..Answer::default() };
+    check(&hold, &|_, until| format!("held until {until}; "));
+    let loss = |until| Answer { next: Some(until), warning: Some("all".to_owned()), ..Answer::default() };
+    check(&loss, &|now, until| format!("lost all, silent for Some({}); ", until - now));
 }
 
 #[test]

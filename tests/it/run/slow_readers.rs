@@ -114,7 +114,12 @@ fn writes(trace: &str) -> Vec<Stamped> {
             } else {
                 micros(lasted.trim_end_matches('>')).expect("a time")
             };
-            writes.push((start, stamp + lasted, taken.trim().parse().expect("a number of bytes")));
+            let taken = match taken.split_whitespace().next() {
+                // A signal interrupted it; what is left of it follows.
+                Some("-1" | "?") => 0,
+                bytes => bytes.and_then(|bytes| bytes.parse().ok()).expect("a number of bytes"),
+            };
+            writes.push((start, stamp + lasted, taken));
         }
     }
     writes

@@ -76,18 +76,18 @@ fn a_command_that_has_ended_in_time_did_not_run_too_long_though_nobody_noticed()
     }
 }
 
-/// Creating the files for its output takes long, as if the process were stopped meanwhile.
+/// Creating each of the two files for its output takes long, as if the process were stopped meanwhile.
 #[test]
 fn the_time_of_a_command_begins_once_it_has_started() {
     let Some(strace) = needs_strace() else { return };
     let directory = Directory::new();
     let mut command = Command::new(strace);
-    command.args(["-f", "-o", "/dev/null", "-e", "inject=openat:delay_enter=300ms", "-P"]);
+    command.args(["-f", "-o", "/dev/null", "-e", "inject=openat:delay_enter=800ms", "-P"]);
     command.arg(directory.path()).env("TMPDIR", directory.path());
-    command.args([THROTTLE, UNLIMITED, "-j2", "--timeout=250ms", "--", "true"]);
+    command.args([THROTTLE, UNLIMITED, "-j2", "--timeout=1500ms", "--", "true"]);
     let started = Instant::now();
     let mut running = Running::start(&mut command);
     running.write("1\n");
     running.ends().success();
-    assert!(started.elapsed() >= Duration::from_millis(300), "it was delayed");
+    assert!(started.elapsed() >= Duration::from_millis(1600), "it was delayed");
 }

@@ -117,11 +117,14 @@ fn two_hundred_milliseconds_away() {
     assert_eq!(exit, Exit::BadStore);
     assert!(why.contains("margin="), "{why}");
     let mut far = store(&url, &["3/h,margin=4s"]);
+    let mut longest = 0;
     for _ in 0..3 {
         let asked = now();
         let slot = far.book(&some(1)).unwrap().slots[0];
-        // The server's now was between the question and its answer.
-        assert!(slot.at <= now() && slot.at.0 + 20_000_000 >= asked.0, "{slot:?}");
+        let answered = now();
+        longest = longest.max(answered.since(asked));
+        // The server's now was between a question and its answer; what it is later is estimated from that.
+        assert!(slot.at <= answered && slot.at.0 + longest >= asked.0, "{slot:?} {asked:?} {answered:?}");
         assert!(slot.at < slot.until && slot.until.since(slot.at) <= 2_800_000_000, "{slot:?}");
     }
 }

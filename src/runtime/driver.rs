@@ -56,10 +56,8 @@ impl<'a> Driver<'a> {
                 Action::Retire { first, next } => self.retire(schedule, first, next),
                 Action::Wait { until, accepting } => self.wait(schedule, now, until, accepting),
                 Action::Finish(exit) => {
-                    if self.world.has_begun_item() {
-                        schedule.leave_begun_item();
-                    }
-                    if self.finish(schedule) {
+                    let has_more_to_tell = self.world.has_begun_item() && schedule.leave_begun_item();
+                    if !has_more_to_tell && self.finish(schedule) {
                         write_metrics(self.world, self.reporter, &mut self.metrics, schedule, Some(exit));
                         return exit;
                     }

@@ -17,6 +17,8 @@ pub(super) struct Ending {
     until: Option<Time>,
     /// From this instant on, nothing is released.
     over: Option<Time>,
+    /// True if that instant came when no item was left.
+    ended_in_time: bool,
     /// The longest wait for the next release, in nanoseconds.
     patience: Option<u64>,
     /// The latest instant of a release.
@@ -39,6 +41,7 @@ impl Ending {
             halt: None,
             until,
             over,
+            ended_in_time: false,
             patience: config.queue.wait_of_all(),
             latest: None,
         };
@@ -111,6 +114,16 @@ impl Ending {
     /// From this instant on, nothing is released.
     pub(super) fn over(&self) -> Option<Time> {
         self.over
+    }
+
+    /// That instant has come, and no item is left.
+    pub(super) fn end_in_time(&mut self) {
+        (self.ended_in_time, self.is_stopping) = (true, true);
+    }
+
+    /// A part of an item is left after all. Returns true, once, if the run ended in time but for that.
+    pub(super) fn was_in_time(&mut self) -> bool {
+        std::mem::take(&mut self.ended_in_time)
     }
 
     /// Ends the run as soon as it is known that the next release would be after `latest`.

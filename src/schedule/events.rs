@@ -47,9 +47,15 @@ impl Schedule {
         self.lanes.end(now, &self.gate);
     }
 
-    /// The run ends although only a part of the next item was read: it is left.
-    pub fn leave_begun_item(&mut self) {
+    /// The run ends although only a part of the next item was read: it is left. Returns true if that changes how the
+    /// run ends.
+    pub fn leave_begun_item(&mut self) -> bool {
         self.input.leave_begun_item();
+        let is_left = self.ending.was_in_time();
+        if is_left {
+            self.time_is_up();
+        }
+        is_left
     }
 
     /// The awaited instant has come, and all that arrived by then was reported, if the wait accepted input.

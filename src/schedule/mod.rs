@@ -358,16 +358,21 @@ impl Schedule {
         }
         let waits = !self.lanes.is_empty() || self.jobs.backoffs().is_some();
         if waits || self.look(now) {
-            self.actions.notify(Notice::TimeUp);
-            self.ending.end(Exit::Refused);
+            self.time_is_up();
         } else if self.incoming == Incoming::Known || self.input.has_ended() {
-            self.ending.stop();
+            self.ending.end_in_time();
         } else {
             // Until now, there may have been no command to take more.
             self.incoming = Incoming::Awaited;
             return Some(Action::Wait { until: Some(now), accepting: true });
         }
         self.actions.next()
+    }
+
+    /// Ends the run, as its time is over and items are left.
+    fn time_is_up(&mut self) {
+        self.actions.notify(Notice::TimeUp);
+        self.ending.end(Exit::Refused);
     }
 
     fn is_accepting(&self) -> bool {

@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use assert_cmd::assert::OutputAssertExt;
 use predicates::str::{contains, starts_with};
 use throttle::exit::Exit;
 use throttle::time::SECOND;
@@ -9,7 +10,7 @@ use throttle::time::SECOND;
 use crate::simulated::block;
 use crate::simulated::commands::{Behaviour, Outcome, run};
 use crate::strace::needs_strace;
-use crate::support::{Directory, HANG, THROTTLE, fed, text, throttle};
+use crate::support::{Directory, HANG, Running, THROTTLE, UNLIMITED, fed, text, throttle};
 
 fn takes(seconds: u64) -> Behaviour {
     Behaviour { duration: seconds * SECOND, code: 0, http: None, retry_after: None }
@@ -91,6 +92,20 @@ fn what_has_arrived_unread_by_the_end_is_left() {
     for (second, exit) in [(2, Exit::Refused), (5, Exit::Done)] {
         let outcome = run(&args, blocks(second), |_, _| takes(60));
         assert_eq!((starts(&outcome), outcome.exit), (vec![("a", 0)], exit), "{second}");
+    }
+}
+
+#[test]
+fn an_item_of_which_a_part_has_arrived_is_left() {
+    for (arrived, status, told) in [
+        ("a\npar", 75, "throttle: --until has passed\nthrottle: ended early: 1 item read and not released\n"),
+        ("a\n", 0, ""),
+    ] {
+        let mut running = Running::throttle(&[UNLIMITED, "--until=300ms"]);
+        running.write(arrived);
+        // The input does not end.
+        running.wait();
+        running.collect().assert().code(status).stdout("a\n").stderr(told);
     }
 }
 

@@ -254,8 +254,16 @@ impl<'a> Driver<'a> {
 
     /// Passes on the output of commands whose turn it is, and logs them. Returns whether all went well.
     fn flush(&mut self, schedule: &mut Schedule) -> bool {
-        let Some(jobs) = self.sink.jobs() else { return true };
-        let flushed = if jobs.captures() { self.reporter.make_way(|| jobs.flush()) } else { jobs.flush() };
+        let Driver { world, sink, reporter, metrics, .. } = self;
+        let Some(jobs) = sink.jobs() else { return true };
+        let captures = jobs.captures();
+        let mut print = || {
+            jobs.flush(&mut || {
+                attend(*world, reporter, metrics, schedule);
+                world.now()
+            })
+        };
+        let flushed = if captures { reporter.make_way(print) } else { print() };
         let Flushed { printed, unprinted, told, cause } = flushed;
         told.into_iter().for_each(|told| self.reporter.notice(&told));
         let mut printed = printed.into_iter();
@@ -450,7 +458,7 @@ mod tests {
 
         fn supersede(&mut self, _: u64) {}
 
-        fn flush(&mut self) -> Flushed {
+        fn flush(&mut self, _: &mut dyn FnMut() -> Time) -> Flushed {
             Flushed { printed: self.unprinted.drain(..).collect(), ..Flushed::default() }
         }
 

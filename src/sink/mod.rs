@@ -85,8 +85,9 @@ pub trait RunningJobs {
     /// Notes that the item numbered `first`, whose command has ended, will be sent again.
     fn supersede(&mut self, first: u64);
 
-    /// Prints the outputs of commands whose turn has come.
-    fn flush(&mut self) -> Flushed;
+    /// Prints the outputs of commands whose turn has come. While a reader is slow, does `meanwhile` what the thread is
+    /// asked for, which returns the time, and ends commands that run too long.
+    fn flush(&mut self, meanwhile: &mut dyn FnMut() -> Time) -> Flushed;
 
     /// Notes that nothing is running and nothing more will be sent: the remaining outputs are due, and workers are to
     /// end. As long as some [linger](Self::linger), it is called again when something has happened.

@@ -54,8 +54,7 @@ impl Stdout {
             let whole = self.delimiter.whole(&bytes[..written]).1;
             if whole == written { whole } else { whole + self.delimiter.first(&bytes[whole..]) }
         };
-        let interrupt = &self.interrupt;
-        interrupt.while_writing(|| print_while(interrupt, Target::Stdout, bytes, end_of_record, meanwhile))
+        print_while(&self.interrupt, Target::Stdout, bytes, end_of_record, meanwhile)
     }
 }
 

@@ -21,7 +21,7 @@ const GRACE: Duration = Duration::from_millis(50);
 /// # Errors
 /// The number of bytes that were written, and why no more.
 pub(super) fn print(interrupt: &Interrupt, target: Target, bytes: &[u8]) -> Result<(), (usize, Cause)> {
-    print_while(interrupt, target, bytes, |_| bytes.len(), &mut || ())
+    write(interrupt, target, bytes, |_| bytes.len(), &mut || ())
 }
 
 /// Writes `bytes`, and calls `meanwhile` if the thread is [asked](Interrupt::ask) for something before all has left.
@@ -31,6 +31,16 @@ pub(super) fn print(interrupt: &Interrupt, target: Target, bytes: &[u8]) -> Resu
 /// # Errors
 /// As those of [`print`].
 pub(super) fn print_while(
+    interrupt: &Interrupt,
+    target: Target,
+    bytes: &[u8],
+    boundary: impl Fn(usize) -> usize,
+    meanwhile: &mut dyn FnMut(),
+) -> Result<(), (usize, Cause)> {
+    interrupt.while_writing(|| write(interrupt, target, bytes, boundary, meanwhile))
+}
+
+fn write(
     interrupt: &Interrupt,
     target: Target,
     bytes: &[u8],

@@ -62,7 +62,8 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
-    if metrics.is_some() {
+    let is_timed = |run: &Run| run.timeout.is_some() && run.output != Output::Shared;
+    if metrics.is_some() || config.command.as_deref().is_some_and(is_timed) {
         world.attend_while_writing()?;
     }
     let failed = config.command.as_ref().and_then(|run| run.failed.as_deref());

@@ -6,7 +6,7 @@ use super::capture::{Captured, Printed};
 use super::tag::Tagged;
 use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::sink::writer::print;
+use crate::sink::writer::print_while;
 use crate::sink::{Cause, Flushed};
 
 /// A pipe takes up to this number of bytes as a whole, whoever else writes to it.
@@ -38,12 +38,18 @@ impl Gathered {
         true
     }
 
-    /// Prints all, and adds to `flushed` which are printed as a whole.
+    /// Prints all, and adds to `flushed` which are printed as a whole. Does `meanwhile` what the thread is asked for.
     ///
     /// # Errors
     /// Why not all of them.
-    pub(super) fn print(&mut self, interrupt: &Interrupt, flushed: &mut Flushed) -> Result<(), Cause> {
-        let printed = print(interrupt, Target::Stdout, &self.bytes);
+    pub(super) fn print(
+        &mut self,
+        interrupt: &Interrupt,
+        meanwhile: &mut dyn FnMut(),
+        flushed: &mut Flushed,
+    ) -> Result<(), Cause> {
+        let all = |_| self.bytes.len();
+        let printed = print_while(interrupt, Target::Stdout, &self.bytes, all, meanwhile);
         let (written, result) =
             printed.map_or_else(|(written, cause)| (written, Err(cause)), |()| (self.bytes.len(), Ok(())));
         self.count(written, flushed);
@@ -116,7 +122,7 @@ mod tests {
         let (mut gathered, mut flushed) = (Gathered::default(), Flushed::default());
         assert!(gathered.add(1, &output(b"", b"", None)));
         let interrupt = Arc::new(Interrupt::for_this_thread());
-        assert!(gathered.print(&interrupt, &mut flushed).is_ok());
+        assert!(gathered.print(&interrupt, &mut || (), &mut flushed).is_ok());
         assert_eq!(flushed.printed[..], [1]);
     }
 }

@@ -25,6 +25,9 @@ pub(super) struct Lines(Vec<OutputStream>);
 /// The two outputs of a command that is about to start.
 pub(super) type Pipes = [PipeReader; 2];
 
+/// Prints text.
+type Print<'a> = dyn FnMut(Target, &[u8]) -> Result<(), Cause> + 'a;
+
 struct OutputStream {
     /// The number of the first item.
     first: u64,
@@ -75,9 +78,20 @@ impl Lines {
     }
 
     /// Prints the lines that have come: for commands that have ended, all that they printed; for the others, about as
-    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early once `interrupt` is raised. Without it,
-    /// output is discarded, so that no command waits for a reader.
-    pub(super) fn print(&mut self, buffer: &mut [u8], interrupt: Option<&Interrupt>) -> Result<(), Cause> {
+    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early once `interrupt` is raised; does
+    /// `meanwhile` what the thread is asked for. Without an interrupt, output is discarded, so that no command waits
+    /// for a reader.
+    pub(super) fn print(
+        &mut self,
+        buffer: &mut [u8],
+        interrupt: Option<&Interrupt>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), Cause> {
+        let mut print = |target, text: &[u8]| {
+            let Some(interrupt) = interrupt else { return Ok(()) };
+            writer::print_while(interrupt, target, text, |_| text.len(), meanwhile)
+                .map_err(|(_, cause)| cause)
+        };
         let (mut result, mut left) = (Ok(()), buffer.len());
         let (mut served, mut is_any_left) = (0, false);
         self.0.retain_mut(|stream| {
@@ -85,7 +99,7 @@ impl Lines {
                 is_any_left = true;
                 return true;
             }
-            let read = stream.read(buffer, &mut left, interrupt);
+            let read = stream.read(buffer, &mut left, &mut print);
             let is_open = matches!(read, Ok(true) | Err(Cause::Interrupted));
             result = std::mem::replace(&mut result, Ok(())).and(read.map(drop));
             served += usize::from(is_open && !is_any_left);
@@ -104,12 +118,7 @@ impl Lines {
 impl OutputStream {
     /// Reads what has come, takes its length off what is `left` for all streams, and prints whole lines. Returns
     /// whether more may come.
-    fn read(
-        &mut self,
-        buffer: &mut [u8],
-        left: &mut usize,
-        interrupt: Option<&Interrupt>,
-    ) -> Result<bool, Cause> {
+    fn read(&mut self, buffer: &mut [u8], left: &mut usize, print: &mut Print) -> Result<bool, Cause> {
         // There may be more, but other streams have their turn first.
         let most = if self.has_ended { FULL_PIPE } else { buffer.len() };
         let mut is_open = true;
@@ -120,7 +129,7 @@ impl OutputStream {
                 Ok(length) => {
                     read += length;
                     *left = left.saturating_sub(length);
-                    self.take(&buffer[..length], interrupt)?;
+                    self.take(&buffer[..length], print)?;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -129,17 +138,17 @@ impl OutputStream {
         }
         if self.has_ended || !is_open {
             let rest = std::mem::take(&mut self.begun);
-            self.write(&rest, interrupt)?;
+            self.write(&rest, print)?;
         }
         Ok(is_open)
     }
 
-    fn take(&mut self, piece: &[u8], interrupt: Option<&Interrupt>) -> Result<(), Cause> {
+    fn take(&mut self, piece: &[u8], print: &mut Print) -> Result<(), Cause> {
         let whole = memchr::memrchr(b'\n', piece).map_or(0, |at| at + 1);
         if whole > 0 {
             let mut lines = std::mem::take(&mut self.begun);
             lines.extend_from_slice(&piece[..whole]);
-            self.write(&lines, interrupt)?;
+            self.write(&lines, print)?;
         }
         self.begun.extend_from_slice(&piece[whole..]);
         if self.begun.len() < LONGEST_LINE {
@@ -147,15 +156,14 @@ impl OutputStream {
         }
         let rest = self.begun.split_off(LONGEST_LINE);
         let line = std::mem::replace(&mut self.begun, rest);
-        self.write(&line, interrupt)
+        self.write(&line, print)
     }
 
     /// Prints lines, the last of which may lack its newline.
-    fn write(&self, lines: &[u8], interrupt: Option<&Interrupt>) -> Result<(), Cause> {
-        let Some(interrupt) = interrupt else { return Ok(()) };
+    fn write(&self, lines: &[u8], print: &mut Print) -> Result<(), Cause> {
         let mut tagged = Tagged::new(&self.tag);
         let text = [tagged.piece(lines), tagged.end().into()].concat();
-        writer::print(interrupt, self.target, &text).map_err(|(_, cause)| cause)
+        print(self.target, &text)
     }
 }
 
@@ -181,7 +189,7 @@ mod tests {
             lines.start(first, &None, pipes);
         }
         let printed = |lines: &mut Lines| {
-            lines.print(&mut [0; 8], None).unwrap();
+            lines.print(&mut [0; 8], None, &mut || ()).unwrap();
             let mut read: Vec<_> = lines.0.iter().map(|stream| (stream.first, stream.begun.len())).collect();
             read.retain(|(_, read)| *read > 0);
             read.sort_unstable();
@@ -203,7 +211,7 @@ mod tests {
         drop(command);
         assert_eq!(lines.pipes().len(), 2);
         lines.end(1);
-        lines.print(&mut [0; 8], None).unwrap();
+        lines.print(&mut [0; 8], None, &mut || ()).unwrap();
         assert!(lines.pipes().is_empty());
     }
 }

@@ -264,8 +264,15 @@ impl RunningJobs for Commands {
         self.outputs.supersede(first);
     }
 
-    fn flush(&mut self) -> Flushed {
-        self.outputs.flush()
+    fn flush(&mut self, meanwhile: &mut dyn FnMut() -> Time) -> Flushed {
+        let Commands { parent, jobs, outputs, .. } = self;
+        outputs.flush(&mut || {
+            let now = meanwhile();
+            let late = jobs.iter_mut().filter(|job| job.process.deadline.at.is_some_and(|at| at <= now));
+            // One that has ended by now is in time, and reaped later.
+            late.filter(|job| !wait::has_ended(job.process.pid))
+                .for_each(|job| parent.enforce(&mut job.process, now));
+        })
     }
 
     fn finish(&mut self, _: Time) {

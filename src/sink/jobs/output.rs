@@ -15,7 +15,7 @@ use super::tag::Tagged;
 use super::temp_files::{MAX_KEPT, TempFilePool};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::sink::writer::print;
+use crate::sink::writer::print_while;
 use crate::sink::{Cause, Flushed};
 use crate::source::FileRange;
 
@@ -163,9 +163,9 @@ impl Outputs {
         }
     }
 
-    /// Prints the outputs whose turn it is.
-    pub(super) fn flush(&mut self) -> Flushed {
-        let mut flushed = Flushed { cause: self.print_lines().err(), ..Flushed::default() };
+    /// Prints the outputs whose turn it is, and does `meanwhile` what the thread is asked for.
+    pub(super) fn flush(&mut self, meanwhile: &mut dyn FnMut()) -> Flushed {
+        let mut flushed = Flushed { cause: self.print_lines(meanwhile).err(), ..Flushed::default() };
         while let Some(waiting) =
             self.waiting.first_entry().filter(|waiting| *waiting.key() < self.turns.next)
         {
@@ -177,11 +177,13 @@ impl Outputs {
             {
                 continue;
             }
-            self.print_gathered(&mut flushed);
+            self.print_gathered(meanwhile, &mut flushed);
             let printed = match self.is_broken {
                 // The failure was reported when it happened.
                 true => Err(None),
-                false => outputs.into_iter().try_for_each(|output| self.print(first, output)).map_err(Some),
+                false => {
+                    outputs.into_iter().try_for_each(|one| self.print(first, one, meanwhile)).map_err(Some)
+                }
             };
             match printed {
                 Ok(()) => flushed.printed.push(first),
@@ -191,29 +193,35 @@ impl Outputs {
                 }
             }
         }
-        self.print_gathered(&mut flushed);
+        self.print_gathered(meanwhile, &mut flushed);
         flushed
     }
 
-    fn print_gathered(&mut self, flushed: &mut Flushed) {
-        if let Err(cause) = self.gathered.print(&self.interrupt, flushed) {
+    fn print_gathered(&mut self, meanwhile: &mut dyn FnMut(), flushed: &mut Flushed) {
+        if let Err(cause) = self.gathered.print(&self.interrupt, meanwhile, flushed) {
             self.is_broken = true;
             flushed.cause.get_or_insert(cause);
         }
     }
 
     /// Prints what has come, line by line.
-    fn print_lines(&mut self) -> Result<(), Cause> {
-        let printed = self.lines.print(&mut self.buffer, (!self.is_broken).then_some(&*self.interrupt));
+    fn print_lines(&mut self, meanwhile: &mut dyn FnMut()) -> Result<(), Cause> {
+        let interrupt = (!self.is_broken).then_some(&*self.interrupt);
+        let printed = self.lines.print(&mut self.buffer, interrupt, meanwhile);
         self.is_broken |= printed.is_err();
         printed
     }
 
-    fn print(&mut self, first: u64, output: io::Result<Captured>) -> Result<(), Cause> {
+    fn print(
+        &mut self,
+        first: u64,
+        output: io::Result<Captured>,
+        meanwhile: &mut dyn FnMut(),
+    ) -> Result<(), Cause> {
         let output = output.map_err(|error| unreadable(first, error))?;
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
             let mut write = |bytes: &[u8]| {
-                let written = print(&self.interrupt, target, bytes);
+                let written = print_while(&self.interrupt, target, bytes, |_| bytes.len(), meanwhile);
                 self.is_broken |= written.is_err();
                 written.map_err(|(_, cause)| cause)
             };
@@ -282,11 +290,11 @@ mod tests {
             assert_eq!(outputs.bound(4), None, "{first}");
             end(&mut outputs, first, 0);
             outputs.retire(first, 1);
-            assert!(outputs.flush().printed.is_empty());
+            assert!(outputs.flush(&mut || ()).printed.is_empty());
         }
         assert_eq!(outputs.bound(0), Some(4));
         outputs.retire(3, 1003);
-        outputs.flush();
+        outputs.flush(&mut || ());
         assert_eq!(outputs.bound(0), None);
     }
 

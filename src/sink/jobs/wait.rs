@@ -1,5 +1,6 @@
 //! Reaps children that have ended, however they ended.
 
+use std::mem;
 use std::os::unix::process::ExitStatusExt;
 use std::process::ExitStatus;
 
@@ -30,6 +31,18 @@ pub(super) fn next_ended() -> Option<(Pid, End)> {
             Err(_) => return None,
         }
     }
+}
+
+/// True if a child has ended and was not reaped.
+pub(super) fn has_ended(child: Pid) -> bool {
+    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    // SAFETY: all zero is a valid siginfo_t, and it outlives the call.
+    #[expect(unsafe_code)]
+    let (result, info) = unsafe {
+        let mut info: libc::siginfo_t = mem::zeroed();
+        (libc::waitid(libc::P_PID, child.as_raw().cast_unsigned(), &raw mut info, flags), info)
+    };
+    result == 0 && info.si_signo == libc::SIGCHLD
 }
 
 /// The end of a child; `None` if it was only stopped.

@@ -111,6 +111,12 @@ impl Worker {
         }
     }
 
+    /// True if it has printed what was not read yet, as an answer may be.
+    pub(super) fn has_printed(&self) -> bool {
+        let stdout = self.stdout.as_ref().map(|stdout| PollFd::new(stdout.as_fd(), PollFlags::POLLIN));
+        stdout.is_some_and(|stdout| poll(&mut [stdout], PollTimeout::ZERO).is_ok_and(|ready| ready > 0))
+    }
+
     /// True if it waits for an item.
     pub(super) fn is_idle(&self) -> bool {
         self.item.is_none() && self.stdin.is_some() && self.stdout.is_some()

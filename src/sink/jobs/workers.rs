@@ -309,8 +309,14 @@ impl RunningJobs for Workers {
         self.outputs.supersede(first);
     }
 
-    fn flush(&mut self) -> Flushed {
-        let (printed, Flushed { told, cause, .. }) = (self.outputs.flush(), mem::take(&mut self.report));
+    fn flush(&mut self, meanwhile: &mut dyn FnMut() -> Time) -> Flushed {
+        let Workers { parent, running, outputs, report, .. } = self;
+        let printed = outputs.flush(&mut || {
+            let now = meanwhile();
+            let late = running.iter_mut().filter(|worker| !worker.has_printed());
+            late.for_each(|worker| parent.enforce(&mut worker.process, now));
+        });
+        let Flushed { told, cause, .. } = mem::take(report);
         Flushed { told, cause: printed.cause.or(cause), ..printed }
     }
 

@@ -218,7 +218,7 @@ impl<S: FnMut() -> u64, F: Fn(&str, u64) -> Behaviour> RunningJobs for Simulated
         self.outputs.retire(first, next);
     }
 
-    fn flush(&mut self) -> Flushed {
+    fn flush(&mut self, _: &mut dyn FnMut() -> Time) -> Flushed {
         Flushed { printed: self.outputs.printed().into(), ..Flushed::default() }
     }
 

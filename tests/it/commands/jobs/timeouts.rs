@@ -5,6 +5,7 @@ use std::process::Command;
 use std::thread;
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::Signal::SIGUSR1;
 use nix::unistd::Pid;
 
 use super::start;
@@ -73,6 +74,27 @@ fn a_command_that_has_ended_in_time_did_not_run_too_long_though_nobody_noticed()
         assert!(output.status.success(), "{}", text(&output.stderr));
         assert_eq!(output.stdout.len(), 200_000);
         return;
+    }
+}
+
+/// One command, or worker, prints more than is read; another runs too long while that is being written.
+#[test]
+fn a_stalled_reader_keeps_no_command_from_being_ended_or_a_report_from_being_made() {
+    let command = "cd $0; if [ $1 = 1 ]; then head -c 200000 /dev/zero; exit; fi";
+    let worker = "cd $0; read item; if [ $item = 1 ]; then head -c 200000 /dev/zero; echo; cat; exit; fi";
+    for (option, script, length) in [("-k", command, 200_000), ("--worker", worker, 200_001)] {
+        let script = format!("{script}; trap ': >ended; exit' TERM; sleep 100 & wait");
+        let directory = Directory::new();
+        let path = directory.path().to_str().unwrap();
+        let args = [UNLIMITED, "-j2", option, "--timeout=500ms", "--", "sh", "-c", &script, path];
+        let mut running = Running::throttle(&args);
+        running.write("1\n2\n");
+        eventually("it was ended", || directory.path().join("ended").exists());
+        running.signal(SIGUSR1);
+        assert!(running.error_line().contains("2 items released"), "{option}");
+        running.close_stdin();
+        let output = running.collect();
+        assert_eq!((output.status.code(), output.stdout.len()), (Some(125), length), "{option}");
     }
 }
 

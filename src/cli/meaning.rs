@@ -137,7 +137,7 @@ impl Cli {
             // A state has its limits.
             ensure!(are_shared, no_limit(&self.command, self.commands.jobs));
             // A single release has a cost of its own.
-            let has_cost = matches!(self.limits.cost, Some(Selector::Constant(_)));
+            let has_cost = self.control.once && matches!(self.limits.cost, Some(Selector::Constant(_)));
             let of_limits = self.first_given(&["-A", "-b", "--margin", "-K", "-c"]);
             if let Some(option) = of_limits.filter(|option| !(has_cost && *option == "-c")) {
                 bail!(

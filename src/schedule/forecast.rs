@@ -196,7 +196,8 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
     let (last, precision) = match input.uniform() {
         Some(charge) if !options.forms_batches() => {
-            (last_release(&limits, start, &charge.costs, left), Precision::Exact)
+            let (last, is_exact) = last_release(&limits, start, &charge.costs, left);
+            (last, if is_exact { Precision::Exact } else { Precision::About })
         }
         _ => estimate(lanes, &limits, now, left),
     };

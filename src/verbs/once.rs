@@ -92,6 +92,7 @@ impl Store for Priced {
 /// # Errors
 /// They cannot.
 fn check_shared_cost(rate: &Rate, most: u64) -> Result<()> {
+    rate.check_cost()?;
     let cost = if let Some(Selector::Constant(cost)) = rate.cost { cost } else { 1 };
     ensure!(
         cost <= most,

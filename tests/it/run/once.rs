@@ -46,6 +46,11 @@ fn a_cost_that_is_never_admitted_is_told_before_the_wait() {
                 (a higher burst would)\n";
     once("-c5").code(1).stderr(told);
     once("-c6").code(2);
+    let state = format!("-s{}", directory.path().join("sliding").display());
+    throttle(&["--once", &state, "-r6/m,margin=50ms"]).assert().success();
+    let told =
+        "throttle: a cost of 7 is more than the limit 6/1m,algo=sliding,margin=50ms,cost=7 ever admits\n";
+    throttle(&["--once", &state, "-c7"]).assert().code(1).stderr(told);
 }
 
 /// A script that calls it in place of sleep would have no limit at all.

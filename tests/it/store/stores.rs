@@ -351,6 +351,7 @@ fn limits_are_replaced_and_keep_their_history() {
         set("3/h,margin=1m");
         run(&["-r3/h"]).success().stdout("1\n");
         run(&["-Kcol:1"]).code(2).stderr(contains("-K is for limits"));
+        run(&["-c4"]).code(2).stderr(contains("-c is for limits"));
         throttle(&["-s", state, "--status"]).assert().stdout(contains("3/1h,algo=sliding,margin=1m: 3 used"));
     });
 }

@@ -191,7 +191,9 @@ fn last_release_of(schedule: &Schedule, now: Time, left: u64) -> Option<(Time, P
     let limits = gate.foreseen(now);
     // If there is only one lane, what holds it up holds up everything.
     let held = schedule.next_lane().and_then(|at| lanes.lane(at).eligible_at());
-    let start = held.map_or(now, |held| held.max(now));
+    // A bucket saves up for it from then on, which does not go on if something else holds it up.
+    let is_limited = awaited(schedule, now).limit.is_some();
+    let start = held.filter(|held| *held > now || is_limited).unwrap_or(now);
     let is_all = gate.properties().is_foreseeable && options.jitter.is_none();
     let floor = if is_all { Precision::Exact } else { Precision::AtLeast };
     let (last, precision) = match input.uniform() {

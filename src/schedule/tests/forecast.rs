@@ -67,6 +67,25 @@ fn what_the_next_release_waits_for() {
 }
 
 #[test]
+fn the_end_stays_where_it_is_while_a_limit_holds_up_the_next_release() {
+    for args in [
+        "-r 2/100ns",
+        "-r 1/100ns,algo=interval",
+        "-r 1/100ns,algo=fixed",
+        "-r 1/100ns,algo=bucket,burst=0",
+        "-r 2/100ns,algo=bucket,burst=3,cost=7",
+        "-r 1/100ns,algo=bucket,burst=0 -r 2/150ns",
+    ] {
+        let mut scene = Scene::new(args);
+        scene.happens(Time(0), &Input("a\nb\nc\nd\n"));
+        scene.go_through(&[(0, EndOfInput)]);
+        let forecast = |now| scene.schedule.forecast(Time(now), None).ends;
+        let end = forecast(0);
+        assert!((1..50).all(|now| forecast(now) == end), "{args}");
+    }
+}
+
+#[test]
 fn a_busy_sink_and_a_store_hold_up_what_the_limits_allow() {
     let busy = || Scene { busy: Some(50), ..Scene::new("-r 9/100ns") };
     assert_eq!(wait_reason(busy(), &[(0, Input("a\n"))]), WaitReason::Shortage);

@@ -94,6 +94,9 @@ impl RealWorld {
     /// # Errors
     /// A thread cannot be started.
     pub(crate) fn attend_while_writing(&self) -> Result<()> {
+        if self.is_over() {
+            return Ok(());
+        }
         let interrupt = self.interrupt();
         super::spawn("attention", move || {
             loop {

@@ -56,8 +56,9 @@ pub(super) struct Actions {
     told_loss: Time,
 }
 
-/// True if a silence until an instant is to be told of: none that was `told` of is in force and ends as late, nearly.
-fn is_news(told: &mut Time, now: Time, until: Time) -> bool {
+/// Notes a silence until an instant. Returns whether it is to be told: not if one that was `told` is still in force and
+/// ends as late, or little sooner.
+fn take_news(told: &mut Time, now: Time, until: Time) -> bool {
     let is_news = *told <= now || until.since(*told) > LEAST_TOLD;
     *told = if is_news { until } else { *told };
     is_news
@@ -78,14 +79,14 @@ impl Actions {
 
     /// Tells of a hold in all runs, once for all keys.
     pub(super) fn tell_hold(&mut self, now: Time, until: Time) {
-        if is_news(&mut self.told_hold, now, until) {
+        if take_news(&mut self.told_hold, now, until) {
             self.notify(Notice::SharedHold(until));
         }
     }
 
     /// Tells of the loss of a state, once for all keys. Nothing is released until an instant, if that is known.
     pub(super) fn tell_loss(&mut self, now: Time, what: String, until: Option<Time>) {
-        if is_news(&mut self.told_loss, now, until.unwrap_or(now)) {
+        if take_news(&mut self.told_loss, now, until.unwrap_or(now)) {
             self.notify(Notice::StateLost { what, silent: until.map(|until| until.since(now)) });
         }
     }

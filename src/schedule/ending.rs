@@ -17,7 +17,7 @@ pub(super) struct Ending {
     until: Option<Time>,
     /// From this instant on, nothing is released.
     over: Option<Time>,
-    /// True if that instant came when no item was left.
+    /// True if no item was left at that instant.
     ended_in_time: bool,
     /// The longest wait for the next release, in nanoseconds.
     patience: Option<u64>,
@@ -122,7 +122,7 @@ impl Ending {
     }
 
     /// A part of an item is left after all. Returns true, once, if the run ended in time but for that.
-    pub(super) fn was_in_time(&mut self) -> bool {
+    pub(super) fn take_in_time(&mut self) -> bool {
         std::mem::take(&mut self.ended_in_time)
     }
 

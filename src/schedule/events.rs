@@ -51,7 +51,7 @@ impl Schedule {
     /// run ends.
     pub fn leave_begun_item(&mut self) -> bool {
         self.input.leave_begun_item();
-        let is_left = self.ending.was_in_time();
+        let is_left = self.ending.take_in_time() && self.ending.exit() < Exit::Refused;
         if is_left {
             self.time_is_up();
         }

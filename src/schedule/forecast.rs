@@ -46,7 +46,7 @@ pub enum WaitReason {
 pub enum Precision {
     /// The limits say so.
     Exact,
-    /// It is based on averages, or commands may take longer.
+    /// It is based on averages, many releases wait for several limits, or commands may take longer.
     About,
     /// It may be later, as keys, costs or the size of the input are not known.
     AtLeast,

@@ -85,8 +85,8 @@ pub trait RunningJobs {
     /// Notes that the item numbered `first`, whose command has ended, will be sent again.
     fn supersede(&mut self, first: u64);
 
-    /// Prints the outputs of commands whose turn has come. While a reader is slow, does `meanwhile` what the thread is
-    /// asked for, which returns the time, and ends commands that run too long.
+    /// Prints the outputs of commands whose turn has come. While a reader is slow, calls `meanwhile`, which returns the
+    /// time, if the thread is asked for something, and then ends commands that run too long.
     fn flush(&mut self, meanwhile: &mut dyn FnMut() -> Time) -> Flushed;
 
     /// Notes that nothing is running and nothing more will be sent: the remaining outputs are due, and workers are to

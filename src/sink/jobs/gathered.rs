@@ -38,7 +38,8 @@ impl Gathered {
         true
     }
 
-    /// Prints all, and adds to `flushed` which are printed as a whole. Does `meanwhile` what the thread is asked for.
+    /// Prints all, and adds to `flushed` which are printed as a whole. Calls `meanwhile` if the thread is asked
+    /// for something.
     ///
     /// # Errors
     /// Why not all of them.

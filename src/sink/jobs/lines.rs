@@ -78,9 +78,9 @@ impl Lines {
     }
 
     /// Prints the lines that have come: for commands that have ended, all that they printed; for the others, about as
-    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early once `interrupt` is raised; does
-    /// `meanwhile` what the thread is asked for. Without an interrupt, output is discarded, so that no command waits
-    /// for a reader.
+    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early once `interrupt` is raised, and
+    /// calls `meanwhile` if the thread is asked for something. Without an interrupt, output is discarded, so that no
+    /// command waits for a reader.
     pub(super) fn print(
         &mut self,
         buffer: &mut [u8],

@@ -270,7 +270,7 @@ impl RunningJobs for Commands {
             let now = meanwhile();
             let late = jobs.iter_mut().filter(|job| job.process.deadline.at.is_some_and(|at| at <= now));
             // One that has ended by now is in time, and reaped later.
-            late.filter(|job| !wait::has_ended(job.process.pid))
+            late.filter(|job| !wait::may_have_ended(job.process.pid))
                 .for_each(|job| parent.enforce(&mut job.process, now));
         })
     }

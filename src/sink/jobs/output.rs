@@ -163,7 +163,7 @@ impl Outputs {
         }
     }
 
-    /// Prints the outputs whose turn it is, and does `meanwhile` what the thread is asked for.
+    /// Prints the outputs whose turn it is. Calls `meanwhile` if the thread is asked for something.
     pub(super) fn flush(&mut self, meanwhile: &mut dyn FnMut()) -> Flushed {
         let mut flushed = Flushed { cause: self.print_lines(meanwhile).err(), ..Flushed::default() };
         while let Some(waiting) =

@@ -111,10 +111,18 @@ impl Worker {
         }
     }
 
-    /// True if it has printed what was not read yet, as an answer may be.
-    pub(super) fn has_printed(&self) -> bool {
-        let stdout = self.stdout.as_ref().map(|stdout| PollFd::new(stdout.as_fd(), PollFlags::POLLIN));
-        stdout.is_some_and(|stdout| poll(&mut [stdout], PollTimeout::ZERO).is_ok_and(|ready| ready > 0))
+    /// True if the line that answers its item was read, and not taken yet.
+    pub(super) fn has_line(&self) -> bool {
+        self.item.is_some() && memchr::memchr(b'\n', &self.printed[self.searched..]).is_some()
+    }
+
+    /// True if it has taken too long by `now`, and has not answered: reads what it has printed, by way of `buffer`.
+    pub(super) fn is_late(&mut self, now: Time, buffer: &mut [u8]) -> bool {
+        if self.process.deadline.at.is_none_or(|at| at > now) {
+            return false;
+        }
+        // An error comes again when an answer is looked for.
+        self.process.deadline.has_passed || self.read(buffer).is_err() || !self.has_line()
     }
 
     /// True if it waits for an item.

@@ -310,11 +310,14 @@ impl RunningJobs for Workers {
     }
 
     fn flush(&mut self, meanwhile: &mut dyn FnMut() -> Time) -> Flushed {
-        let Workers { parent, running, outputs, report, .. } = self;
+        let Workers { parent, running, outputs, buffer, report, .. } = self;
         let printed = outputs.flush(&mut || {
             let now = meanwhile();
-            let late = running.iter_mut().filter(|worker| !worker.has_printed());
-            late.for_each(|worker| parent.enforce(&mut worker.process, now));
+            for worker in running.iter_mut() {
+                if worker.is_late(now, buffer) {
+                    parent.enforce(&mut worker.process, now);
+                }
+            }
         });
         let Flushed { told, cause, .. } = mem::take(report);
         Flushed { told, cause: printed.cause.or(cause), ..printed }
@@ -335,7 +338,9 @@ impl RunningJobs for Workers {
     fn deadline(&self) -> Option<Time> {
         let of_workers =
             self.running.iter().flat_map(|worker| [worker.process.deadline.at, worker.closed.at]);
-        of_workers.flatten().chain(self.first_answer.hint_at()).min()
+        // An answer that came while an item was delivered, or an output printed, is not told by the poll of outputs.
+        let is_answered = self.running.iter().any(Worker::has_line);
+        of_workers.flatten().chain(self.first_answer.hint_at()).chain(is_answered.then_some(Time::ZERO)).min()
     }
 
     fn enforce(&mut self, now: Time) {

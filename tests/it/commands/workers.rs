@@ -72,6 +72,14 @@ fn large_items_and_answers_pass_whole() {
 type Fault<'a> = (&'a [&'a str], &'a str, &'a str, i32, &'a str);
 
 #[test]
+fn an_answer_that_comes_before_the_worker_has_read_all_is_noticed() {
+    let worker = "head -c 1 >/dev/null; echo early; head -c 200000 >/dev/null; cat";
+    let output =
+        fed(&[UNLIMITED, "--worker", "--", "sh", "-c", worker], format!("{}\n", "x".repeat(200_000)));
+    output.success().stdout("early\n");
+}
+
+#[test]
 fn workers_that_fail_are_named() {
     let table: &[Fault] = &[
         (

@@ -101,7 +101,7 @@ fn an_item_of_which_a_part_has_arrived_is_left() {
         ("a\npar", 75, "throttle: --until has passed\nthrottle: ended early: 1 item read and not released\n"),
         ("a\n", 0, ""),
     ] {
-        let mut running = Running::throttle(&[UNLIMITED, "--until=300ms"]);
+        let mut running = Running::throttle(&[UNLIMITED, "--until=2s"]);
         running.write(arrived);
         // The input does not end.
         running.wait();

@@ -123,7 +123,7 @@ fn two_hundred_milliseconds_away() {
         let slot = far.book(&some(1)).unwrap().slots[0];
         let answered = now();
         longest = longest.max(answered.since(asked));
-        // The server's now was between a question and its answer; what it is later is estimated from that.
+        // The server's now was between a question and its answer. Later ones are estimated from that.
         assert!(slot.at <= answered && slot.at.0 + longest >= asked.0, "{slot:?} {asked:?} {answered:?}");
         assert!(slot.at < slot.until && slot.until.since(slot.at) <= 2_800_000_000, "{slot:?}");
     }

@@ -73,6 +73,22 @@ fn write(
     }
 }
 
+/// Prints the outputs of commands, and calls `meanwhile` if the thread is [asked](Interrupt::ask) for something.
+pub(super) struct OutputWriter<'a> {
+    pub(super) interrupt: &'a Interrupt,
+    pub(super) meanwhile: &'a mut dyn FnMut(),
+}
+
+impl OutputWriter<'_> {
+    /// Writes `bytes`: once the interrupt is raised, all of them if time allows.
+    ///
+    /// # Errors
+    /// As those of [`print`].
+    pub(super) fn print(&mut self, target: Target, bytes: &[u8]) -> Result<(), (usize, Cause)> {
+        print_while(self.interrupt, target, bytes, |_| bytes.len(), self.meanwhile)
+    }
+}
+
 /// Text for people.
 #[derive(Clone)]
 pub(crate) struct TextWriter {

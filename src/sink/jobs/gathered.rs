@@ -4,9 +4,8 @@ use nix::libc::PIPE_BUF;
 
 use super::capture::{Captured, Printed};
 use super::tag::Tagged;
-use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::sink::writer::print_while;
+use crate::sink::writer::OutputWriter;
 use crate::sink::{Cause, Flushed};
 
 /// A pipe takes up to this number of bytes as a whole, whoever else writes to it.
@@ -38,19 +37,12 @@ impl Gathered {
         true
     }
 
-    /// Prints all, and adds to `flushed` which are printed as a whole. Calls `meanwhile` if the thread is asked
-    /// for something.
+    /// Prints all, and adds to `flushed` which are printed as a whole.
     ///
     /// # Errors
     /// Why not all of them.
-    pub(super) fn print(
-        &mut self,
-        interrupt: &Interrupt,
-        meanwhile: &mut dyn FnMut(),
-        flushed: &mut Flushed,
-    ) -> Result<(), Cause> {
-        let all = |_| self.bytes.len();
-        let printed = print_while(interrupt, Target::Stdout, &self.bytes, all, meanwhile);
+    pub(super) fn print(&mut self, writer: &mut OutputWriter, flushed: &mut Flushed) -> Result<(), Cause> {
+        let printed = writer.print(Target::Stdout, &self.bytes);
         let (written, result) =
             printed.map_or_else(|(written, cause)| (written, Err(cause)), |()| (self.bytes.len(), Ok(())));
         self.count(written, flushed);
@@ -68,11 +60,10 @@ impl Gathered {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
     use smallvec::smallvec;
 
     use super::*;
+    use crate::interrupt::Interrupt;
 
     fn output(text: &[u8], errors: &[u8], tag: Option<&[u8]>) -> Captured {
         let outputs = [text, errors].map(|bytes| Printed::Small(bytes.to_vec()));
@@ -122,8 +113,9 @@ mod tests {
     fn nothing_is_written_for_nothing() {
         let (mut gathered, mut flushed) = (Gathered::default(), Flushed::default());
         assert!(gathered.add(1, &output(b"", b"", None)));
-        let interrupt = Arc::new(Interrupt::for_this_thread());
-        assert!(gathered.print(&interrupt, &mut || (), &mut flushed).is_ok());
+        let interrupt = Interrupt::for_this_thread();
+        let mut writer = OutputWriter { interrupt: &interrupt, meanwhile: &mut || () };
+        assert!(gathered.print(&mut writer, &mut flushed).is_ok());
         assert_eq!(flushed.printed[..], [1]);
     }
 }

@@ -8,9 +8,9 @@ use nix::fcntl::{FcntlArg, OFlag, fcntl};
 use super::capture::unreadable;
 use super::spawn::Spawn;
 use super::tag::{Tag, Tagged};
-use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::sink::{self, Cause, writer};
+use crate::sink::writer::OutputWriter;
+use crate::sink::{self, Cause};
 
 /// A longer line is printed in pieces, each a line of its own.
 const LONGEST_LINE: usize = 1 << 20;
@@ -24,9 +24,6 @@ pub(super) struct Lines(Vec<OutputStream>);
 
 /// The two outputs of a command that is about to start.
 pub(super) type Pipes = [PipeReader; 2];
-
-/// Prints text.
-type Print<'a> = dyn FnMut(Target, &[u8]) -> Result<(), Cause> + 'a;
 
 struct OutputStream {
     /// The number of the first item.
@@ -78,20 +75,13 @@ impl Lines {
     }
 
     /// Prints the lines that have come: for commands that have ended, all that they printed; for the others, about as
-    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early once `interrupt` is raised, and
-    /// calls `meanwhile` if the thread is asked for something. Without an interrupt, output is discarded, so that no
-    /// command waits for a reader.
+    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early if the `writer` does. Without
+    /// one, output is discarded, so that no command waits for a reader.
     pub(super) fn print(
         &mut self,
         buffer: &mut [u8],
-        interrupt: Option<&Interrupt>,
-        meanwhile: &mut dyn FnMut(),
+        mut writer: Option<&mut OutputWriter>,
     ) -> Result<(), Cause> {
-        let mut print = |target, text: &[u8]| {
-            let Some(interrupt) = interrupt else { return Ok(()) };
-            writer::print_while(interrupt, target, text, |_| text.len(), meanwhile)
-                .map_err(|(_, cause)| cause)
-        };
         let (mut result, mut left) = (Ok(()), buffer.len());
         let (mut served, mut is_any_left) = (0, false);
         self.0.retain_mut(|stream| {
@@ -99,7 +89,7 @@ impl Lines {
                 is_any_left = true;
                 return true;
             }
-            let read = stream.read(buffer, &mut left, &mut print);
+            let read = stream.read(buffer, &mut left, &mut writer);
             let is_open = matches!(read, Ok(true) | Err(Cause::Interrupted));
             result = std::mem::replace(&mut result, Ok(())).and(read.map(drop));
             served += usize::from(is_open && !is_any_left);
@@ -118,7 +108,12 @@ impl Lines {
 impl OutputStream {
     /// Reads what has come, takes its length off what is `left` for all streams, and prints whole lines. Returns
     /// whether more may come.
-    fn read(&mut self, buffer: &mut [u8], left: &mut usize, print: &mut Print) -> Result<bool, Cause> {
+    fn read(
+        &mut self,
+        buffer: &mut [u8],
+        left: &mut usize,
+        writer: &mut Option<&mut OutputWriter>,
+    ) -> Result<bool, Cause> {
         // There may be more, but other streams have their turn first.
         let most = if self.has_ended { FULL_PIPE } else { buffer.len() };
         let mut is_open = true;
@@ -129,7 +124,7 @@ impl OutputStream {
                 Ok(length) => {
                     read += length;
                     *left = left.saturating_sub(length);
-                    self.take(&buffer[..length], print)?;
+                    self.take(&buffer[..length], writer)?;
                 }
                 Err(error) if error.kind() == ErrorKind::WouldBlock => break,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
@@ -138,17 +133,17 @@ impl OutputStream {
         }
         if self.has_ended || !is_open {
             let rest = std::mem::take(&mut self.begun);
-            self.write(&rest, print)?;
+            self.write(&rest, writer)?;
         }
         Ok(is_open)
     }
 
-    fn take(&mut self, piece: &[u8], print: &mut Print) -> Result<(), Cause> {
+    fn take(&mut self, piece: &[u8], writer: &mut Option<&mut OutputWriter>) -> Result<(), Cause> {
         let whole = memchr::memrchr(b'\n', piece).map_or(0, |at| at + 1);
         if whole > 0 {
             let mut lines = std::mem::take(&mut self.begun);
             lines.extend_from_slice(&piece[..whole]);
-            self.write(&lines, print)?;
+            self.write(&lines, writer)?;
         }
         self.begun.extend_from_slice(&piece[whole..]);
         if self.begun.len() < LONGEST_LINE {
@@ -156,14 +151,15 @@ impl OutputStream {
         }
         let rest = self.begun.split_off(LONGEST_LINE);
         let line = std::mem::replace(&mut self.begun, rest);
-        self.write(&line, print)
+        self.write(&line, writer)
     }
 
     /// Prints lines, the last of which may lack its newline.
-    fn write(&self, lines: &[u8], print: &mut Print) -> Result<(), Cause> {
+    fn write(&self, lines: &[u8], writer: &mut Option<&mut OutputWriter>) -> Result<(), Cause> {
+        let Some(writer) = writer else { return Ok(()) };
         let mut tagged = Tagged::new(&self.tag);
         let text = [tagged.piece(lines), tagged.end().into()].concat();
-        print(self.target, &text)
+        writer.print(self.target, &text).map_err(|(_, cause)| cause)
     }
 }
 
@@ -189,7 +185,7 @@ mod tests {
             lines.start(first, &None, pipes);
         }
         let printed = |lines: &mut Lines| {
-            lines.print(&mut [0; 8], None, &mut || ()).unwrap();
+            lines.print(&mut [0; 8], None).unwrap();
             let mut read: Vec<_> = lines.0.iter().map(|stream| (stream.first, stream.begun.len())).collect();
             read.retain(|(_, read)| *read > 0);
             read.sort_unstable();
@@ -211,7 +207,7 @@ mod tests {
         drop(command);
         assert_eq!(lines.pipes().len(), 2);
         lines.end(1);
-        lines.print(&mut [0; 8], None, &mut || ()).unwrap();
+        lines.print(&mut [0; 8], None).unwrap();
         assert!(lines.pipes().is_empty());
     }
 }

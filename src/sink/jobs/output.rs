@@ -15,7 +15,7 @@ use super::tag::Tagged;
 use super::temp_files::{MAX_KEPT, TempFilePool};
 use crate::interrupt::Interrupt;
 use crate::output::Target;
-use crate::sink::writer::print_while;
+use crate::sink::writer::OutputWriter;
 use crate::sink::{Cause, Flushed};
 use crate::source::FileRange;
 
@@ -165,7 +165,9 @@ impl Outputs {
 
     /// Prints the outputs whose turn it is. Calls `meanwhile` if the thread is asked for something.
     pub(super) fn flush(&mut self, meanwhile: &mut dyn FnMut()) -> Flushed {
-        let mut flushed = Flushed { cause: self.print_lines(meanwhile).err(), ..Flushed::default() };
+        let interrupt = Arc::clone(&self.interrupt);
+        let writer = &mut OutputWriter { interrupt: &interrupt, meanwhile };
+        let mut flushed = Flushed { cause: self.print_lines(writer).err(), ..Flushed::default() };
         while let Some(waiting) =
             self.waiting.first_entry().filter(|waiting| *waiting.key() < self.turns.next)
         {
@@ -177,13 +179,11 @@ impl Outputs {
             {
                 continue;
             }
-            self.print_gathered(meanwhile, &mut flushed);
+            self.print_gathered(writer, &mut flushed);
             let printed = match self.is_broken {
                 // The failure was reported when it happened.
                 true => Err(None),
-                false => {
-                    outputs.into_iter().try_for_each(|one| self.print(first, one, meanwhile)).map_err(Some)
-                }
+                false => outputs.into_iter().try_for_each(|one| self.print(first, one, writer)).map_err(Some),
             };
             match printed {
                 Ok(()) => flushed.printed.push(first),
@@ -193,21 +193,20 @@ impl Outputs {
                 }
             }
         }
-        self.print_gathered(meanwhile, &mut flushed);
+        self.print_gathered(writer, &mut flushed);
         flushed
     }
 
-    fn print_gathered(&mut self, meanwhile: &mut dyn FnMut(), flushed: &mut Flushed) {
-        if let Err(cause) = self.gathered.print(&self.interrupt, meanwhile, flushed) {
+    fn print_gathered(&mut self, writer: &mut OutputWriter, flushed: &mut Flushed) {
+        if let Err(cause) = self.gathered.print(writer, flushed) {
             self.is_broken = true;
             flushed.cause.get_or_insert(cause);
         }
     }
 
     /// Prints what has come, line by line.
-    fn print_lines(&mut self, meanwhile: &mut dyn FnMut()) -> Result<(), Cause> {
-        let interrupt = (!self.is_broken).then_some(&*self.interrupt);
-        let printed = self.lines.print(&mut self.buffer, interrupt, meanwhile);
+    fn print_lines(&mut self, writer: &mut OutputWriter) -> Result<(), Cause> {
+        let printed = self.lines.print(&mut self.buffer, (!self.is_broken).then_some(writer));
         self.is_broken |= printed.is_err();
         printed
     }
@@ -216,12 +215,12 @@ impl Outputs {
         &mut self,
         first: u64,
         output: io::Result<Captured>,
-        meanwhile: &mut dyn FnMut(),
+        writer: &mut OutputWriter,
     ) -> Result<(), Cause> {
         let output = output.map_err(|error| unreadable(first, error))?;
         for (target, printed) in [Target::Stdout, Target::Stderr].into_iter().zip(&output.outputs) {
             let mut write = |bytes: &[u8]| {
-                let written = print_while(&self.interrupt, target, bytes, |_| bytes.len(), meanwhile);
+                let written = writer.print(target, bytes);
                 self.is_broken |= written.is_err();
                 written.map_err(|(_, cause)| cause)
             };

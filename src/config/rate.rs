@@ -95,7 +95,7 @@ impl Rate {
     }
 
     /// The cost that was given for all items alike, if there is one.
-    pub(super) fn common_cost(&self) -> Option<u64> {
+    pub(crate) fn common_cost(&self) -> Option<u64> {
         if let Some(Selector::Constant(cost)) = self.cost { Some(cost) } else { None }
     }
 

@@ -5,12 +5,12 @@ use std::thread;
 use anyhow::Result;
 use crossbeam_channel::{Receiver, Sender, unbounded};
 use nix::errno::Errno;
-use nix::libc;
 use nix::sys::signal::{SigHandler, Signal, signal};
 
 use super::readable::AGAIN;
 use super::waker::Waker;
 use super::world::Event;
+use crate::sink::has_ended;
 
 /// Waits for commands to end, without reaping them.
 ///
@@ -68,22 +68,11 @@ fn run(asked: &Receiver<()>, waker: &Waker) {
 /// # Errors
 /// A signal came, or there is no child.
 fn wait_for_an_end() -> nix::Result<()> {
-    let ended = wait_without_reaping();
+    let ended = has_ended(None, 0).map(drop);
     if let Err(Errno::EINTR | Errno::ECHILD) | Ok(()) = ended {
         return ended;
     }
     // Some sandboxes forbid it. Whoever asked looks for itself.
     thread::sleep(AGAIN);
     Ok(())
-}
-
-/// Uses libc, as nix has `waitid` only for some of the systems that do.
-#[expect(unsafe_code)]
-fn wait_without_reaping() -> nix::Result<()> {
-    // SAFETY: all zero is a valid siginfo_t, and it outlives the call.
-    let result = unsafe {
-        let mut info: libc::siginfo_t = std::mem::zeroed();
-        libc::waitid(libc::P_ALL, 0, &raw mut info, libc::WEXITED | libc::WNOWAIT)
-    };
-    Errno::result(result).map(drop)
 }

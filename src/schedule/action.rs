@@ -52,7 +52,7 @@ pub(super) struct Actions {
     queue: VecDeque<Action>,
     /// The end of the last hold in all runs that was told of, whatever its key.
     told_hold: Time,
-    /// The same of the silence after a loss.
+    /// The end of the last silence after a loss that was told of, whatever its key.
     told_loss: Time,
 }
 

@@ -13,7 +13,7 @@ use nix::sys::signal::Signal;
 use smallvec::SmallVec;
 
 pub(crate) use dry_run::DryRun;
-pub(crate) use jobs::{Commands, Expander, Workers, exec};
+pub(crate) use jobs::{Commands, Expander, Workers, exec, has_ended};
 pub use jobs::{parse_headers, parse_status};
 pub use permit::PermitSink;
 pub(crate) use stdout::Stdout;

@@ -93,7 +93,7 @@ impl Store for Priced {
 /// They cannot.
 fn check_shared_cost(rate: &Rate, most: u64) -> Result<()> {
     rate.check_cost()?;
-    let cost = if let Some(Selector::Constant(cost)) = rate.cost { cost } else { 1 };
+    let cost = rate.common_cost().unwrap_or(1);
     ensure!(
         cost <= most,
         "a cost of {cost} is more than the limit {rate} ever admits if shared, {most} (a higher burst would)"

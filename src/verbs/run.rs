@@ -62,6 +62,7 @@ fn release(setup: Setup, consumed: &mut u64) -> Result<Exit> {
     let metrics =
         config.metrics.as_ref().map(|path| TextFile::create(path, &schedule, world.now(), world.wall()));
     let metrics = metrics.transpose()?;
+    // Timeouts are enforced even while nobody reads the outputs of commands.
     let is_timed = |run: &Run| run.timeout.is_some() && run.output != Output::Shared;
     if metrics.is_some() || config.command.as_deref().is_some_and(is_timed) {
         world.attend_while_writing()?;

@@ -75,8 +75,8 @@ impl Lines {
     }
 
     /// Prints the lines that have come: for commands that have ended, all that they printed; for the others, about as
-    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early if the `writer` does. Without
-    /// one, output is discarded, so that no command waits for a reader.
+    /// much as fits in `buffer`, as a release may be due meanwhile. Ends early if the `writer` does. Without one,
+    /// output is discarded, so that no command waits for a reader.
     pub(super) fn print(
         &mut self,
         buffer: &mut [u8],

@@ -40,6 +40,7 @@ use nix::unistd::Pid;
 pub(crate) use self::exec::exec;
 pub(crate) use self::expander::Expander;
 pub use self::hold::{parse as parse_headers, status as parse_status};
+pub(crate) use self::wait::has_ended;
 pub(crate) use self::workers::Workers;
 
 use self::capture::Capture;
@@ -268,10 +269,11 @@ impl RunningJobs for Commands {
         let Commands { parent, jobs, outputs, .. } = self;
         outputs.flush(&mut || {
             let now = meanwhile();
-            let late = jobs.iter_mut().filter(|job| job.process.deadline.at.is_some_and(|at| at <= now));
+            let due =
+                jobs.iter_mut().map(|job| &mut job.process).filter(|process| process.deadline.is_due(now));
             // One that has ended by now is in time, and reaped later.
-            late.filter(|job| !wait::may_have_ended(job.process.pid))
-                .for_each(|job| parent.enforce(&mut job.process, now));
+            due.filter(|process| !wait::may_have_ended(process.pid))
+                .for_each(|process| parent.enforce(process, now));
         })
     }
 

@@ -35,6 +35,11 @@ impl Deadline {
         }
     }
 
+    /// True if it has come by `now`.
+    pub(super) fn is_due(&self, now: Time) -> bool {
+        self.at.is_some_and(|at| at <= now)
+    }
+
     /// Returns true once, when it has come by `now`.
     pub(super) fn pass(&mut self, now: Time) -> bool {
         let passes = self.at.take_if(|at| *at <= now).is_some();
@@ -44,7 +49,9 @@ impl Deadline {
 
     /// The signal to send at `now`, if the process has taken too long. Sets the next deadline.
     pub(super) fn signal(&mut self, now: Time) -> Option<Signal> {
-        self.at.filter(|at| *at <= now)?;
+        if !self.is_due(now) {
+            return None;
+        }
         let is_first = !std::mem::replace(&mut self.has_passed, true);
         self.at = now.checked_add(GRACE.into()).filter(|_| is_first);
         Some(if is_first { Signal::SIGTERM } else { Signal::SIGKILL })

@@ -1,4 +1,4 @@
-//! Reaps children that have ended, however they ended.
+//! Looks for children that have ended, however they ended, and reaps them.
 
 use std::mem;
 use std::os::unix::process::ExitStatusExt;
@@ -33,17 +33,27 @@ pub(super) fn next_ended() -> Option<(Pid, End)> {
     }
 }
 
-/// False if a child is known to run: it has not ended.
+/// True unless a child is known to run: some sandboxes forbid to look.
 pub(super) fn may_have_ended(child: Pid) -> bool {
-    let flags = libc::WEXITED | libc::WNOHANG | libc::WNOWAIT;
+    has_ended(Some(child), libc::WNOHANG).unwrap_or(true)
+}
+
+/// True if a child has ended, or this one. Does not reap it. Waits for its end unless `options` are `WNOHANG`.
+///
+/// Uses libc, as nix has `waitid` only for some of the systems that do.
+///
+/// # Errors
+/// Those of the call.
+pub(crate) fn has_ended(child: Option<Pid>, options: c_int) -> nix::Result<bool> {
+    let (of, id) = child.map_or((libc::P_ALL, 0), |child| (libc::P_PID, child.as_raw().cast_unsigned()));
     // SAFETY: all zero is a valid siginfo_t, and it outlives the call.
     #[expect(unsafe_code)]
     let (result, info) = unsafe {
         let mut info: libc::siginfo_t = mem::zeroed();
-        (libc::waitid(libc::P_PID, child.as_raw().cast_unsigned(), &raw mut info, flags), info)
+        let options = libc::WEXITED | libc::WNOWAIT | options;
+        (libc::waitid(of, id, &raw mut info, options), info)
     };
-    // Some sandboxes forbid the call.
-    result != 0 || info.si_signo == libc::SIGCHLD
+    Errno::result(result).map(|_| info.si_signo == libc::SIGCHLD)
 }
 
 /// The end of a child; `None` if it was only stopped.

@@ -113,12 +113,16 @@ impl Worker {
 
     /// True if the line that answers its item was read, and not taken yet.
     pub(super) fn has_line(&self) -> bool {
-        self.item.is_some() && memchr::memchr(b'\n', &self.printed[self.searched..]).is_some()
+        self.item.is_some() && self.line_end().is_some()
+    }
+
+    fn line_end(&self) -> Option<usize> {
+        Some(self.searched + memchr::memchr(b'\n', &self.printed[self.searched..])? + 1)
     }
 
     /// True if it has taken too long by `now`, and has not answered: reads what it has printed, by way of `buffer`.
     pub(super) fn is_late(&mut self, now: Time, buffer: &mut [u8]) -> bool {
-        if self.process.deadline.at.is_none_or(|at| at > now) {
+        if !self.process.deadline.is_due(now) {
             return false;
         }
         // An error comes again when an answer is looked for.
@@ -178,11 +182,11 @@ impl Worker {
     /// Takes the line that answers its item, if it has come.
     pub(super) fn take_answer(&mut self) -> Option<Vec<u8>> {
         self.item.as_ref()?;
-        let Some(end) = memchr::memchr(b'\n', &self.printed[self.searched..]) else {
+        let Some(end) = self.line_end() else {
             self.searched = self.printed.len();
             return None;
         };
-        let rest = self.printed.split_off(self.searched + end + 1);
+        let rest = self.printed.split_off(end);
         self.searched = 0;
         Some(std::mem::replace(&mut self.printed, rest))
     }

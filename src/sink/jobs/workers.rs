@@ -338,7 +338,7 @@ impl RunningJobs for Workers {
     fn deadline(&self) -> Option<Time> {
         let of_workers =
             self.running.iter().flat_map(|worker| [worker.process.deadline.at, worker.closed.at]);
-        // An answer that came while an item was delivered, or an output printed, is not told by the poll of outputs.
+        // No poll of outputs tells of an answer that was read while an item was delivered or an output printed.
         let is_answered = self.running.iter().any(Worker::has_line);
         of_workers.flatten().chain(self.first_answer.hint_at()).chain(is_answered.then_some(Time::ZERO)).min()
     }

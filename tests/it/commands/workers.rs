@@ -68,9 +68,6 @@ fn large_items_and_answers_pass_whole() {
     assert_eq!(output.get_output().stdout.len(), 200_001);
 }
 
-/// The arguments, the script, the input, the exit status and what is told.
-type Fault<'a> = (&'a [&'a str], &'a str, &'a str, i32, &'a str);
-
 #[test]
 fn an_answer_that_comes_before_the_worker_has_read_all_is_noticed() {
     let worker = "head -c 1 >/dev/null; echo early; head -c 200000 >/dev/null; cat";
@@ -78,6 +75,9 @@ fn an_answer_that_comes_before_the_worker_has_read_all_is_noticed() {
         fed(&[UNLIMITED, "--worker", "--", "sh", "-c", worker], format!("{}\n", "x".repeat(200_000)));
     output.success().stdout("early\n");
 }
+
+/// The arguments, the script, the input, the exit status and what is told.
+type Fault<'a> = (&'a [&'a str], &'a str, &'a str, i32, &'a str);
 
 #[test]
 fn workers_that_fail_are_named() {

@@ -144,8 +144,8 @@ fn a_hold_and_a_loss_are_told_once_for_all_keys_unless_one_lasts_much_longer() {
         ] {
             let order = Order::new(Key::from_slice(key.as_bytes()), [1], 1);
             scene.schedule.booked(Time(now), &order, answer(Time(until)));
-            let told = if is_told { told(now, until) } else { String::new() };
-            assert_eq!(scene.actions(now), format!("{told}wait - or input"), "{key}");
+            let notice = if is_told { told(now, until) } else { String::new() };
+            assert_eq!(scene.actions(now), format!("{notice}wait - or input"), "{key}");
         }
     };
     let hold = |until| Answer { held: Some(until), ..Answer::default() };

@@ -168,7 +168,7 @@ impl Limit {
 
     /// The number of releases allowed at `now`, up to `most`, after others that cost `pending`.
     pub fn available(&mut self, account: usize, now: Time, ask: Ask, pending: u64, most: u64) -> u64 {
-        if self.hours.as_ref().is_some_and(|hours| !hours.contain(now)) {
+        if self.is_outside_hours(now) {
             return most;
         }
         let pending = match self.running {
@@ -196,8 +196,7 @@ impl Limit {
         if rule.is_plenty(state, ask.cost, running) {
             return Allowance::Plenty;
         }
-        let is_free = || self.hours.as_ref().is_some_and(|hours| !hours.contain(now));
-        let is_allowed = rule.available(state, now, ask, running) > 0 || is_free();
+        let is_allowed = rule.available(state, now, ask, running) > 0 || self.is_outside_hours(now);
         if is_allowed { Allowance::ByNow } else { Allowance::None }
     }
 
@@ -220,15 +219,19 @@ impl Limit {
         }
     }
 
-    /// Its availability at `now`, for display.
-    pub(crate) fn standing(&self, now: Time) -> Availability {
+    /// Its availability at `now`, for display; `None` outside its hours, in which it allows anything.
+    pub(crate) fn standing(&self, now: Time) -> Option<Availability> {
         if self.accounts.are_keyed() {
-            return Availability::Keyed { keys: self.accounts.len() };
+            return Some(Availability::Keyed { keys: self.accounts.len() });
         }
         let ask = Ask { eligible_at: now, cost: 1 };
-        Availability::Common {
-            available: self.rule(&[]).available(&self.accounts.fresh, now, ask, self.running(&[])),
-        }
+        let available = || self.rule(&[]).available(&self.accounts.fresh, now, ask, self.running(&[]));
+        (!self.is_outside_hours(now)).then(|| Availability::Common { available: available() })
+    }
+
+    /// True if the limit allows anything now.
+    fn is_outside_hours(&self, now: Time) -> bool {
+        self.hours.as_ref().is_some_and(|hours| !hours.contain(now))
     }
 
     /// The instant of the last of `count` releases, if each goes as soon as this limit alone allows it and commands
@@ -494,6 +497,8 @@ mod tests {
         let at = |minute: u64| Time(minute * MINUTE);
         let mut limit = in_hours("1/10m,during=00:00-00:10,tz=UTC");
         limit.commit(0, at(0), one(0), 1);
+        let available = Some(Availability::Common { available: 0 });
+        assert_eq!([0, 9, 10].map(|minute| limit.standing(at(minute))), [available, available, None]);
         let opening = limit.opening(b"", Ask { eligible_at: at(0), cost: 1 }, at(0));
         assert_eq!(opening, Opening { from: at(10), until: at(24 * 60) });
         assert_eq!(

@@ -253,7 +253,7 @@ mod tests {
                 }
             }
             let standing = limits.local.limit(0).standing(Time::ZERO);
-            assert!(matches!(standing, Availability::Keyed { keys } if keys < 3000), "{standing:?}");
+            assert!(matches!(standing, Some(Availability::Keyed { keys }) if keys < 3000), "{standing:?}");
         }
     }
 }

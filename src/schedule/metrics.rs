@@ -23,7 +23,7 @@ pub struct Metrics {
 pub struct LimitMetrics {
     /// Its counters.
     pub stats: LimitStats,
-    /// The cost that is available, or the number of keys with a history; `None` if it is no longer in force, or shared
+    /// The cost that is available, or the number of keys with a history; `None` if it is not in force now, or shared
     /// with other runs.
     pub standing: Option<Availability>,
     /// The rate that was found, in thousandths a second, if it is to be and all items share the limit.
@@ -49,6 +49,6 @@ impl LimitMetrics {
         let mut learned = limit.learned().filter(|_| limit.key().is_none());
         #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss)]
         let found = learned.next().map(|(_, learned)| (learned.rate() * 1000.0) as u64);
-        (self.standing, self.found) = (Some(limit.standing(now)), found);
+        (self.standing, self.found) = (limit.standing(now), found);
     }
 }

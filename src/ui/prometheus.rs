@@ -70,7 +70,8 @@ fn of_limits(page: &mut String, run: &str, limits: &[LimitMetrics]) {
     counter("throttle_limit_waits_total", help, |limit| limit.waits);
     let help = "Seconds that the next release waited for this limit, of all limits.";
     metric("throttle_limit_waiting_seconds_total", help, &|limit| Some(exact(limit.stats.waited)));
-    let help = "How much the limit allows at once now; absent for limits by key and shared ones.";
+    let help =
+        "How much the limit allows at once now; absent outside its hours, for limits by key and shared ones.";
     metric("throttle_limit_available", help, &|limit| match limit.standing? {
         Availability::Common { available } => Some(available.to_string()),
         Availability::Keyed { .. } => None,

@@ -74,6 +74,7 @@ impl<'a> Driver<'a> {
             self.reporter.trace(&line);
         }
         self.reporter.display().into_iter().for_each(Display::hide);
+        self.sink.prepare(batch);
         // Preparing this may have taken longer than the slot is good. From here on, lateness goes unnoticed.
         if admission.good_until().is_some_and(|until| self.world.now() > until) {
             return schedule.late(self.world.now(), admission);

@@ -36,6 +36,9 @@ pub trait Sink {
         Ok(())
     }
 
+    /// Does what takes time before `batch` is sent, which is to follow. If that fails, sending reports why.
+    fn prepare(&mut self, _batch: &Batch) {}
+
     /// Sends `batch`, which was admitted at the instant `at` of the run's clock. When it returns, the items have left.
     /// While a reader is slow, does `meanwhile` what the thread is asked for.
     fn send(&mut self, at: Time, batch: &Batch, meanwhile: &mut dyn FnMut()) -> Sent;

@@ -54,7 +54,7 @@ use self::room::command_line;
 use self::shortage::is_passing;
 use self::spawn::Spawn;
 use self::stdin::Nothing;
-use self::tag::tag;
+use self::tag::{Tag, tag};
 use super::{Cause, Ends, Flushed, Pipes, RunningJobs, Sent, Sink};
 use crate::config::{Feed, HEADERS, InputOptions, Output, Run, Separator};
 use crate::exit::{End, Exit, JobEnd};
@@ -77,6 +77,19 @@ pub(crate) struct Commands {
     header_files: HeaderFiles,
     programs: Programs,
     nothing: Nothing,
+    /// The next command, if it could be prepared.
+    next: Option<Prepared>,
+}
+
+/// A command that can be started.
+struct Prepared {
+    command: Spawn,
+    /// As in [`Job`].
+    headers: Option<PathBuf>,
+    capture: Option<Capture>,
+    tag: Tag,
+    /// The pipes for output that is passed on by the line.
+    lines: Option<lines::Pipes>,
 }
 
 /// A running command.
@@ -108,6 +121,7 @@ impl Commands {
             header_files: HeaderFiles::new(run.retry.times > 0 || run.template.takes_headers()),
             programs: Programs::default(),
             nothing: Nothing::default(),
+            next: None,
             run,
         })
     }
@@ -118,7 +132,7 @@ impl Commands {
         Capacity { vacancies: run.jobs.get() as u64, at_once: 1, line, ..Capacity::UNLIMITED }
     }
 
-    fn start(&mut self, batch: &Batch) -> Result<(), StartError> {
+    fn prepared(&mut self, batch: &Batch) -> Result<Prepared, StartError> {
         let headers = self.header_files.file_of(batch).map_err(StartError::TempFile)?;
         // Always set: some programs fail on an empty file name.
         let named = headers.as_deref().unwrap_or(Path::new(stdin::NOTHING));
@@ -129,7 +143,7 @@ impl Commands {
             command.set(name, named);
         }
         let tag = self.tagger.as_ref().map(|tagger| tag(tagger, batch));
-        let (capture, pipes) = match self.run.output {
+        let (capture, lines) = match self.run.output {
             Output::Shared => (None, None),
             Output::Lines => (None, Some(Lines::capture(&mut command).map_err(StartError::TempFile)?)),
             Output::Whole | Output::InOrder => {
@@ -137,15 +151,17 @@ impl Commands {
                 (Some(capture.map_err(StartError::TempFile)?), None)
             }
         };
-        match self.parent.start(command) {
-            Ok(process) => {
-                let first = batch.first();
-                self.jobs.push(Job { process, first, headers, capture });
-                pipes.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
-                Ok(())
-            }
-            Err(error) => Err(StartError::Command(error)),
-        }
+        Ok(Prepared { command, headers, capture, tag, lines })
+    }
+
+    fn start(&mut self, batch: &Batch) -> Result<(), StartError> {
+        let next = self.next.take().map_or_else(|| self.prepared(batch), Ok)?;
+        let Prepared { command, headers, capture, tag, lines } = next;
+        let process = self.parent.start(command).map_err(StartError::Command)?;
+        let first = batch.first();
+        self.jobs.push(Job { process, first, headers, capture });
+        lines.into_iter().for_each(|pipes| self.outputs.lines.start(first, &tag, pipes));
+        Ok(())
     }
 
     fn line(&self, batch: &Batch, headers: &Path) -> Vec<OsString> {
@@ -207,6 +223,10 @@ impl Sink for Commands {
         let vacancies = (self.run.jobs.get() - self.jobs.len()) as u64;
         let before = self.outputs.bound(self.jobs.len()).unwrap_or(u64::MAX);
         Capacity { vacancies, before, ..self.capacity }
+    }
+
+    fn prepare(&mut self, batch: &Batch) {
+        self.next = self.prepared(batch).ok();
     }
 
     fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {

@@ -243,6 +243,10 @@ impl Sink for Workers {
         Capacity { vacancies, before, at_once: 1, ..Capacity::UNLIMITED }
     }
 
+    fn prepare(&mut self, _: &Batch) {
+        _ = self.idle();
+    }
+
     fn send(&mut self, now: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {
         let sent = match self.idle() {
             Ok(index) => self.give(now, index, batch),

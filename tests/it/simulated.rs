@@ -273,18 +273,19 @@ impl<I: Iterator<Item = Result<Segment, Error>>> World for Simulated<I> {
 struct Recorder<F> {
     /// Lets the time of a write pass, and returns when that is over.
     write: F,
+    capacity: Capacity,
     releases: Rc<RefCell<Vec<Release>>>,
 }
 
 impl<F: FnMut() -> u64> Recorder<F> {
     fn new(write: F) -> Self {
-        Recorder { write, releases: Rc::default() }
+        Recorder { write, capacity: Capacity::UNLIMITED, releases: Rc::default() }
     }
 }
 
 impl<F: FnMut() -> u64> Sink for Recorder<F> {
     fn capacity(&self) -> Capacity {
-        Capacity::UNLIMITED
+        self.capacity
     }
 
     fn send(&mut self, at: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {

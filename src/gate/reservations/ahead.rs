@@ -17,12 +17,26 @@ pub(super) struct Ahead {
     least: u64,
     /// As [`BookingTerms::validity`].
     validity: u64,
+    /// Nanoseconds that the fastest answers of late have taken.
+    fastest: u64,
 }
 
 impl Ahead {
     pub(super) fn new(terms: &BookingTerms) -> Self {
         let least = terms.answers_within.saturating_sub(terms.validity);
-        Ahead { nanos: least, least, validity: terms.validity }
+        Ahead { nanos: least, least, validity: terms.validity, fastest: u64::MAX }
+    }
+
+    /// An answer came, which took this long.
+    pub(super) fn came(&mut self, took: u64) {
+        let slower = self.fastest.saturating_add(self.fastest.div_ceil(DECAY));
+        self.fastest = took.min(slower);
+    }
+
+    /// The number of slots, each of which begins when the one before it is over, that can be used by the time that an
+    /// answer has come.
+    pub(super) fn slots_in_turn(&self) -> u64 {
+        (self.fastest / self.validity.max(1)).saturating_add(1)
     }
 
     /// Slots came in time, in an answer that took this long.

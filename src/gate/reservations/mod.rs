@@ -11,6 +11,7 @@ mod ordering;
 mod pacing;
 #[cfg(test)]
 mod tests;
+mod usable;
 
 use std::collections::HashMap;
 use std::mem;
@@ -260,6 +261,7 @@ impl Reservations {
         if !slots.is_empty() {
             self.pacing.losses.use_slot();
         }
+        slots.iter().for_each(|slot| self.pacing.usable.note(*slot, now));
         self.of(&key).lease(&costs).put(unused);
         self.forget(&key);
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
@@ -275,6 +277,7 @@ impl Reservations {
         self.version += late;
         if late > 0 {
             self.pacing.losses.lose(now);
+            self.pacing.usable.lose();
         }
     }
 

@@ -44,6 +44,8 @@ impl Reservations {
         vacancies: u64,
     ) -> Steps {
         self.ends = None;
+        // What is not bounded leaves at one go.
+        self.pacing.usable.is_serial = vacancies < u64::MAX;
         self.need_nothing();
         let (mut runs, mut last) = (Vec::new(), None);
         for demand in demands {

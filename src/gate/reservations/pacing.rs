@@ -5,6 +5,7 @@ use super::key_claims::KeyClaims;
 use super::lease::{DemandRun, Lease};
 use super::losses::Losses;
 use super::order::{Answer, Turn, Wanted};
+use super::usable::Usable;
 use super::{BookingTerms, Demand};
 use crate::time::{SECOND, Time};
 
@@ -47,6 +48,7 @@ pub(super) struct Pacing {
     /// The number of times that the span is halved, as no slot came in time.
     halvings: u32,
     pub(super) losses: Losses,
+    pub(super) usable: Usable,
     ahead: Ahead,
 }
 
@@ -64,6 +66,7 @@ impl Pacing {
             is_behind: false,
             halvings: 0,
             losses: Losses::default(),
+            usable: Usable::new(2 * longest_span.max(span)),
             ahead: Ahead::new(terms),
         }
     }
@@ -100,16 +103,22 @@ impl Pacing {
         if self.waits { MAX_RUNS } else { 1 }
     }
 
-    /// The part of a demand for which slots are ordered now: that of two orders for its lane.
+    /// The number of slots that a lane holds: those of two orders, but no more than are of use at one instant, or until
+    /// others can come.
+    fn stock(&self) -> u64 {
+        (2 * self.span()).min(self.usable.most().saturating_mul(self.ahead.slots_in_turn()))
+    }
+
+    /// The part of a demand for which slots are ordered now.
     pub(super) fn near(&self, demand: &Demand) -> u64 {
-        let of_two = 2 * self.span();
-        let most = if demand.before == 0 { of_two } else { self.losses.following(of_two) };
+        let stock = self.stock();
+        let most = if demand.before == 0 { stock } else { self.losses.following(stock) };
         demand.count.min(most.saturating_sub(demand.before))
     }
 
     /// The number of slots that a lease needs soon and lacks.
     pub(super) fn lacking(&self, lease: &Lease) -> u64 {
-        lease.demand.near.min(2 * self.span()).saturating_sub(lease.supply())
+        lease.demand.near.min(self.stock()).saturating_sub(lease.supply())
     }
 
     /// The slots to order for a run, when only `vacancies` more slots can be used. Of what is `known` of its key, its
@@ -196,6 +205,7 @@ impl Pacing {
     ) -> Option<(Time, Option<Turn>)> {
         if let Some((since, count)) = placed {
             self.took = now.since(since);
+            self.ahead.came(self.took);
             // Saturates, as it is 0 once the store has failed.
             self.coming = self.coming.saturating_sub(count);
         }

@@ -15,6 +15,7 @@ use throttle::config::{Config, Rate};
 use throttle::exit::Exit;
 use throttle::gate::BookingTerms;
 use throttle::runtime::{Event, Wait, Wake, World};
+use throttle::source::Capacity;
 use throttle::store::{Answer, BootClock, Order, Policy, Reserve, Slot, Store, Task};
 use throttle::time::{Time, Wall};
 
@@ -32,6 +33,8 @@ pub(crate) struct Faults {
     pub(crate) lateness: u64,
     /// How long a write is blocked, now and then.
     pub(crate) stall: u64,
+    /// How long a command takes to start; if any does, releases are commands, which end at once.
+    pub(crate) start: u64,
     /// One in this many processes is ended on its way, and gives back its slots.
     pub(crate) death: u64,
     /// A pause that a server asks the first process for: its start and its end.
@@ -49,6 +52,7 @@ impl Faults {
         loss: u64::MAX,
         lateness: 0,
         stall: 0,
+        start: 0,
         death: u64::MAX,
         pause: None,
         steps: 0,
@@ -410,13 +414,19 @@ impl Member {
         fleet.take_turn(process);
         let rates = shared_limits(config);
         let policy = Policy::new(&rates, Reserve::LOCAL);
-        let (stall, mut random) = (self.faults.stall, self.random.fork());
+        let (Faults { stall, start, .. }, mut random) = (self.faults, self.random.fork());
         let mut sink = Recorder::new(|| {
+            if start > 0 {
+                fleet.wait(process, fleet.now() + random.u64(start / 4..=start));
+            }
             if stall > 0 && random.u8(0..4) == 0 {
                 fleet.wait(process, fleet.now() + random.u64(0..=stall));
             }
             fleet.now()
         });
+        if start > 0 {
+            sink.capacity = Capacity { vacancies: 8, at_once: 1, ..Capacity::UNLIMITED };
+        }
         let (patience, answers_within) = (2 * self.faults.delay, self.faults.delay);
         let terms = BookingTerms { patience, answers_within, ..policy.booking_terms(0) };
         let (exit, _) = drive(config, &mut self, &mut sink, |schedule| (schedule.with_bookings(terms), None));

@@ -329,6 +329,23 @@ fn a_run_that_loses_slots_of_other_costs_books_fewer_ahead() {
     });
 }
 
+/// Commands start one after the other, so of the slots at one instant only a few can be used before they are over.
+#[test]
+fn commands_that_take_time_to_start_lose_few_slots() {
+    for_each_case(10, |seed, random| {
+        let (count, period) = (random.u64(8..40), random.u64(80..300));
+        let (rate, validity) = (format!("-r{count}/{period}ms"), period * MILLI / 100);
+        let processes = random.usize(1..4);
+        let start = validity / random.u64(2..4);
+        let faults = Faults { start, delay: validity / 40, ..Faults::NONE };
+        let items = 1200 / processes as u64;
+        let (releases, slots) = run_with_slots(&[&rate], processes, items, 1, seed, faults);
+        assert_eq!(releases.len() as u64, processes as u64 * items);
+        let wasted = slots.booked - slots.returned - releases.len() as u64;
+        assert!(wasted <= 60, "{rate}, {processes} processes, {faults:?}: {wasted} wasted");
+    });
+}
+
 /// None is booked that could not be used, as a limit of the run alone is shut.
 #[test]
 fn no_slot_is_wasted_on_what_a_local_limit_holds_up() {

@@ -11,7 +11,7 @@ pub(crate) fn find(name: &OsStr) -> Option<PathBuf> {
     if name.as_bytes().contains(&b'/') {
         return None;
     }
-    let path = env::var_os("PATH").unwrap_or_default();
+    let path = env::var_os("PATH")?;
     let mut files = env::split_paths(&path).map(|directory| directory.join(name));
     files.find(|file| is_file(file, true))
 }

@@ -216,12 +216,21 @@ impl Cost {
 #[cold]
 fn why_no_cost(selector: &Selector, part: &Selected) -> String {
     match part {
-        Selected::Text(text) if !text.is_empty() && text.iter().all(u8::is_ascii_digit) => {
+        Selected::Text(text) if is_too_large(text) => {
             format!("its cost, {selector}, is more than 2^64-1")
         }
         Selected::Text(text) => format!("its cost, {selector}, is {}, not a whole number", excerpt(text)),
         Selected::Missing | Selected::Number(_) => lacking(selector) + " for its cost",
     }
+}
+
+/// True for a number, however it is written, that is more than 64 bits hold.
+fn is_too_large(text: &[u8]) -> bool {
+    let number =
+        str::from_utf8(text).ok().filter(|text| text.starts_with(|first: char| first.is_ascii_digit()));
+    number
+        .and_then(|text| text.parse().ok())
+        .is_some_and(|number: f64| number >= 18_446_744_073_709_551_616.0)
 }
 
 impl ChargeRule {
@@ -291,6 +300,7 @@ mod tests {
             ("9/s,cost=10", b"", "more than the limit"),
             ("9/s,cost=.n", b"bad", "not JSON: 'bad'"),
             ("9/s,cost=.n", b"{\"m\": 1}", "has no .n for its cost: '{\"m\": 1}'"),
+            ("9/s,cost=.n", b"{\"n\": 1e400}", "its cost, .n, is more than 2^64-1"),
             ("9/s,cost=.n", b"{\"n\": 1.5}", "'1.5', not a whole number"),
             ("9/s,cost=.n", b"{\"n\": 15e-1}", "'1.5', not a whole number"),
             ("9/s,cost=.n", b"{\"n\": \"3.\\u0030x\"}", "'3.0x', not a whole number"),

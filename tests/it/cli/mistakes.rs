@@ -360,6 +360,12 @@ fn a_command_that_is_no_program_may_be_an_alias() {
     let told = "throttle: cannot run ll: no such program in $PATH; for an alias of your shell, write what it stands \
                 for\nthrottle: ended early: 1 item read and not released\n";
     fed(&[UNLIMITED, "ll"], "x\n").code(127).stderr(told);
+    // Without $PATH, a file here is not looked for.
+    let directory = Directory::new();
+    directory.sh("echo echo hi >ll; chmod +x ll").assert().success();
+    let mut command = std::process::Command::new(THROTTLE);
+    command.args([UNLIMITED, "ll"]).env_remove("PATH").current_dir(directory.path());
+    assert_cmd::Command::from_std(command).write_stdin("x\n").assert().code(127).stderr(told);
 }
 
 #[test]

@@ -325,11 +325,12 @@ impl Schedule {
     pub fn stop(&mut self, exit: Exit) {
         if exit != Exit::READER_GONE {
             self.actions.push(self.jobs.interrupt());
-        } else if matches!(self.ending.exit(), Exit::Signal(_)) {
-            // A signal that came first may have ended the reader, too.
-            return;
         }
-        self.ending.end(exit);
+        // The first signal counts. It may have ended the reader, too.
+        let ended_by = self.ending.exit();
+        if ended_by == Exit::READER_GONE || !matches!(ended_by, Exit::Signal(_)) {
+            self.ending.end(exit);
+        }
     }
 
     /// Nothing more can be sent.

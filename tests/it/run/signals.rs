@@ -231,7 +231,7 @@ fn the_second_signal_kills_a_command_that_does_not_heed_the_first() {
 #[test]
 fn signals_reach_what_a_command_has_started() {
     let Some(setsid) = needs_program("setsid") else { return };
-    let stubborn = "trap '' TERM; sleep 1000 & echo $!; wait; wait";
+    let stubborn = r#"trap "echo told" TERM; sh -c 'trap "" TERM; echo $$; exec sleep 1000' & wait; wait"#;
     let gentle = "sleep 1000 & echo $!; wait";
     let table = [(gentle, SIGTERM, false), (gentle, SIGQUIT, false), (stubborn, SIGTERM, true)];
     for (command, signal, is_stubborn) in table.into_iter().filter(|(_, signal, _)| !is_ignored(*signal)) {
@@ -239,12 +239,14 @@ fn signals_reach_what_a_command_has_started() {
         let mut running = Running::start(start.args([THROTTLE, UNLIMITED, "--", "sh", "-c", command]));
         running.write("1\n");
         let pid = pid_in(&running.line());
+        let mut first = signal;
         if is_stubborn {
-            // Two of the same kind at once would count as one.
-            let first = [SIGINT, SIGHUP].into_iter().find(|&signal| !is_ignored(signal));
-            running.signal(first.expect("one of both is heeded"));
+            let other = [SIGINT, SIGHUP].into_iter().find(|&signal| !is_ignored(signal));
+            first = other.expect("one of both is heeded");
+            running.signal(first);
+            assert_eq!(running.line(), "told\n");
         }
-        assert_killed_by(signal, &end_by(running, signal));
+        assert_killed_by(first, &end_by(running, signal));
         eventually("what the command had started is gone", || !is_alive(pid));
     }
 }

@@ -99,23 +99,18 @@ fn of_all(booking: &Booking) -> Status {
     // An item may have an empty key, which has its numbers in the state's own record.
     let held = booking.held.max(ledger.hold.in_force(now).filter(|_| !by_key));
     let held = held.map(|until| until.since(now));
-    let mut soonest = rules.policy().horizon;
     let limit = |(at, rate): (usize, &Rate)| {
         let capacity = rules.policy().quotas[at].at_once();
         let (free, next) = rules.left(ledger, now, (at, capacity));
         let keys = rate.is_by_key().then(KeysInUse::default);
-        soonest = soonest.max(next.since(now));
         let next_in = next.since(now).max(held.unwrap_or(0));
         LimitStatus { rate: rate.clone(), capacity, free, next_in, keys }
     };
-    let limits = rates.iter().enumerate().map(limit).collect();
-    // A turn that was given up leaves the instant of the next slot behind.
-    let last_turn = Some(ledger.turns.since(now)).filter(|turn| *turn > soonest);
     Status {
-        limits,
+        limits: rates.iter().enumerate().map(limit).collect(),
         held: held.into_iter().map(|left| (None, left)).collect(),
         booked: ahead(ledger, booking),
-        last_turn,
+        last_turn: Some(ledger.turns.since(now)).filter(|turn| *turn > rules.policy().horizon),
         lock: None,
     }
 }

@@ -74,10 +74,15 @@ impl<'a> Driver<'a> {
             self.reporter.trace(&line);
         }
         self.reporter.display().into_iter().for_each(Display::hide);
-        self.sink.prepare(batch);
-        // Preparing this may have taken longer than the slot is good. From here on, lateness goes unnoticed.
-        if admission.good_until().is_some_and(|until| self.world.now() > until) {
+        let is_late = |world: &dyn World| admission.good_until().is_some_and(|until| world.now() > until);
+        // Forming it may have taken longer than its slot is good.
+        if is_late(self.world) {
             return schedule.late(self.world.now(), admission);
+        }
+        self.sink.prepare(batch);
+        // What is prepared now is sent in the next slot. From here on, lateness goes unnoticed.
+        if is_late(self.world) {
+            return schedule.sent(self.world.now(), admission, 0);
         }
         let (items, Driver { world, sink, reporter, metrics, .. }) = (batch.items(), &mut *self);
         let mut meanwhile = || attend(*world, reporter, metrics, schedule);

@@ -36,7 +36,8 @@ pub trait Sink {
         Ok(())
     }
 
-    /// Does what takes time before `batch` is sent, which is to follow. If that fails, sending reports why.
+    /// Does what takes time before `batch` is sent, once for all calls with the same one. If it fails, sending reports
+    /// why.
     fn prepare(&mut self, _batch: &Batch) {}
 
     /// Sends `batch`, which was admitted at the instant `at` of the run's clock. When it returns, the items have left.

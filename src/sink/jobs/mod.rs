@@ -36,6 +36,7 @@ use std::time::SystemTime;
 use anyhow::{Error, Result};
 use nix::sys::signal::Signal;
 use nix::unistd::Pid;
+use smallvec::SmallVec;
 
 pub(crate) use self::exec::exec;
 pub(crate) use self::expander::Expander;
@@ -77,12 +78,13 @@ pub(crate) struct Commands {
     header_files: HeaderFiles,
     programs: Programs,
     nothing: Nothing,
-    /// The next command, if it could be prepared.
+    /// A command that was prepared and not started yet: the next one, unless its items were put back.
     next: Option<Prepared>,
 }
 
-/// A command that can be started.
+/// A command that can be started for some items.
 struct Prepared {
+    items: ItemsId,
     command: Spawn,
     /// As in [`Job`].
     headers: Option<PathBuf>,
@@ -90,6 +92,14 @@ struct Prepared {
     tag: Tag,
     /// The pipes for output that is passed on by the line.
     lines: Option<lines::Pipes>,
+}
+
+/// What tells batches apart: the attempt, and the first item and the number of items of each segment.
+type ItemsId = (u64, SmallVec<[(u64, u64); 1]>);
+
+fn id_of(batch: &Batch) -> ItemsId {
+    let segments = batch.segments().iter().map(|segment| (segment.first(), segment.items()));
+    (batch.attempt(), segments.collect())
 }
 
 /// A running command.
@@ -151,12 +161,13 @@ impl Commands {
                 (Some(capture.map_err(StartError::TempFile)?), None)
             }
         };
-        Ok(Prepared { command, headers, capture, tag, lines })
+        Ok(Prepared { items: id_of(batch), command, headers, capture, tag, lines })
     }
 
     fn start(&mut self, batch: &Batch) -> Result<(), StartError> {
-        let next = self.next.take().map_or_else(|| self.prepared(batch), Ok)?;
-        let Prepared { command, headers, capture, tag, lines } = next;
+        let next = self.next.take().filter(|next| next.items == id_of(batch));
+        let next = next.map_or_else(|| self.prepared(batch), Ok)?;
+        let Prepared { command, headers, capture, tag, lines, .. } = next;
         let process = self.parent.start(command).map_err(StartError::Command)?;
         let first = batch.first();
         self.jobs.push(Job { process, first, headers, capture });
@@ -226,7 +237,11 @@ impl Sink for Commands {
     }
 
     fn prepare(&mut self, batch: &Batch) {
-        self.next = self.prepared(batch).ok();
+        if self.next.as_ref().is_none_or(|next| next.items != id_of(batch)) {
+            // Its files may be what the other lacks.
+            self.next = None;
+            self.next = self.prepared(batch).ok();
+        }
     }
 
     fn send(&mut self, _: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {

@@ -107,6 +107,15 @@ fn commands_share_as_well() {
     assert!(start.elapsed() >= Duration::from_millis(700));
 }
 
+/// It takes longer to write the file for its input than a slot is good, so it starts in a later one.
+#[test]
+fn a_command_that_takes_long_to_prepare_starts_all_the_same() {
+    let (_directory, state) = state();
+    let item = "x".repeat(8 << 20);
+    let args = ["-s", &state, "-r20/s,margin=1ms", "--pipe", "--", "wc", "-c"];
+    fed(&args, format!("{item}\n{item}\n")).success().stdout("8388609\n8388609\n");
+}
+
 #[test]
 fn a_name_stands_for_a_file_that_is_ours_alone() {
     use std::os::unix::fs::PermissionsExt;

@@ -219,14 +219,17 @@ impl Limit {
         }
     }
 
-    /// Its availability at `now`, for display; `None` outside its hours, in which it allows anything.
+    /// Its availability at `now`, for display. Outside its hours, when it allows anything, only keys are counted.
     pub(crate) fn standing(&self, now: Time) -> Option<Availability> {
         if self.accounts.are_keyed() {
             return Some(Availability::Keyed { keys: self.accounts.len() });
         }
+        if self.is_outside_hours(now) {
+            return None;
+        }
         let ask = Ask { eligible_at: now, cost: 1 };
-        let available = || self.rule(&[]).available(&self.accounts.fresh, now, ask, self.running(&[]));
-        (!self.is_outside_hours(now)).then(|| Availability::Common { available: available() })
+        let available = self.rule(&[]).available(&self.accounts.fresh, now, ask, self.running(&[]));
+        Some(Availability::Common { available })
     }
 
     /// True if the limit allows anything now.

@@ -274,18 +274,35 @@ struct Recorder<F> {
     /// Lets the time of a write pass, and returns when that is over.
     write: F,
     capacity: Capacity,
+    /// Lets the time pass that it takes to prepare a batch, once.
+    prepare: Option<Box<dyn Fn()>>,
+    /// The first item of the batch that was prepared last, and its number of items.
+    prepared: (u64, u64),
     releases: Rc<RefCell<Vec<Release>>>,
 }
 
 impl<F: FnMut() -> u64> Recorder<F> {
     fn new(write: F) -> Self {
-        Recorder { write, capacity: Capacity::UNLIMITED, releases: Rc::default() }
+        Recorder {
+            write,
+            capacity: Capacity::UNLIMITED,
+            prepare: None,
+            prepared: (0, 0),
+            releases: Rc::default(),
+        }
     }
 }
 
 impl<F: FnMut() -> u64> Sink for Recorder<F> {
     fn capacity(&self) -> Capacity {
         self.capacity
+    }
+
+    fn prepare(&mut self, batch: &Batch) {
+        let batch = (batch.first(), batch.items());
+        if std::mem::replace(&mut self.prepared, batch) != batch {
+            self.prepare.iter().for_each(|prepare| prepare());
+        }
     }
 
     fn send(&mut self, at: Time, batch: &Batch, _: &mut dyn FnMut()) -> Sent {

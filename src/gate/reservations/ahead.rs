@@ -17,26 +17,31 @@ pub(super) struct Ahead {
     least: u64,
     /// As [`BookingTerms::validity`].
     validity: u64,
-    /// Nanoseconds that the fastest answers of late have taken.
+    /// Nanoseconds that answers take on average, and that the fastest ones of late have taken.
+    mean: u64,
     fastest: u64,
 }
 
 impl Ahead {
     pub(super) fn new(terms: &BookingTerms) -> Self {
         let least = terms.answers_within.saturating_sub(terms.validity);
-        Ahead { nanos: least, least, validity: terms.validity, fastest: u64::MAX }
+        Ahead { nanos: least, least, validity: terms.validity, mean: u64::MAX, fastest: u64::MAX }
     }
 
-    /// An answer came, which took this long.
+    /// An answer came, which took this long. One that took exceptionally long counts for less.
     pub(super) fn came(&mut self, took: u64) {
-        let slower = self.fastest.saturating_add(self.fastest.div_ceil(DECAY));
-        self.fastest = took.min(slower);
+        self.fastest = took.min(self.fastest.saturating_add(self.fastest / DECAY + 1));
+        let took = took.min(self.mean.saturating_mul(4).max(1));
+        self.mean = if self.mean == u64::MAX { took } else { self.mean - self.mean / DECAY + took / DECAY };
     }
 
-    /// The number of slots, each of which begins when the one before it is over, that can be used by the time that an
-    /// answer has come.
+    /// The number of slots, each of which begins when the one before it is over, that can be used until others have
+    /// come: of a store that is near, in the next answer; otherwise in the one after that.
     pub(super) fn slots_in_turn(&self) -> u64 {
-        (self.fastest / self.validity.max(1)).saturating_add(1)
+        match self.fastest < self.validity / 2 {
+            true => 1,
+            false => (self.mean.saturating_mul(2) / self.validity.max(1)).saturating_add(2),
+        }
     }
 
     /// Slots came in time, in an answer that took this long.

@@ -103,8 +103,7 @@ impl Pacing {
         if self.waits { MAX_RUNS } else { 1 }
     }
 
-    /// The number of slots that a lane holds: those of two orders, but no more than are of use at one instant, or until
-    /// others can come.
+    /// The number of slots that a lane holds: those of two orders, but no more than are of use until others have come.
     fn stock(&self) -> u64 {
         (2 * self.span()).min(self.usable.most().saturating_mul(self.ahead.slots_in_turn()))
     }

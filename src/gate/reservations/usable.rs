@@ -1,4 +1,4 @@
-//! How many slots at one instant can be used before they are over.
+//! How many slots at one instant, or nearly so, can be used before they are over.
 
 use super::order::Slot;
 use crate::time::Time;
@@ -15,7 +15,7 @@ pub(super) struct Usable {
     most: u64,
     /// The most that are ever ordered.
     all: u64,
-    /// When the first of the slots that were used together is over, and their number.
+    /// When the first of the slots that were used together is over, and the number of those that begin by then.
     together: (Time, u64),
     /// The number used in time since one was lost, or since more were tried.
     in_time: u64,

@@ -35,6 +35,8 @@ pub(crate) struct Faults {
     pub(crate) stall: u64,
     /// How long a command takes to start; if any does, releases are commands, which end at once.
     pub(crate) start: u64,
+    /// How long a batch takes to prepare.
+    pub(crate) prepare: u64,
     /// One in this many processes is ended on its way, and gives back its slots.
     pub(crate) death: u64,
     /// A pause that a server asks the first process for: its start and its end.
@@ -53,6 +55,7 @@ impl Faults {
         lateness: 0,
         stall: 0,
         start: 0,
+        prepare: 0,
         death: u64::MAX,
         pause: None,
         steps: 0,
@@ -426,6 +429,10 @@ impl Member {
         });
         if start > 0 {
             sink.capacity = Capacity { vacancies: 8, at_once: 1, ..Capacity::UNLIMITED };
+        }
+        if self.faults.prepare > 0 {
+            let (fleet, prepare) = (Arc::clone(&fleet), self.faults.prepare);
+            sink.prepare = Some(Box::new(move || fleet.wait(process, fleet.now() + prepare)));
         }
         let (patience, answers_within) = (2 * self.faults.delay, self.faults.delay);
         let terms = BookingTerms { patience, answers_within, ..policy.booking_terms(0) };

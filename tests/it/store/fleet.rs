@@ -337,12 +337,34 @@ fn commands_that_take_time_to_start_lose_few_slots() {
         let (rate, validity) = (format!("-r{count}/{period}ms"), period * MILLI / 100);
         let processes = random.usize(1..4);
         let start = validity / random.u64(2..4);
-        let faults = Faults { start, delay: validity / 40, ..Faults::NONE };
+        let delay = validity * random.choice([1, 10, 40]).expect("one") / 40;
+        let faults = Faults { delay, start, ..Faults::NONE };
         let items = 1200 / processes as u64;
         let (releases, slots) = run_with_slots(&[&rate], processes, items, 1, seed, faults);
         assert_eq!(releases.len() as u64, processes as u64 * items);
+        assert!(most_within(&releases, period * MILLI) as u64 <= count, "{rate}, {faults:?}");
         let wasted = slots.booked - slots.returned - releases.len() as u64;
-        assert!(wasted <= 60, "{rate}, {processes} processes, {faults:?}: {wasted} wasted");
+        let last = releases.iter().map(|release| release.end).max().expect("some");
+        let ideal = 1200 / count * (period * MILLI + validity);
+        assert!(
+            last <= ideal * 13 / 10,
+            "{rate}, {processes}, {faults:?}: {last}, not {ideal}, {wasted} wasted"
+        );
+    });
+}
+
+/// What is prepared when its slot is over goes in the next one, and batches stay as large as they were.
+#[test]
+fn what_takes_longer_to_prepare_than_a_slot_is_good_is_released_and_never_late() {
+    for_each_case(10, |seed, random| {
+        let (size, period) = (random.u64(1..9), random.u64(80..300));
+        let (rate, validity) = (format!("-r9/{period}ms"), period * MILLI / 100);
+        let arrivals = vec![(0, "x".to_owned()); 40];
+        let faults = Faults { prepare: validity * random.u64(2..5), start: validity / 10, ..Faults::NONE };
+        let (batches, _) = run_lines(&[&rate, &format!("-B{size}")], vec![arrivals.into()], 0, seed, faults);
+        let sizes: Vec<_> = batches.iter().map(|batch| batch.release.lines.len() as u64).collect();
+        assert_eq!(sizes.iter().sum::<u64>(), 40);
+        assert_eq!(sizes.len() as u64, 40u64.div_ceil(size), "{size}, {faults:?}: {sizes:?}");
     });
 }
 

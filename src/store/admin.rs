@@ -109,8 +109,8 @@ impl Admin {
     ///
     /// # Errors
     /// It is unavailable, damaged, or not to be trusted.
-    pub fn status(&self, now: Time) -> Result<Option<Status>, StoreError> {
-        Status::of((self.vault)(Box::new(move || now))?)
+    pub fn status(&self, now: BootClock) -> Result<Option<Status>, StoreError> {
+        Status::of((self.vault)(now)?)
     }
 }
 

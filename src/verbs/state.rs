@@ -38,7 +38,7 @@ pub(crate) fn state(upkeep: &Upkeep) -> Result<Exit> {
             if names.is_empty() { Ok(Exit::Done) } else { help(&names.join("\n")) }
         }
         Upkeep::Status(shared, as_json) => {
-            let status = Admin::of(shared)?.status(Clock::Boot.now())?;
+            let status = Admin::of(shared)?.status(Box::new(|| Clock::Boot.now()))?;
             let status = status.with_context(|| missing(shared))?;
             match as_json {
                 true => help(&escaped_json(&ui::state::json(&status).to_string())),

@@ -284,7 +284,7 @@ fn the_status_says_how_far_ahead_slots_are_booked() {
         let (mut store, _) = admin.open(&[rate("1/10m,margin=1m")], Box::new(now)).expect("a store");
         let mut booked = || {
             store.book(&order(&[1], 1)).expect("booked");
-            admin.status(now()).expect("a status").expect("there is one").booked
+            admin.status(Box::new(now)).expect("a status").expect("there is one").booked
         };
         assert_eq!(booked(), None, "{name}");
         let left = booked().expect("a slot");
@@ -299,7 +299,7 @@ fn the_status_tells_of_a_slot_that_was_given_back() {
         let rates = ["1/10m,margin=1m", "9/h,margin=1m"].map(rate);
         let (mut store, _) = admin.open(&rates, Box::new(now)).expect("a store");
         let returned = with_a_slot_given_back(&mut *store, &[1, 1]);
-        let status = admin.status(now()).expect("a status").expect("there is one");
+        let status = admin.status(Box::new(now)).expect("a status").expect("there is one");
         assert!(
             now().0 + status.limits[0].next_in < returned.until.0 + SECOND,
             "{name}: {status:?}, {returned:?}"

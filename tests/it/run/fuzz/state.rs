@@ -97,7 +97,8 @@ impl Stage {
     /// Looking at a state changes nothing, except that SQLite mends counters in a damaged header.
     fn check_status(&self, bytes: &[u8]) {
         let shared = Shared { state: State::File(self.path()), timeout: 0 };
-        match Admin::of(&shared).and_then(|admin| admin.status(self.now())) {
+        let now = self.now();
+        match Admin::of(&shared).and_then(|admin| admin.status(Box::new(move || now))) {
             Ok(status) => {
                 for limit in status.expect("there is a file").limits {
                     assert!(limit.free <= limit.capacity, "{limit:?}");

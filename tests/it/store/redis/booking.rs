@@ -401,13 +401,16 @@ fn the_status_says_what_would_be_booked() {
         let name = format!("status-{number}");
         let shared =
             Shared { state: State::parse(&frozen.server.url(&name)).unwrap(), timeout: 20_000_000_000 };
-        assert!(Admin::of(&shared).unwrap().status(Time(0)).unwrap().is_none(), "nothing is kept yet");
+        assert!(
+            Admin::of(&shared).unwrap().status(Box::new(|| Time(0))).unwrap().is_none(),
+            "nothing is kept yet"
+        );
         let mut store = frozen.store(&name, policy(&[case]));
         for _ in 0..random.u8(1..6) {
             store.book(&some(random.u64(1..4))).unwrap();
             frozen.pass(random.u64(0..1_500_000));
         }
-        let told = Admin::of(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
+        let told = Admin::of(&shared).unwrap().status(Box::new(|| Time(0))).unwrap().expect("a state");
         let limit = &told.limits[0];
         println!("{case}: {limit:?}");
         assert!(told.held.is_empty() && told.lock.is_none());

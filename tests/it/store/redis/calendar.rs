@@ -109,7 +109,7 @@ fn the_status_says_how_much_of_a_period_is_left() {
     let limits = ["2/d,algo=calendar,tz=UTC,margin=10s", "5/h,during=Wed@03:00-05:00,tz=UTC,margin=10s"];
     let mut store = frozen.store("web", policy(&limits));
     let told = || {
-        let status = Admin::of(&shared).unwrap().status(Time(0)).unwrap().expect("a state");
+        let status = Admin::of(&shared).unwrap().status(Box::new(|| Time(0))).unwrap().expect("a state");
         status.limits.iter().map(|limit| (limit.capacity, limit.free, limit.next_in)).collect::<Vec<_>>()
     };
     let order = Order { costs: [1, 3].into(), ..some(1) };

@@ -211,6 +211,17 @@ fn the_password_is_nowhere_to_be_read() {
     }
 }
 
+/// Its answers come one after the other, as time goes by, and none is taken for a clock that was set.
+#[test]
+fn the_status_is_the_same_however_far_away_the_server_is() {
+    let Some(server) = RedisServer::start() else { return };
+    let way = Proxy::new(server.port, Duration::from_millis(20));
+    fed(&["-s", &server.url("web"), "-r9/h,margin=100ms"], numbers(2)).success();
+    for url in [server.url("web"), format!("redis://127.0.0.1:{}/web", way.port)] {
+        fed(&["-s", &url, "--status"], "").success().stdout(contains(": 2 used, 7 free"));
+    }
+}
+
 #[test]
 fn a_mistyped_url_is_refused_unread() {
     for typed in ["redis//:hush@h/n", "redis:/:hush@h/n", "http://joe:hush@h/n"] {

@@ -78,16 +78,16 @@ fn what_a_user_must_be_allowed() {
     let state = |name| State::Server(Box::new(url(name).parse().unwrap()));
     let admin = |name| Admin::of(&Shared { state: state(name), timeout: 20 * SECOND }).unwrap();
     store(&url("web"), &["10/h"]).book(&some(1)).unwrap();
-    assert_eq!(admin("web").status(now()).unwrap().unwrap().limits[0].free, 9);
+    assert_eq!(admin("web").status(Box::new(now)).unwrap().unwrap().limits[0].free, 9);
     assert!(admin("web").hold(3600, Box::new(now)).unwrap());
     // What a message proposes has no user in it, which may not be on the command line.
     let (_, told) = failure(&mut store(&url("web"), &["11/h"]));
     assert!(told.contains("'throttle --set-limits -r RATE'"), "{told}");
     // Looking for keys needs more.
     store(&url("keys"), &["10/h,key=col:1"]).book(&some(1)).unwrap();
-    assert!(admin("keys").status(now()).is_err() && admin("keys").hold(0, Box::new(now)).is_err());
+    assert!(admin("keys").status(Box::new(now)).is_err() && admin("keys").hold(0, Box::new(now)).is_err());
     server.ask::<()>("ACL SETUSER joe +cluster|slots +scan");
-    admin("keys").status(now()).unwrap();
+    admin("keys").status(Box::new(now)).unwrap();
     admin("keys").hold(0, Box::new(now)).unwrap();
     assert!(admin("keys").reset().is_err());
     server.ask::<()>("ACL SETUSER joe +unlink");

@@ -232,7 +232,7 @@ impl Limit {
         Some(Availability::Common { available })
     }
 
-    /// True if the limit allows anything now.
+    /// True if the limit is not asked now, and so allows anything.
     fn is_outside_hours(&self, now: Time) -> bool {
         self.hours.as_ref().is_some_and(|hours| !hours.contain(now))
     }

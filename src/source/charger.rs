@@ -224,7 +224,7 @@ fn why_no_cost(selector: &Selector, part: &Selected) -> String {
     }
 }
 
-/// True for a number, however it is written, that is more than 64 bits hold.
+/// True for a number, however it is written, that is more than 64 bits hold, as far as a float can tell.
 fn is_too_large(text: &[u8]) -> bool {
     let number =
         str::from_utf8(text).ok().filter(|text| text.starts_with(|first: char| first.is_ascii_digit()));

@@ -1,4 +1,4 @@
-//! How far ahead slots are booked so that they come in time.
+//! How far ahead slots are booked so that they come in time, and how many are used until an answer comes.
 
 use super::BookingTerms;
 use crate::time::SECOND;

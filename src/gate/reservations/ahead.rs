@@ -28,8 +28,8 @@ impl Ahead {
         Ahead { nanos: least, least, validity: terms.validity, mean: u64::MAX, fastest: u64::MAX }
     }
 
-    /// An answer came, which took this long. One that took exceptionally long counts for less.
-    pub(super) fn came(&mut self, took: u64) {
+    /// Notes how long an answer took. One that took exceptionally long counts for less.
+    pub(super) fn measure(&mut self, took: u64) {
         self.fastest = took.min(self.fastest.saturating_add(self.fastest / DECAY + 1));
         let took = took.min(self.mean.saturating_mul(4).max(1));
         self.mean = if self.mean == u64::MAX { took } else { self.mean - self.mean / DECAY + took / DECAY };

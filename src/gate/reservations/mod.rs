@@ -258,10 +258,7 @@ impl Reservations {
         self.version += 1;
         let Taken { key, costs, mut slots } = taken;
         let unused = slots.split_off(usize::try_from(releases).unwrap_or(usize::MAX).min(slots.len()));
-        if !slots.is_empty() {
-            self.pacing.losses.use_slot();
-        }
-        slots.iter().for_each(|slot| self.pacing.usable.note(*slot, now));
+        slots.iter().for_each(|slot| self.pacing.note_use(*slot, now));
         self.of(&key).lease(&costs).put(unused);
         self.forget(&key);
         let late = slots.iter().filter(|slot| slot.until < now).count() as u64;
@@ -276,14 +273,13 @@ impl Reservations {
         let late: u64 = self.leases().map(|lease| u64::from(lease.expire(now))).sum();
         self.version += late;
         if late > 0 {
-            self.pacing.losses.lose(now);
-            self.pacing.usable.lose();
+            self.pacing.note_loss(now);
         }
     }
 
     /// True if a slot was lost after the last one that was used.
     pub fn have_lost(&self) -> bool {
-        self.pacing.losses.lost_since_use()
+        self.pacing.have_lost()
     }
 
     /// The most releases of each lane that [`Reservations::want`] can use.

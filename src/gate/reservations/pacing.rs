@@ -4,7 +4,7 @@ use super::ahead::Ahead;
 use super::key_claims::KeyClaims;
 use super::lease::{DemandRun, Lease};
 use super::losses::Losses;
-use super::order::{Answer, Turn, Wanted};
+use super::order::{Answer, Slot, Turn, Wanted};
 use super::usable::Usable;
 use super::{BookingTerms, Demand};
 use crate::time::{SECOND, Time};
@@ -47,7 +47,7 @@ pub(super) struct Pacing {
     is_behind: bool,
     /// The number of times that the span is halved, as no slot came in time.
     halvings: u32,
-    pub(super) losses: Losses,
+    losses: Losses,
     pub(super) usable: Usable,
     ahead: Ahead,
 }
@@ -69,6 +69,23 @@ impl Pacing {
             usable: Usable::new(2 * longest_span.max(span)),
             ahead: Ahead::new(terms),
         }
+    }
+
+    /// Notes that a slot was used, by a release that was over at `now`.
+    pub(super) fn note_use(&mut self, slot: Slot, now: Time) {
+        self.losses.use_slot();
+        self.usable.note(slot, now);
+    }
+
+    /// Notes that slots were not used in time.
+    pub(super) fn note_loss(&mut self, now: Time) {
+        self.losses.lose(now);
+        self.usable.lose();
+    }
+
+    /// As [`Reservations::have_lost`](super::Reservations::have_lost).
+    pub(super) fn have_lost(&self) -> bool {
+        self.losses.lost_since_use()
     }
 
     /// As [`Reservations::slack`](super::Reservations::slack): some for the answer, and as much for what it lacks.
@@ -204,7 +221,7 @@ impl Pacing {
     ) -> Option<(Time, Option<Turn>)> {
         if let Some((since, count)) = placed {
             self.took = now.since(since);
-            self.ahead.came(self.took);
+            self.ahead.measure(self.took);
             // Saturates, as it is 0 once the store has failed.
             self.coming = self.coming.saturating_sub(count);
         }

@@ -84,7 +84,9 @@ pub(crate) struct Commands {
 
 /// A command that can be started for some items.
 struct Prepared {
-    items: ItemsId,
+    attempt: u64,
+    /// The first item and the number of items of each segment.
+    segments: SmallVec<[(u64, u64); 1]>,
     command: Spawn,
     /// As in [`Job`].
     headers: Option<PathBuf>,
@@ -94,12 +96,14 @@ struct Prepared {
     lines: Option<lines::Pipes>,
 }
 
-/// What tells batches apart: the attempt, and the first item and the number of items of each segment.
-type ItemsId = (u64, SmallVec<[(u64, u64); 1]>);
+impl Prepared {
+    fn is_for(&self, batch: &Batch) -> bool {
+        self.attempt == batch.attempt() && self.segments.iter().copied().eq(segments_of(batch))
+    }
+}
 
-fn id_of(batch: &Batch) -> ItemsId {
-    let segments = batch.segments().iter().map(|segment| (segment.first(), segment.items()));
-    (batch.attempt(), segments.collect())
+fn segments_of(batch: &Batch) -> impl Iterator<Item = (u64, u64)> {
+    batch.segments().iter().map(|segment| (segment.first(), segment.items()))
 }
 
 /// A running command.
@@ -161,11 +165,12 @@ impl Commands {
                 (Some(capture.map_err(StartError::TempFile)?), None)
             }
         };
-        Ok(Prepared { items: id_of(batch), command, headers, capture, tag, lines })
+        let (attempt, segments) = (batch.attempt(), segments_of(batch).collect());
+        Ok(Prepared { attempt, segments, command, headers, capture, tag, lines })
     }
 
     fn start(&mut self, batch: &Batch) -> Result<(), StartError> {
-        let next = self.next.take().filter(|next| next.items == id_of(batch));
+        let next = self.next.take().filter(|next| next.is_for(batch));
         let next = next.map_or_else(|| self.prepared(batch), Ok)?;
         let Prepared { command, headers, capture, tag, lines, .. } = next;
         let process = self.parent.start(command).map_err(StartError::Command)?;
@@ -237,7 +242,7 @@ impl Sink for Commands {
     }
 
     fn prepare(&mut self, batch: &Batch) {
-        if self.next.as_ref().is_none_or(|next| next.items != id_of(batch)) {
+        if !self.next.as_ref().is_some_and(|next| next.is_for(batch)) {
             // Its files may be what the other lacks.
             self.next = None;
             self.next = self.prepared(batch).ok();

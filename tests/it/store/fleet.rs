@@ -355,7 +355,7 @@ fn commands_that_take_time_to_start_lose_few_slots() {
 
 /// What is prepared when its slot is over goes in the next one, and batches stay as large as they were.
 #[test]
-fn what_takes_longer_to_prepare_than_a_slot_is_good_is_released_and_never_late() {
+fn a_batch_that_takes_longer_to_prepare_than_its_slot_is_good_leaves_whole() {
     for_each_case(10, |seed, random| {
         let (size, period) = (random.u64(1..9), random.u64(80..300));
         let (rate, validity) = (format!("-r9/{period}ms"), period * MILLI / 100);
